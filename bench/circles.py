@@ -1,14 +1,18 @@
-"""Does a note help a real model out of a circle of tool calls?
+"""Circles of tool calls: false alarms and finds against the usual rule, CPU, and whether a note helps a real model.
 
-    python bench/circles.py http://127.0.0.1:8080/v1 MODEL [--sessions 60] [--plain]
+    make bench-circles [ARGS="--sessions 1000"]                     rules and CPU, one minute
+    make bench-circles ARGS="--model --sessions 24"                 a model of 135 M parameters, 110 MB, half an hour
+    make bench-circles ARGS="--model NAME --url URL [--plain]"      a model of any server, such as http://127.0.0.1:8080/v1
 
-The address is that of a server of a small model. The proxy is started in front of it. Each session is a conversation in
-which the model has made the same call three times with the same result, drawn from a seed. It goes on for two turns; a
-call that is the same once more gets the same result once more. The circle is left when the model calls anything else or
-answers. Every session runs twice: with the ladder, and with it switched off by header.
+Healthy and looping sessions are drawn from seeds (bench/fixtures/sessions.py). The usual rule of other guards is: the
+same name and arguments three times in a row, whatever the results. CPU is the least of several runs on messages that
+were just parsed, as the proxy has them; "unknown" is the first conversation of a process.
 
-With `--plain` the conversation is written out as text and completed, and calls are read from the text: so a model
-without a format of its own for tools can make them.
+With --model the proxy stands in front of the model. In each session the model has made the same call three times with
+the same result, and goes on for two turns; the same call gets the same result once more. The model leaves the circle
+if it calls anything else or answers. Every session runs with the notes, and with them switched off by header. With
+--plain the conversation is written out as text and calls are read from the text, for models without a format for
+tools; the built-in model needs it.
 """
 
 import argparse
@@ -19,22 +23,139 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import orjson
-from agent_sessions import looping_session, render
+from bench.fixtures import small_model
+from bench.fixtures.sessions import (
+    APIS,
+    MadeCall,
+    Turn,
+    healthy_session,
+    looping_session,
+    render,
+)
+from rich.console import Console
+from rich.table import Table
 
+from headgate.guard import masks, steps
+from headgate.guard.calls import Reader, events_of
+from headgate.guard.climb_cache import ClimbCache
+from headgate.guard.ladder import annotate, climb
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.steps import Step
+from headgate.guard.tools import check
 
+POLICY = CirclesPolicy()
+LINES = "\n".join(f"line {n} of a file with some words in it, as files have" for n in range(140))
 CALL = re.compile(r"\s*Action: (\w+) (\{.*)")
 TURNS = 2
 TOKENS = 300
 
 
+# The rules
+
+
+def fires_by_arguments(messages) -> bool:
+    """The rule of the peers."""
+    reader, last, count = Reader(), None, 0
+    for at, message in enumerate(messages):
+        for step in reader.read(at, events_of(message)):
+            call = step.call if step is not None else None
+            count = count + 1 if call is not None and call == last else 1
+            last = call
+            if call is not None and count >= 3:
+                return True
+    return False
+
+
+def compare_rules(sessions: int) -> Table:
+    """False alarms on healthy sessions, and finds at the third copy."""
+    table = Table("rule", "healthy", "false alarms", "looping", "found at the third copy")
+    healthy = [render(healthy_session(seed), APIS[seed % 3], seed=seed) for seed in range(sessions)]
+    looping = [
+        render(looping_session(seed, period=seed % 6 + 1)[0], APIS[seed % 3], seed=seed)
+        for seed in range(sessions)
+    ]
+    alarms = sum(bool(climb(messages, POLICY).marks) for messages in healthy)
+    found = sum(check(messages) is not None for messages in looping)
+    table.add_row("same call, same result", str(sessions), str(alarms), str(sessions), str(found))
+    alarms, found = sum(map(fires_by_arguments, healthy)), sum(map(fires_by_arguments, looping))
+    table.add_row("same call three times", str(sessions), str(alarms), str(sessions), str(found))
+    return table
+
+
+# CPU
+
+
+def conversation(kind: str) -> list[Turn]:
+    """500 messages, 2 MB."""
+    turns = [Turn(human="go")]
+    for n in range(250):
+        path = {"path": f"src/file{n}.py" if kind == "healthy" else "src/a.py"}
+        head = {"healthy": "", "polling": f"{n} of 900 done\n", "looping": f"took {n} ms\n"}[kind]
+        turns.append(Turn(calls=(MadeCall("read", path, head + LINES),)))
+    return turns
+
+
+def measure_cpu() -> Table:
+    """CPU of one request if all but its last turn is known, and of the first conversation of a process."""
+    columns = ("check", "check, unknown", "ladder", "ladder, unknown", "JSON parse")
+    table = Table("conversation", "MB", *(f"{name} ms" for name in columns))
+    for kind in ("healthy", "polling", "looping"):
+        body = orjson.dumps(render(conversation(kind), "chat"))
+        load = partial(orjson.loads, body)
+        parsed = [load() for _ in range(12)]
+        ladder = [
+            _grown(m, known, len(body)) for m, known in zip(parsed[::2], parsed[1::2], strict=True)
+        ]
+        runs = (
+            [_cpu(check, m) for m in parsed[:6]],
+            [_cpu(check, load()) for _ in range(6) if not forget()],
+            ladder,
+            [_cpu(_annotate, load()) for _ in range(6) if not forget()],
+            [_cpu(load) for _ in range(6)],
+        )
+        table.add_row(
+            kind, f"{len(body) / 1e6:.1f}", *(f"{1000 * min(times):.2f}" for times in runs)
+        )
+    return table
+
+
+def forget() -> None:
+    """Clear what earlier conversations left in caches."""
+    steps._numbers.clear()
+    for part in vars(masks).values():
+        if hasattr(part, "cache_clear"):
+            part.cache_clear()
+
+
+def _annotate(messages: list) -> list:
+    return annotate(messages, climb(messages, POLICY).marks)
+
+
+def _grown(messages: list, known: list, size: int) -> float:
+    """CPU of the ladder as the proxy climbs it, if all but the last turn was sent before."""
+    climbs = ClimbCache()
+    climbs.climb(known[:-2], POLICY, size=size)
+    return _cpu(lambda: annotate(messages, climbs.climb(messages, POLICY, size=size).marks))
+
+
+def _cpu(work, *given) -> float:
+    began = time.process_time()
+    work(*given)
+    return time.process_time() - began
+
+
+# A real model
+
+
 def tools_of(messages) -> list[dict]:
-    """The tools of a conversation, as a request declares them, and one more that nobody tried."""
+    """The tools of a conversation, as a request declares them, and one more that was not tried."""
     names = {call["function"]["name"] for m in messages for call in m.get("tool_calls") or ()}
     return [
         {
@@ -167,22 +288,8 @@ def proxied(url: str):
         process.wait()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url")
-    parser.add_argument("model")
-    parser.add_argument("--sessions", type=int, default=60)
-    parser.add_argument("--plain", action="store_true")
-    given = parser.parse_args()
-    if given.plain:
-        with written_out(given.url) as url:
-            compare(url, given.model, given.sessions)
-    else:
-        compare(given.url, given.model, given.sessions)
-
-
-def compare(url: str, model: str, sessions: int) -> None:
-    """Run every session with and without the ladder, and print the shares that left the circle."""
+def compare_model(url: str, model: str, sessions: int) -> None:
+    """Run every session with and without the notes, and print the shares that left the circle."""
     seeds = random.Random(0).sample(range(10_000), sessions)
     left = {True: 0, False: 0}
     with proxied(url) as address, httpx2.Client(base_url=address) as client:
@@ -191,10 +298,30 @@ def compare(url: str, model: str, sessions: int) -> None:
             messages = render(session, "chat", seed=seed)
             for ladder in left:
                 left[ladder] += leaves(client, model, messages, ladder=ladder)
-            print(f"{number}: {left[True]} with the ladder, {left[False]} without", flush=True)
+            print(f"{number}: {left[True]} with notes, {left[False]} without", flush=True)
     for ladder, count in left.items():
-        name = "with the ladder" if ladder else "without"
+        name = "with notes" if ladder else "without"
         print(f"{name}: {count} of {sessions} left the circle within {TURNS} turns ({count / sessions:.0%})")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--model", nargs="?", const="", help="a model of --url; alone, a small one")
+    parser.add_argument("--url")
+    parser.add_argument("--plain", action="store_true")
+    given = parser.parse_args()
+    if given.model is None:
+        console = Console()
+        console.print(compare_rules(given.sessions))
+        console.print(measure_cpu())
+    elif given.url and not given.plain:
+        compare_model(given.url, given.model, given.sessions)
+    else:
+        server = None if given.url else small_model.serve()
+        url = given.url or f"{server.listening_address}/v1"
+        with written_out(url) as chat:
+            compare_model(chat, given.model or "small", given.sessions)
 
 
 if __name__ == "__main__":

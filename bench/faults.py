@@ -1,54 +1,74 @@
-"""Kill a worker at random moments, over all kinds of work, and see what is left.
+"""What is left after a kill, a stalled writer and a deleted index: nothing lost, nothing delayed.
 
-    python bench/faults.py --kills 200
+    make bench-faults [ARGS="kills --kills 200 --seed 1"]      a worker killed over seven kinds of work: 10 minutes
+    make bench-faults ARGS="stalled"                           a writer stopped inside its transaction: 1 minute
+    make bench-faults ARGS="rebuild FOLDER"                    a large index made anew: 10 minutes
 
-After each kill the store is opened and checked (database, counts, fingerprints, indexes), every acknowledged write is
-looked up, and the rankings of its index are compared with those of an index built anew: ids and scores, bit for bit.
+kills: after each kill the store is opened and checked (database, counts, fingerprints, indexes), every acknowledged
+write is looked up, and the rankings are compared with those of an index built anew: ids and scores, bit for bit.
+stalled: a service answers over 2 000 documents, by turns without and with a process that holds the write lock and is
+stopped by SIGSTOP. It fails if the median with that process is above 1.5 times the usual one.
+rebuild: FOLDER is a copy of a store with a large collection (`make bench-stores ARGS="large"` makes one); its index is
+deleted. A service is asked for a small collection before and while it makes the large index anew. Halfway it is
+killed, and a second one goes on. It fails if p99 is above 3 times that before, or if the second one starts over.
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from workload import WORDS, text
+import httpx2
+from bench.fixtures.services import WORDS, serve, stopped_writer, text
 
 from headgate.gateway import Headgate
+from headgate.index.folder import folder_of, manifest_seen
 from headgate.index.indexes import Indexes
 from headgate.operations.check import check
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 
+STORE_KILLS = 28  # kills of one store, then a new one
+ROUNDS = 5
+STALLED_RATIO, LONGEST_S = 1.5, 10.0
+SMALL, DOCUMENTS = "small", 2_000
+REBUILD_RATIO = 3.0
+QUIET = {"HEADGATE_SERVICE__RATE": "1000000", "HEADGATE_TRACE__KEEP": "50"}
 QUERIES = [f"{a} {b}" for a, b in zip(WORDS, WORDS[3:] + WORDS[:3], strict=True)]
 
 
-def say(*words):
+def acknowledge(*words):
     print(*words, flush=True)
+
+
+# What a worker does until it is killed
 
 
 def add(gate, rng):
     for n in range(10**6):
         rows = [{"id": f"a{n}-{i}", "text": text(rng)} for i in range(40)]
         gate.add(rows)
-        say("document", *(row["id"] for row in rows))
+        acknowledge("document", *(row["id"] for row in rows))
 
 
 def update(gate, rng):
     while True:
         id = f"u{rng.randrange(20)}"
         gate.add([{"id": id, "text": text(rng, 600)}])
-        say("document", id)
+        acknowledge("document", id)
 
 
 def remember(gate, rng):
     for n in range(10**6):
         fact = gate.remember(f"Fact {rng.randrange(10**9)} of {rng.choice(WORDS)}").fact
-        say("fact", fact.id)
+        acknowledge("fact", fact.id)
         gate.feedback(fact.id, helpful=bool(n % 2))
 
 
@@ -56,7 +76,7 @@ def answer(gate, rng):
     for n in range(10**6):
         review = gate.reviews.ask(f"question {n} {rng.random()}", collection="main", grades={}, reason="?")  # fmt: skip
         gate.reviews.answer(review.id, f"answer {n} of {rng.random()}")
-        say("review", review.id)
+        acknowledge("review", review.id)
 
 
 def ask(gate, rng):
@@ -76,7 +96,7 @@ def remove(gate, rng):
 def save(gate, rng):
     for n in range(10**6):
         gate.add([{"id": f"s{n}-{i}", "text": text(rng, 12)} for i in range(1100)])
-        say("document", f"s{n}-0", f"s{n}-1099")
+        acknowledge("document", f"s{n}-0", f"s{n}-1099")
         gate.context(rng.choice(QUERIES))
 
 
@@ -86,19 +106,30 @@ KINDS = {f.__name__: f for f in (add, update, remember, answer, ask, remove, sav
 def work(kind, folder, seed):
     rng = random.Random(seed)
     with Headgate.open(folder, trace={"keep": 40}) as gate:
-        say("open")
+        acknowledge("open")
         KINDS[kind](gate, rng)
+
+
+# What is left after a kill
 
 
 def kill_once(kind, folder, rng):
     """Run a worker, kill it at a random moment; what it acknowledged."""
-    line = [sys.executable, __file__, "--work", kind, str(folder), str(rng.randrange(10**9))]
+    line = [
+        sys.executable,
+        "-m",
+        "bench.faults",
+        "work",
+        kind,
+        str(folder),
+        str(rng.randrange(10**9)),
+    ]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     time.sleep(rng.uniform(0.0, 1.5))
     os.kill(process.pid, signal.SIGKILL)
-    said = process.communicate()[0].rpartition("\n")[0]  # a line cut short was not acknowledged
-    return [line.split() for line in said.splitlines()]
+    printed = process.communicate()[0].rpartition("\n")[0]  # a line cut short was not acknowledged
+    return [line.split() for line in printed.splitlines()]
 
 
 def lost(gate, acknowledged):
@@ -138,22 +169,13 @@ def rankings_differ(gate):
     return differ
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work", nargs=3)
-    args = parser.parse_args()
-    if args.work:
-        work(args.work[0], Path(args.work[1]), int(args.work[2]))
-        return
-    rng, kinds = random.Random(args.seed), list(KINDS)
+def run_kills(kills, seed):
+    rng, kinds = random.Random(seed), list(KINDS)
     totals = {kind: [0] * 6 for kind in kinds}
-    for n in range(args.kills):
+    for n in range(kills):
         kind = kinds[n % len(kinds)]
-        if n % 28 == 0:
+        if n % STORE_KILLS == 0:
             folder = Path(tempfile.mkdtemp())
-            former = folder
         acknowledged = kill_once(kind, folder, rng)
         findings = check(folder)
         began = time.perf_counter()
@@ -164,14 +186,165 @@ def main():
         print(f"{n + 1:4} {kind:10}", *found[1:], *(f.what for f in findings), file=sys.stderr)
         totals[kind] = [a + b for a, b in zip(totals[kind], found, strict=True)]
         assert opened < 30
-        if n % 28 == 27 or n == args.kills - 1:
-            shutil.rmtree(former)
+        if n % STORE_KILLS == STORE_KILLS - 1 or n == kills - 1:
+            shutil.rmtree(folder)
     print(f"{'kind':10} kills acked lost findings rankings half-decided")
     for kind, row in totals.items():
         print(f"{kind:10} {row[0]:5} {row[1]:5} {row[2]:4} {row[3]:8} {row[4]:8} {row[5]:12}")
     bad = sum(sum(row[2:]) for row in totals.values())
     print("nothing was lost" if not bad else f"{bad} FAILURES")
-    sys.exit(bool(bad))
+    return bad
+
+
+# A stalled writer
+
+
+def ask_some(client, rng, count):
+    """The seconds of some contexts."""
+    found = []
+    for _ in range(count):
+        began = time.perf_counter()
+        client.post("/v1/context", json={"query": text(rng, 3)}).raise_for_status()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def run_stalled(requests):
+    count = requests // ROUNDS
+    rng, folder = random.Random(1), Path(tempfile.mkdtemp()) / "kb"
+    with Headgate.open(folder) as gate:
+        gate.add([{"id": f"d{n}", "text": text(rng)} for n in range(DOCUMENTS)])
+    server, url = serve(folder)
+    usual, beside = [], []
+    try:
+        with httpx2.Client(base_url=url, timeout=90) as client:
+            ask_some(client, rng, 20)
+            for _ in range(ROUNDS):
+                usual += ask_some(client, rng, count)
+                with stopped_writer(folder):
+                    beside += ask_some(client, rng, count)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+        shutil.rmtree(folder.parent)
+    for name, times in (("usual", usual), ("with a stopped writer", beside)):
+        print(f"{name:24} p50 {1000 * statistics.median(times):6.1f} ms, at most {1000 * max(times):7.1f} ms of {len(times)}")  # fmt: skip
+    ratio = statistics.median(beside) / statistics.median(usual)
+    print(f"ratio of the medians {ratio:.2f}")
+    return ratio > STALLED_RATIO or max(beside) > LONGEST_S
+
+
+# An index that is made anew
+
+
+def prepare(folder):
+    """Add a small collection; a key, the large collection and its tenant."""
+    rng = random.Random(3)
+    with Headgate.open(folder) as gate:
+        gate.add([{"id": f"d{n}", "text": text(rng)} for n in range(DOCUMENTS)], collection=SMALL)
+        gate.context(text(rng, 3), collection=SMALL)
+        held = gate.collections()
+        large = max(held, key=lambda name: held[name].chunks)
+        print(f"{large}: {held[large].chunks} chunks")
+        return gate.keys.create().token, large, gate.tenant
+
+
+def ask_small(url, key, seconds, until=lambda: True):
+    """Ask for the small collection for some seconds, and until a condition holds: milliseconds, and status codes."""
+    rng, took, codes = random.Random(4), [], set()
+    last = time.monotonic() + seconds
+    with httpx2.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=90) as client:  # fmt: skip
+        while time.monotonic() < last or not until():
+            began = time.perf_counter()
+            codes.add(client.post("/v1/context", json={"query": text(rng, 3), "collection": SMALL}).status_code)  # fmt: skip
+            took.append(1e3 * (time.perf_counter() - began))
+    return sorted(took), codes
+
+
+def start_building(url, key, collection):
+    """Ask once for a collection whose index is missing: the service then builds it."""
+    headers = {"authorization": f"Bearer {key}"}
+    body = {"query": "anything", "collection": collection}
+    httpx2.post(f"{url}/v1/context", json=body, headers=headers, timeout=90)
+
+
+def is_complete(index):
+    try:
+        return json.loads((index / "manifest.json").read_text())["complete"]
+    except OSError:
+        return False
+
+
+def p99(took):
+    return took[int(0.99 * len(took))]
+
+
+def show(what, took):
+    print(f"{what}: {len(took)} requests, p50 {took[len(took) // 2]:.0f} ms, p99 {p99(took):.0f} ms", flush=True)  # fmt: skip
+
+
+def run_rebuild(folder, seconds):
+    key, large, tenant = prepare(folder)
+    index = folder_of(folder / "index", tenant, large)
+    server, url = serve(folder, **QUIET)
+    try:
+        ask_small(url, key, 5)
+        before, codes = ask_small(url, key, seconds)
+        show("before", before)
+        server.kill()
+        server.wait()
+        shutil.rmtree(index, ignore_errors=True)
+        server, url = serve(folder, **QUIET)
+        ask_small(url, key, 5)
+        start_building(url, key, large)
+        during, more = ask_small(url, key, seconds, until=lambda: manifest_seen(index))
+        show("while the index is made", during)
+        server.kill()
+        server.wait()
+        seen = manifest_seen(index) or 0
+        server, url = serve(folder, **QUIET)
+        start_building(url, key, large)
+        began = time.monotonic()
+        time.sleep(5)
+        after = manifest_seen(index) or 0
+        print(f"killed after {seen} changes; five seconds later {after}")
+        rest, last = ask_small(url, key, 0, until=lambda: is_complete(index))
+        show(f"while the rest is made, {time.monotonic() - began:.0f} s", rest)
+    finally:
+        server.kill()
+        server.wait()
+    ratios = [p99(took) / p99(before) for took in (during, rest) if took]
+    wrong = [f"p99 is {ratio:.1f} times that before" for ratio in ratios if ratio > REBUILD_RATIO]
+    wrong += [f"answered {codes | more | last}"] if codes | more | last != {200} else []
+    wrong += ["the second service started over"] if after < seen or not seen else []
+    print("\n".join(["NOT UNNOTICED", *wrong]) if wrong else "unnoticed")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    faults = parser.add_subparsers(dest="fault")
+    kills = faults.add_parser("kills")
+    kills.add_argument("--kills", type=int, default=200)
+    kills.add_argument("--seed", type=int, default=1)
+    stalled = faults.add_parser("stalled")
+    stalled.add_argument("--requests", type=int, default=100)
+    rebuild = faults.add_parser("rebuild")
+    rebuild.add_argument("folder", type=Path)
+    rebuild.add_argument("--seconds", type=float, default=30, help="of asking before, and until the kill")  # fmt: skip
+    worker = faults.add_parser("work")
+    worker.add_argument("kind")
+    worker.add_argument("folder", type=Path)
+    worker.add_argument("seed", type=int)
+    given = parser.parse_args(sys.argv[1:] or ["kills"])
+    if given.fault == "work":
+        work(given.kind, given.folder, given.seed)
+    elif given.fault == "kills":
+        sys.exit(bool(run_kills(given.kills, given.seed)))
+    elif given.fault == "stalled":
+        sys.exit(run_stalled(given.requests))
+    else:
+        sys.exit(bool(run_rebuild(given.folder, given.seconds)))
 
 
 if __name__ == "__main__":

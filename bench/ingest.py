@@ -1,16 +1,18 @@
-"""What it costs to add documents, in CPU microseconds a chunk: as a whole, and step by step.
+"""Adding documents: CPU a chunk, as a whole and step by step, and false alarms of redaction.
 
-    python bench/ingest.py [DATA] [--rows 20000] [--steps]
+    make bench-ingest [ARGS="DIR --steps"]                    2 minutes
+    make bench-ingest ARGS="--redact FOLDER ..."              how often ordinary text is taken for a secret
 
-Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DATA, a
-folder of labeled sets, their sentences are recombined (bench/synthetic.py): those of the English sets, and those of all
-languages. Without it the prose is made up. `--steps` says where the time goes: each step without those inside it. Then
-the store alone. CPU time of this process, not wall time.
+Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DIR, a
+folder of labeled sets, their sentences are recombined (bench/fixtures/texts.py): those of the English sets, and those
+of all languages. Without it the prose is made up. --steps prints each step without those inside it. Then the store
+alone. CPU time of this process, not wall time.
 """
 
 import argparse
 import os
 import random
+import re
 import tempfile
 import time
 from collections import Counter
@@ -19,7 +21,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
-import synthetic
+from bench.fixtures import texts
 
 import headgate.index.folder as folder_module
 from headgate.gateway import Headgate
@@ -28,8 +30,11 @@ from headgate.index.reading import Reading
 from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.hashes import Tokens
+from headgate.text.redact import redact
 
 CHARS = 740
+TEXTS = {".py", ".md", ".txt", ".jsonl", ".rst"}
+PLACEHOLDER = re.compile(r"\[redacted ([\w-]+) [0-9a-f]{6}\]")
 STEPS = (
     (load, "parse_row", "parse the row"),
     (load, "digest", "digest the text"),
@@ -61,9 +66,9 @@ def prose(rng, words, chars):
 def made_up(count):
     rng = random.Random(7)
     words = ["".join(rng.choices("abcdefghilmnoprstuv", k=rng.randint(2, 9))) for _ in range(5000)]
-    texts = [prose(rng, words, CHARS) for _ in range(2000)]
+    made = [prose(rng, words, CHARS) for _ in range(2000)]
     return [
-        {"id": f"r{n}", "title": "", "text": f"{texts[n % len(texts)]} {n}"} for n in range(count)
+        {"id": f"r{n}", "title": "", "text": f"{made[n % len(made)]} {n}"} for n in range(count)
     ]
 
 
@@ -73,8 +78,7 @@ def recombined(data, count, *, english):
         for path in sorted(Path(data).glob("*/corpus.jsonl")):
             if not english or path.read_text()[:100_000].isascii() or "-en" in path.parent.name:
                 Path(chosen, path.parent.name).symlink_to(path.parent.resolve())
-        found = synthetic.chunks(chosen, count)
-        return [{"id": c.id, "title": c.title, "text": c.text} for c in found]
+        return list(texts.rows(chosen, count))
 
 
 def watch(spent):
@@ -150,12 +154,28 @@ def store_alone(rows):
             store.close()
 
 
+def count_redactions(folders):
+    """Placeholders of redaction in the texts of some folders, by kind."""
+    chars, found = 0, Counter()
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            if file.suffix in TEXTS and file.is_file():
+                text = file.read_text("utf-8", "replace")
+                chars += len(text)
+                found.update(PLACEHOLDER.findall(redact(text)))
+    print(f"{chars:,} characters, {sum(found.values())} taken for secrets: {dict(found)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?")
+    parser.add_argument("--redact", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--steps", action="store_true")
     given = parser.parse_args()
+    if given.redact:
+        count_redactions(given.redact)
+        return
     if given.data:
         add("English", recombined(given.data, given.rows, english=True), steps=given.steps)
         rows = recombined(given.data, given.rows, english=False)

@@ -1,38 +1,46 @@
-"""Headgate beside LangChain's EnsembleRetriever and LlamaIndex's fusion retriever: `make bench-peers DATA=DIR`.
+"""Retrieval in LangChain and LlamaIndex, and in Headgate: the same passages, static vectors, questions and process.
 
-Same passages, same static vectors, same questions, one process, one thread: nDCG@10 on the labeled sets, and CPU time
-a query (embedding the query included for all) there and on SIZE chunks of recombined text (20 000 unless said). Peers
-are set up as their documentation shows: BM25 and vectors, joined by reciprocal ranks.
+    make bench-peers ARGS="DIR"                    retrievers alone: nDCG@10 and CPU a query
+    make bench-peers ARGS="DIR --chain"            inside one LangChain chain that fills 1 000 tokens
+
+DIR is a folder of labeled sets; `make bench-sets` makes one. The peers are set up as their documentation shows: BM25
+and vectors, joined by reciprocal ranks. The retrievers also answer questions over 20 000 chunks of recombined text
+(--size), where time alone is measured. CPU includes the embedding of the query; everything runs on one thread.
+With --chain the LangChain retriever runs with LangChain's redundancy filter, and with Headgate's compressor in its
+place. Printed are the share of a question's evidence in the prompt, the share of tokens that an earlier passage of the
+prompt holds already, and CPU a question. Each set is asked as it is, and with every third passage stored twice.
+Takes about ten minutes for three sets, as much again with --chain.
 """
 
+import argparse
 import math
 import os
-import random
-import sys
 import time
+import warnings
 from pathlib import Path
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # before numpy: threads would add to everyone's CPU time
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: threads would add CPU time
 
-import synthetic
+from bench.fixtures import texts
 
 from headgate.evaluate.labeled import sets
 from headgate.gateway import Headgate
+from headgate.integrations.langchain import HeadgateCompressor, HeadgateRetriever
 from headgate.models.static import StaticEmbedder
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import retrieve
+from headgate.text.fingerprint import WindowIndex
+from headgate.text.tokens import estimate_tokens
 
-QUERIES = 60
-TIMED = 12  # questions on the large collection, where a peer takes a second for one
+QUESTIONS = 60
+CHAIN_QUESTIONS = 30
+TIMED = 36  # questions on the large collection, where a peer takes a second for one
 DEPTH = 20
+BUDGET = 1000
+COPY = "-copy"
 
 
-def ndcg(found, labels):
-    gain = sum((2 ** labels.get(d, 0) - 1) / math.log2(n + 2) for n, d in enumerate(found[:10]))
-    ideal = sorted(labels.values(), reverse=True)[:10]
-    return gain / sum((2**g - 1) / math.log2(n + 2) for n, g in enumerate(ideal))
+# Retrievers
 
 
 def headgate(rows):
@@ -59,22 +67,17 @@ def ensemble(rows):
 
     static = StaticEmbedder.load()
 
-    class Same(Embeddings):
+    class Static(Embeddings):
         def embed_documents(self, texts):
             return static.embed(texts).tolist()
 
         def embed_query(self, text):
             return static.embed([text])[0].tolist()
 
-    documents = [
-        Document(
-            f"{r['title']}. {r['text']}" if r["title"] else r["text"], metadata={"id": r["id"]}
-        )
-        for r in rows
-    ]
+    documents = [Document(_titled(row), metadata={"id": row["id"]}) for row in rows]
     words = BM25Retriever.from_documents(documents, preprocess_func=lambda t: t.lower().split())
     words.k = DEPTH
-    embeddings = Same()
+    embeddings = Static()
     vectors = InMemoryVectorStore(embeddings)
     vectors.add_documents(documents)
     both = EnsembleRetriever(
@@ -98,7 +101,7 @@ def llamaindex(rows):
 
     static = StaticEmbedder.load()
 
-    class Same(BaseEmbedding):
+    class Static(BaseEmbedding):
         def _get_text_embedding(self, text):
             return static.embed([text])[0].tolist()
 
@@ -108,11 +111,8 @@ def llamaindex(rows):
         async def _aget_query_embedding(self, query):
             return self._get_query_embedding(query)
 
-    nodes = [
-        TextNode(id_=r["id"], text=f"{r['title']}. {r['text']}" if r["title"] else r["text"])
-        for r in rows
-    ]
-    index = VectorStoreIndex(nodes, embed_model=Same())
+    nodes = [TextNode(id_=row["id"], text=_titled(row)) for row in rows]
+    index = VectorStoreIndex(nodes, embed_model=Static())
     both = QueryFusionRetriever(
         [
             index.as_retriever(similarity_top_k=DEPTH),
@@ -127,16 +127,20 @@ def llamaindex(rows):
     return lambda query: [n.node.node_id for n in both.retrieve(query)]
 
 
-def peers(rows, question):
-    """Each peer that is installed, ready to be asked: it has answered one question."""
-    for peer in (headgate, langchain, llamaindex):
+def _titled(row):
+    return f"{row['title']}. {row['text']}" if row["title"] else row["text"]
+
+
+def retrievers(rows, question):
+    """Each retriever that is installed, after it has answered one question."""
+    for make in (headgate, langchain, llamaindex):
         try:
-            ask = peer(rows)
+            ask = make(rows)
         except ImportError as error:
-            print(f"{peer.__name__:12} not installed: {error}")
+            print(f"{make.__name__:12} not installed: {error}")
             continue
         ask(question)
-        yield peer.__name__, ask
+        yield make.__name__, ask
 
 
 def timed(ask, queries):
@@ -146,33 +150,154 @@ def timed(ask, queries):
     return found, 1e3 * (time.process_time() - began) / len(queries)
 
 
-def quality(folder):
+def ndcg(found, labels):
+    gain = sum((2 ** labels.get(d, 0) - 1) / math.log2(n + 2) for n, d in enumerate(found[:10]))
+    ideal = sorted(labels.values(), reverse=True)[:10]
+    return gain / sum((2**g - 1) / math.log2(n + 2) for n, g in enumerate(ideal))
+
+
+def first_collection(labeled, questions):
+    """The rows of a set's first collection, and some of the questions about them."""
+    name = labeled.rows[0]["collection"]
+    rows = [row for row in labeled.rows if row["collection"] == name]
+    asked = [q for q in labeled.queries if q.get("collection", "main") == name]
+    return rows, asked[:questions]
+
+
+def compare_quality(folder):
     for labeled in sets(Path(folder)):
-        first = labeled.rows[0]["collection"]
-        rows = [r for r in labeled.rows if r["collection"] == first]
-        asked = [q for q in labeled.queries if q.get("collection", "main") == first][:QUERIES]
-        print(f"\n{labeled.name}: {len(rows)} passages, {len(asked)} queries", flush=True)
-        for name, ask in peers(rows, asked[0]["text"]):
+        rows, asked = first_collection(labeled, QUESTIONS)
+        print(f"\n{labeled.name}: {len(rows)} passages, {len(asked)} questions", flush=True)
+        for name, ask in retrievers(rows, asked[0]["text"]):
             found, spent = timed(ask, [q["text"] for q in asked])
             gains = [ndcg(f, labeled.labels[q["_id"]]) for f, q in zip(found, asked, strict=True)]
             mean = sum(gains) / len(gains)
             print(f"{name:12} nDCG@10 {mean:.3f}   {spent:8.2f} ms a query", flush=True)
 
 
-def speed(folder, size):
-    chunks = synthetic.chunks(folder, size)
-    rows = [{"id": c.id, "text": c.text, "title": c.title, "collection": "main"} for c in chunks]
-    dice = random.Random(1)
-    queries = [
-        q for found in synthetic.queries(folder) for q in dice.sample(found, min(TIMED, len(found)))
-    ]
-    print(f"\n{size} chunks of recombined text, {len(queries)} queries", flush=True)
-    for name, ask in peers(rows, queries[0]):
+def compare_speed(folder, size):
+    rows = [{**row, "collection": "main"} for row in texts.rows(folder, size)]
+    queries = texts.questions(folder, TIMED)
+    print(f"\n{size} chunks of recombined text, {len(queries)} questions", flush=True)
+    for name, ask in retrievers(rows, queries[0]):
         print(f"{name:12} {timed(ask, queries)[1]:8.2f} ms a query", flush=True)
 
 
+# Inside a chain
+
+
+def with_copies(rows):
+    """The rows, every third one twice."""
+    copies = [
+        {**row, "id": row["id"] + COPY, "text": f"Last changed in May.\n{row['text']}"}
+        for row in rows[::3]
+    ]
+    return [*rows, *copies]
+
+
+def filtered(rows):
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+    from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
+    from langchain_community.document_transformers import EmbeddingsRedundantFilter
+
+    both, embeddings = ensemble(rows)
+    pipeline = DocumentCompressorPipeline(
+        transformers=[EmbeddingsRedundantFilter(embeddings=embeddings)]
+    )
+    return ContextualCompressionRetriever(base_compressor=pipeline, base_retriever=both)
+
+
+def compressed(rows):
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+
+    both, _ = ensemble(rows)
+    return ContextualCompressionRetriever(
+        base_compressor=HeadgateCompressor(budget=BUDGET), base_retriever=both
+    )
+
+
+def whole(rows):
+    gate = Headgate.open(":memory:", embed={"model": "static"})
+    gate.add(rows)
+    return HeadgateRetriever(gate=gate, budget=BUDGET, collection=rows[0]["collection"])
+
+
+CHAINS = {
+    "Ensemble, redundancy filter": filtered,
+    "Ensemble, Headgate's compressor": compressed,
+    "Headgate's retriever": whole,
+}
+
+
+def pack(documents):
+    """The documents that fit, in order: what a chain would put into the prompt."""
+    packed, used = [], 0
+    for document in documents:
+        tokens = estimate_tokens(document.page_content)
+        if used + tokens <= BUDGET:
+            packed.append(document)
+            used += tokens
+    return packed
+
+
+def count_repeated(packed):
+    """The tokens that an earlier document of the prompt holds too, and all tokens."""
+    again = total = 0
+    for at, document in enumerate(packed):
+        tokens = estimate_tokens(document.page_content)
+        before = WindowIndex.of([each.page_content for each in packed[:at]])
+        again += tokens * float(before.coverage([document.page_content])[0]) if at else 0
+        total += tokens
+    return again, total
+
+
+def source_of(document):
+    """The labeled passage that a document shows, or is a copy or a chunk of."""
+    id = str(document.metadata.get("document") or document.metadata["id"])
+    return id.removesuffix(COPY)
+
+
+def measure_chain(name, make, rows, asked, labels):
+    from langchain_core.runnables import RunnableLambda
+
+    chain = make(rows) | RunnableLambda(pack)
+    chain.invoke(asked[0]["text"])
+    answers, spent = timed(chain.invoke, [query["text"] for query in asked])
+    shares = [
+        len({source_of(d) for d in packed} & labels[query["_id"]].keys())
+        / len(labels[query["_id"]])
+        for packed, query in zip(answers, asked, strict=True)
+    ]
+    again, total = map(sum, zip(*map(count_repeated, answers), strict=True))
+    print(
+        f"  {name:34} evidence {sum(shares) / len(shares):.3f}   repeated {again / max(total, 1):6.1%}"
+        f"   tokens {total / len(asked):5.0f}   {spent:7.1f} ms",
+        flush=True,
+    )
+
+
+def compare_chains(folder):
+    for labeled in sets(Path(folder)):
+        rows, asked = first_collection(labeled, CHAIN_QUESTIONS)
+        for title, stored in (("", rows), (", every third passage twice", with_copies(rows))):
+            print(f"{labeled.name}{title}: {len(stored)} passages, {len(asked)} questions")
+            for name, make in CHAINS.items():
+                measure_chain(name, make, stored, asked, labeled.labels)
+
+
+def main():
+    warnings.simplefilter("ignore")  # deprecation warnings of the peers
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="a folder of labeled sets")
+    parser.add_argument("--chain", action="store_true")
+    parser.add_argument("--size", type=int, default=20_000)
+    given = parser.parse_args()
+    if given.chain:
+        compare_chains(given.folder)
+    else:
+        compare_quality(given.folder)
+        compare_speed(given.folder, given.size)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python bench/peers.py DIR [SIZE] (a folder of labeled sets)")
-    quality(sys.argv[1])
-    speed(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20_000)
+    main()

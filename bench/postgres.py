@@ -1,17 +1,24 @@
-"""The PostgreSQL store beside SQLite: the same ranking, the speed of adding, and what survives.
+"""The PostgreSQL store against SQLite, what survives kills and restarts, and collections that the database narrows.
 
-    python bench/postgres.py ranking DATA [--queries 50]   scores over both stores on labeled sets, compared one by one
-    python bench/postgres.py ingest [--rows 20000]         chunks a second, with the server on the same machine
-    python bench/postgres.py freshness [--times 30]        from a commit to the answer of another gateway
-    python bench/postgres.py gateways [--kills 10]         two gateways under mixed load, one killed again and again
-    python bench/postgres.py restart [--times 3]           the server restarted under load
+    make bench-postgres ARGS="ranking DIR"              every score over both stores, compared one by one
+    make bench-postgres ARGS="ingest"                   chunks a second, with the server on this machine: 1 minute
+    make bench-postgres ARGS="freshness"                from a commit to the answer of another gateway: 1 minute
+    make bench-postgres ARGS="gateways"                 two gateways, one killed again and again: 1 minute
+    make bench-postgres ARGS="restart"                  the server restarted under load: 1 minute
+    make bench-postgres ARGS="narrow DIR ..."           evidence of a narrowed collection and of the same held whole
+    make bench-postgres ARGS="narrow DIR --size 100000 --copies 10 --max-chunks 100000"      CPU of client and server
 
-A server of its own is started for each, with the settings of a server that keeps what it acknowledges.
+DIR is a labeled set or a folder of them. Each run starts a server of its own from the packages of the tests, with the
+settings of a server that keeps what it acknowledges. narrow: --among N adds so many recombined texts to each set; with
+--size recombined text alone is asked; --copies copies each chunk and its postings inside the database, for sizes that
+would take long to add.
 """
 
 import argparse
+import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,16 +26,20 @@ import threading
 import time
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
+
 import psycopg
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
+from bench.fixtures import texts
+from bench.fixtures.services import tree_cpu_seconds
 from tests.postgres_server import running_server
 
 from headgate.errors import HeadgateError
-from headgate.evaluate.labeled import sets
+from headgate.evaluate.labeled import sample, sets
 from headgate.gateway import Headgate
 
+BUDGET = 1000
+WARMING = 3  # questions that are asked before those that count
+QUIET = {"trace": {"keep": 0}, "log": {"enabled": False}}
 DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB", "autovacuum": "on"}
 WORDS = ["".join(random.Random(n).choices("abcdefghilmnoprstuv", k=2 + n % 8)) for n in range(5000)]
 
@@ -110,18 +121,7 @@ def wait_for_new(writer, reader, name):
 
 def server_cpu(server):
     """CPU seconds of the server and all its processes, those that ended included."""
-    pid = int((server.data / "postmaster.pid").read_text().split()[0])
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(stat.parent.name) == pid:
-            ticks += sum(map(int, fields[11:15]))
-        elif int(fields[1]) == pid:
-            ticks += sum(map(int, fields[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return tree_cpu_seconds(int((server.data / "postmaster.pid").read_text().split()[0]))
 
 
 GATEWAY = """
@@ -232,26 +232,175 @@ def restart_server(server, times):
     print(f"{times} restarts: {counts}, slowest {slowest[0]:.1f} s, {len(added):,} acknowledged, {len(lost)} lost, {open_now} connections")  # fmt: skip
 
 
+# Narrowed collections
+
+
+def ask(gate, queries, server, *, before=()):
+    """Contexts for the queries, and milliseconds of CPU of client and server a query, after some others."""
+    for query in before or queries[:WARMING]:
+        gate.context(query["text"], budget=BUDGET, collection=query["collection"])
+    there, client = server_cpu(server), time.process_time()
+    made = [gate.context(q["text"], budget=BUDGET, collection=q["collection"]) for q in queries]
+    spent = time.process_time() - client, server_cpu(server) - there
+    return made, [1000 * each / len(queries) for each in spent]
+
+
+def share(context, labels):
+    given = {chunk.document for chunk in context.chunks}
+    return sum(id in given for id in labels) / len(labels)
+
+
+def clear(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS headgate CASCADE")
+
+
+def print_sizes(url, gate=None):
+    """Bytes a chunk: the tables, and the segments of a gateway."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
+            " AND relnamespace = 'headgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
+        ).fetchall()
+        connection.execute("SET headgate.tenant = 'default'")
+        (count,) = connection.execute("SELECT chunks FROM headgate.collections").fetchone()
+    tables = ", ".join(f"{name} {size / count:,.0f}" for name, size in found)
+    print(f"bytes a chunk: {tables}")
+    if gate:
+        files = sum(file.stat().st_size for file in (gate._parts.folder / "index").rglob("*"))
+        print(f"segments {files / count:,.0f}")
+
+
+MULTIPLY = """
+SET headgate.tenant = 'default';
+INSERT INTO headgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.document || '-' || k, c.place + k * {places},
+  c.position, c.seq + k * {seq}, c.chars, c.bytes, c.source, c.title, c.metadata, c.admission, c.text
+  FROM headgate.chunks c, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.attachments SELECT a.tenant, a.collection, a.id || '-' || k, a.kind, a.value
+  FROM headgate.attachments a, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
+  FROM headgate.posting_drafts, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
+  FROM headgate.posting_lists, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_blocks SELECT tenant, collection, block + k * {blocks}, chunks, gone
+  FROM headgate.posting_blocks, generate_series(1, {copies} - 1) k;
+UPDATE headgate.posting_terms SET chunks = chunks * {copies};
+UPDATE headgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
+UPDATE headgate.postings SET seen = seen * {copies};
+"""
+
+
+def multiply(url, copies):
+    """Copy every chunk of the collection, with its postings and no text read again."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET headgate.tenant = 'default'")
+        seq, places = connection.execute("SELECT seq, place FROM headgate.collections").fetchone()
+        (totals,) = connection.execute("SELECT totals FROM headgate.postings").fetchone()
+        found = json.loads(totals)
+        blocks = found["blocks"] + 1
+        values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
+        connection.execute(MULTIPLY.format(**values))
+        found["blocks"], found["parts"] = blocks * copies, []
+        for field in ("chunks", "declared_turns", "with_speaker", "short_texts"):
+            found[field] *= copies
+        for field in ("fields", "languages"):
+            found[field] = [copies * number for number in found[field]]
+        connection.execute("UPDATE headgate.postings SET totals = %s", (json.dumps(found),))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE headgate.posting_terms, headgate.posting_lists, headgate.posting_drafts, headgate.chunks")  # fmt: skip
+
+
+def measure_large(server, rows, queries, given, *, before):
+    """CPU of client and server of a narrowed collection, which is never held whole."""
+    url = server.url
+    with Headgate.open(url, index={"max_chunks": 1}, **QUIET) as gate:
+        gate.add(rows)
+        gate.context("anything", budget=BUDGET)
+        multiply(url, given.copies)
+    with Headgate.open(url, index={"max_chunks": given.max_chunks}, **QUIET) as gate:
+        for times in ("for the first time", "again"):
+            made, cost = ask(gate, queries, server, before=before)
+            facts = [step.facts for step in made[-1].trace.steps if "narrowed_to" in step.facts]
+            print(f"{facts[0]['narrowed_to']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
+    print_sizes(url)
+
+
+def measure_narrowed(server, name, rows, queries, most):
+    url = server.url
+    clear(url)
+    with Headgate.open(url, **QUIET) as whole:
+        whole.add(rows)
+        held, cost_held = ask(whole, queries, server)
+        with Headgate.open(url, index={"max_chunks": most}, **QUIET) as small:
+            narrowed, cost = ask(small, queries, server)
+        if not queries[0].get("labels"):
+            print_sizes(url, whole)
+    same = statistics.mean(
+        [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
+        for a, b in zip(held, narrowed, strict=True)
+    )
+    evidence = [
+        statistics.mean(share(c, q["labels"]) for c, q in zip(made, queries, strict=True))
+        for made in (held, narrowed)
+        if queries[0].get("labels")
+    ]
+    shown = f"  evidence {evidence[0]:.3f} -> {evidence[1]:.3f}" if evidence else ""
+    print(
+        f"{name:14}{shown}  the same first three {same:.2f}  CPU ms a request, client + server:"
+        f" whole {cost_held[0]:.1f} + {cost_held[1]:.1f}, narrowed {cost[0]:.1f} + {cost[1]:.1f}",
+        flush=True,
+    )
+
+
+def narrow(server, given):
+    if given.size:
+        folder = given.folders[0]
+        rows = texts.rows(folder, given.size)
+        asked = texts.questions(folder, given.queries + WARMING)
+        queries = [{"text": text, "collection": "main"} for text in asked]  # fmt: skip
+        if given.copies > 1:
+            measure_large(server, rows, queries[:-WARMING], given, before=queries[-WARMING:])
+        else:
+            measure_narrowed(server, f"{given.size:,}", list(rows), queries, given.max_chunks)
+        return
+    for folder in given.folders:
+        more = list(texts.rows(folder, given.among)) if given.among else []
+        for labeled in sets(Path(folder)):
+            found = sample(labeled, given.queries)
+            queries = [{"collection": "main", **q, "labels": found.labels[q["_id"]]} for q in found.queries]  # fmt: skip
+            measure_narrowed(server, found.name, [*found.rows, *more], queries, given.max_chunks)
+
+
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["ranking", "ingest", "freshness", "gateways", "restart"])
-    parser.add_argument("data", nargs="?")
-    parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--times", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    one = parts.add_parser("ranking")
+    one.add_argument("folder")
+    one.add_argument("--queries", type=int, default=50)
+    one.set_defaults(run=lambda server, given: compare_rankings(server, given.folder, given.queries))  # fmt: skip
+    one = parts.add_parser("ingest")
+    one.add_argument("--rows", type=int, default=20_000)
+    one.set_defaults(run=lambda server, given: measure_ingest(server, given.rows))
+    one = parts.add_parser("freshness")
+    one.add_argument("--times", type=int, default=30)
+    one.set_defaults(run=lambda server, given: measure_freshness(server, given.times))
+    one = parts.add_parser("gateways")
+    one.add_argument("--kills", type=int, default=10)
+    one.set_defaults(run=lambda server, given: kill_gateways(server, given.kills))
+    one = parts.add_parser("restart")
+    one.add_argument("--times", type=int, default=3)
+    one.set_defaults(run=lambda server, given: restart_server(server, given.times))
+    one = parts.add_parser("narrow")
+    one.add_argument("folders", nargs="+", metavar="DIR")
+    one.add_argument("--max-chunks", type=int, default=1000)
+    one.add_argument("--queries", type=int, default=40)
+    one.add_argument("--among", type=int, default=0)
+    one.add_argument("--size", type=int, default=0)
+    one.add_argument("--copies", type=int, default=1)
+    one.set_defaults(run=narrow)
     given = parser.parse_args()
     with running_server(options=DURABLE) as server:
-        if given.what == "ranking":
-            compare_rankings(server, given.data, given.queries)
-        elif given.what == "ingest":
-            measure_ingest(server, given.rows)
-        elif given.what == "freshness":
-            measure_freshness(server, given.times)
-        elif given.what == "gateways":
-            kill_gateways(server, given.kills)
-        else:
-            restart_server(server, given.times)
+        given.run(server, given)
 
 
 if __name__ == "__main__":

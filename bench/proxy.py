@@ -1,10 +1,12 @@
-"""What the proxy costs: CPU a streamed chunk, time to the first token, memory, and how many streams it carries.
+"""The proxy against LiteLLM's: CPU a streamed chunk, time to the first token, memory, and streams at once.
 
-    python bench/proxy.py [--streams 60] [--chunks 300] [--peer .bench/litellm/bin/litellm] [--model FOLDER/model.gguf]
+    make bench-proxy                                                    5 minutes; installs LiteLLM into .bench
+    make bench-proxy ARGS="--streams 10 --chunks 50 --total 400"        a short run, 1 minute
+    make bench-proxy ARGS="--model FOLDER/model.gguf"                   also a real model, as loops are cut
 
 A scripted upstream, the proxy and the load run as processes of their own, on loopback. CPU is what the kernel books to
-the proxy's process while the streams run, chunks paced so that each is a read and a write of its own. The peer gets
-the same upstream and the same load in the same run. With --model, a real model behind llama.cpp's server too.
+the proxy's process while the streams run. Chunks are paced so that each is a read and a write of its own. The peer gets
+the same upstream and the same load in the same run. With --model a real model behind llama.cpp's server answers too.
 """
 
 import argparse
@@ -20,6 +22,8 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
+
+from bench.fixtures.services import tree_cpu_seconds
 
 from headgate.guard import RepeatDetector
 
@@ -41,7 +45,7 @@ WORDS = [
     "rain",
 ]
 PACE_S = 0.02
-TICKS = os.sysconf("SC_CLK_TCK")
+ME = (sys.executable, "-m", "bench.proxy")
 
 
 # The scripted upstream
@@ -136,19 +140,6 @@ async def load(
     return {"ok": sum(ok for ok, _, _ in done), "chunks": sum(n for _, n, _ in done), "first": [f for _, _, f in done]}  # fmt: skip
 
 
-def cpu(pid: int) -> float:
-    """Seconds of CPU of a process and its children so far."""
-    total = 0.0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(path.parent.name) == pid or int(fields[1]) == pid:
-            total += (int(fields[11]) + int(fields[12])) / TICKS
-    return total
-
-
 @contextmanager
 def process(*command: str, **env: str):
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -169,9 +160,9 @@ def measured(
     pid: int, port: int, streams: int, chunks: int, model: str = "bench"
 ) -> tuple[float, dict]:
     asyncio.run(load(port, 4, 20, model=model))  # warm
-    before = cpu(pid)
+    before = tree_cpu_seconds(pid)
     got = asyncio.run(load(port, streams, chunks, model=model))
-    return (cpu(pid) - before) / max(1, got["chunks"]) * 1e6, got
+    return (tree_cpu_seconds(pid) - before) / max(1, got["chunks"]) * 1e6, got
 
 
 def first_tokens(port: int, model: str = "bench", runs: int = 40, prompt: str = "Hi") -> float:
@@ -226,8 +217,7 @@ def main() -> None:
 
 
 def compare(args: argparse.Namespace) -> None:
-    me = str(Path(__file__).resolve())
-    with process(sys.executable, me, "--upstream") as up:
+    with process(*ME, "--upstream") as up:
         source = int(up.stdout.readline())
         url = f"http://127.0.0.1:{source}/v1"
         print(f"{args.streams} streams of {args.chunks} chunks, one each {PACE_S * 1000:g} ms")
@@ -236,7 +226,7 @@ def compare(args: argparse.Namespace) -> None:
         print(f"{'upstream alone':22} {'':>12} {'':>12} {direct:>15.2f}")
         costs = {}
         for guard in ("on", "off"):
-            with process(sys.executable, me, "--serve", url, guard) as proxy:
+            with process(*ME, "--serve", url, guard) as proxy:
                 port = int(proxy.stdout.readline())
                 waiting(port)
                 costs[guard], got = measured(proxy.pid, port, args.streams, args.chunks)
@@ -321,21 +311,20 @@ PROMPTS = (
 def real(model: str) -> None:
     """A small real model behind its own server, then behind the proxy: greedy answers that loop, and others."""
     port = free()
-    script = str(Path(__file__).resolve().with_name("small_model.py"))
-    command = (sys.executable, script, "--model", model, "--port", str(port), "--context", "2048")
+    script = (sys.executable, "-m", "bench.fixtures.small_model")
+    command = (*script, "--model", model, "--port", str(port), "--context", "2048")
     with process(*command) as server:
         waiting(port, 180)
-        me = str(Path(__file__).resolve())
-        with process(sys.executable, me, "--serve", f"http://127.0.0.1:{port}/v1", "on") as proxy:
-            door = int(proxy.stdout.readline())
-            waiting(door)
+        with process(*ME, "--serve", f"http://127.0.0.1:{port}/v1", "on") as proxy:
+            guarded = int(proxy.stdout.readline())
+            waiting(guarded)
             for prompt in PROMPTS:
-                for name, at in (("alone", port), ("behind headgate", door)):
+                for name, at in (("alone", port), ("behind headgate", guarded)):
                     text, report = answered(at, prompt)
                     stall = RepeatDetector().feed(text)
-                    told = f"loops from {stall.onset}: {stall.reason}" if stall else "no loop"
+                    found = f"loops from {stall.onset}: {stall.reason}" if stall else "no loop"
                     print(
-                        f"{prompt[:32]:33}{name:16}{len(text):>6} characters, {told} {report or ''}"
+                        f"{prompt[:32]:33}{name:16}{len(text):>6} characters, {found} {report or ''}"
                     )
         assert server.poll() is None
 

@@ -1,13 +1,17 @@
-"""A real small chat model, looping at temperature 0 without penalty, and ways to get it out again.
+"""A real small model that loops, and how well it goes on after a cut, for several ways to resume.
 
-Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones. Or the
-greedy loops are taken from labeled streams of the same model, which saves asking. The first call of each is made once
-and replayed for every way to resume, so all ways start from the same loop. A run is recovered when it ends without a
-loop; it ended by itself when the model said so. Copies are counted in the client's whole text, without asking the guard
-what it did.
-Each answer and each run is a line of a file: an interrupted comparison goes on where it was.
+    make bench-recovery                                    60 looping prompts, several hours of CPU
+    make bench-recovery ARGS="--prompts 5"                 a short run, about 20 minutes
+    make bench-recovery ARGS="--prompts 34 --streams FILE" loops of labeled streams of the same model
+
+The model is SmolLM2-135M (a package of 110 MB, installed once), greedy and without penalty. Prompts of many kinds are
+asked in turn; those whose greedy answer the detector stops are the looping ones. The first call of each is made once
+and replayed for every way to resume, so that all ways start from the same loop. A run is recovered if it ends without
+a loop; it ended by itself if the model stopped. Copies are counted in the client's whole text, without asking the
+guard. Each answer and each run is a line of .bench/recovery.jsonl: an interrupted comparison goes on where it was.
 """
 
+import argparse
 import gzip
 import itertools
 import json
@@ -21,9 +25,9 @@ from typing import Any
 import httpx2
 import numpy as np
 import orjson
+from bench.fixtures.small_model import serve
 from rich.console import Console
 from rich.table import Table
-from small_model import serve
 
 from headgate.errors import LoopError
 from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
@@ -308,3 +312,15 @@ def table(ways: Sequence[Way], runs: Sequence[Run]) -> Table:
             str(sum(run.leak for run in of)),
         )
     return shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prompts", type=int, default=60)
+    parser.add_argument("--streams", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
+    given = parser.parse_args()
+    compare(given.prompts, Console(width=130), streams=given.streams)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,15 @@
-"""The service under load: what HTTP costs beside the library, whether anything fails, and whether memory stays flat.
+"""The service: CPU of a request over HTTP against the library, of MCP calls, and of the pages of the dashboard.
 
-    python bench/service.py --chunks 100000 --requests 20000 --connections 64
+    make bench-service [ARGS="http --chunks 20000 --requests 600 --connections 16 --library 60"]      3 minutes
+    make bench-service ARGS="mcp [--chunks 10000] [--data DIR]"                                       1 minute
+    make bench-service ARGS="dashboard [--chunks 100000] [--traces 10000]"                            3 minutes
 
-A store of made-up text is served by `headgate serve` on a loopback port; lean clients over plain sockets ask for
-context with a window of 8 k tokens each. CPU is the server process's own, from the system's account of it; the
-library's is measured before and after, in this process, on the same store, questions and windows.
+http: clients over plain sockets ask `headgate serve` for context, with a window of 8 000 tokens each. CPU is what the
+system books to the server's process; the library's is measured before and after, on the same store, questions and
+windows. Errors, times and the memory of the server are printed too.
+mcp: a server over stdio is asked with questions about its store. Each call is timed at the client, so that transport,
+JSON and schemas count; a question counts with its fastest of three calls. `ping` is what the protocol alone takes.
+dashboard: CPU and size of each page with many traces, chunks, facts and edges, and what recording a window costs.
 """
 
 import argparse
@@ -13,17 +18,33 @@ import json
 import os
 import random
 import re
-import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from urllib.request import urlopen
 
+import httpx2
+import orjson
+from bench.fixtures import texts
+from bench.fixtures.services import cpu_seconds, status
+from mcp import Client, StdioServerParameters
+
 from headgate.gateway import Headgate
+from headgate.service.app import create
+from headgate.service.proxy.call_trace import call_trace
+from headgate.service.proxy.call_window import window_step
+from headgate.service.proxy.model_call import ModelCall
+from headgate.settings import Settings
+from headgate.types import Edge
+
+# Over HTTP
 
 PARTS = ("ka", "mo", "ri", "tel", "sun", "ver", "pol", "dra", "fin", "gor", "lin", "mer", "dok", "sa", "vel",
          "nor", "pi", "zu", "chen", "bra", "qui", "stam", "lor", "net", "fex", "gul", "hom", "jad", "wex", "ost")  # fmt: skip
@@ -34,7 +55,7 @@ WEIGHTS = list(
 )  # as in language, by Zipf's law
 
 
-def text(rng, words):
+def zipf_text(rng, words):
     chosen = rng.choices(WORDS, cum_weights=WEIGHTS, k=words)
     return " ".join(w.capitalize() if rng.random() < 0.05 else w for w in chosen) + "."
 
@@ -42,14 +63,14 @@ def text(rng, words):
 def fill(folder, chunks):
     rng = random.Random(1)
     with Headgate.open(folder) as gate:
-        gate.add({"id": f"d{n}", "text": text(rng, 60)} for n in range(chunks))
+        gate.add({"id": f"d{n}", "text": zipf_text(rng, 60)} for n in range(chunks))
         gate.index()
 
 
 def questions(folder, connections, tokens):
     """Questions in the words of some chunk, and windows of other text."""
     rng = random.Random(2)
-    windows = [text(rng, int(tokens * 0.5)) for _ in range(connections)]
+    windows = [zipf_text(rng, int(tokens * 0.5)) for _ in range(connections)]
     with Headgate.open(folder) as gate:
         names = [f"d{rng.randrange(gate.index().count)}" for _ in range(200)]
         chunks = [gate.document(name)[0] for name in names]
@@ -100,15 +121,6 @@ class Load:
         await writer.wait_closed()
 
 
-def cpu(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident(pid):
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
-
-
 def wait_for_traces(port):
     """Traces are written behind the answers, and a list of them waits for those."""
     with urlopen(f"http://127.0.0.1:{port}/v1/traces?limit=1") as answer:
@@ -116,68 +128,207 @@ def wait_for_traces(port):
 
 
 def served(folder, asked, windows, requests, rounds):
-    line = [
-        sys.executable,
-        "-m",
-        "headgate",
-        "serve",
-        "--port",
-        "0",
-        "--store",
-        folder,
-        "--json",
-    ]
-    log = subprocess.DEVNULL
-    server = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True)
+    line = [sys.executable, "-m", "headgate", "serve", "--port", "0", "--store", folder, "--json"]
+    server = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         port = int(json.loads(server.stdout.readline())["url"].rsplit(":", 1)[1])
         load = Load(port, asked, windows)
         asyncio.run(load.run(max(256, requests // 20)))
         wait_for_traces(port)
-        marks = [resident(server.pid)]
-        began, seconds, errors = cpu(server.pid), [], 0
+        marks = [status(server.pid, "VmRSS") / 1024]
+        began, seconds, errors = cpu_seconds(server.pid), [], 0
         for _ in range(rounds):
             asyncio.run(load.run(requests // rounds))
             seconds += load.seconds
             errors += load.errors
-            marks.append(resident(server.pid))
+            marks.append(status(server.pid, "VmRSS") / 1024)
         wait_for_traces(port)
-        spent = (cpu(server.pid) - began) / len(seconds)
+        spent = (cpu_seconds(server.pid) - began) / len(seconds)
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(60)
     return spent, sorted(seconds), errors, marks
 
 
-def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--chunks", type=int, default=100_000)
-    options.add_argument("--requests", type=int, default=20_000)
-    options.add_argument("--connections", type=int, default=64)
-    options.add_argument("--window", type=int, default=8_000, help="tokens of each window")
-    options.add_argument("--library", type=int, default=300, help="requests to the library itself")
-    options.add_argument("--store", help="a store made before, to save time")
-    args = options.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = args.store or made
-        if not (Path(folder) / "headgate.db").exists():
-            fill(folder, args.chunks)
-        asked, windows = questions(folder, args.connections, args.window)
-        before = asyncio.run(library(folder, asked, windows, args.library))
-        spent, seconds, errors, marks = served(folder, asked, windows, args.requests, rounds=10)
-        after = asyncio.run(library(folder, asked, windows, args.library))
-        own = (before + after) / 2
+def http(given):
+    with tempfile.TemporaryDirectory() as folder:
+        fill(folder, given.chunks)
+        asked, windows = questions(folder, given.connections, given.window)
+        before = asyncio.run(library(folder, asked, windows, given.library))
+        spent, seconds, errors, marks = served(folder, asked, windows, given.requests, rounds=10)
+        after = asyncio.run(library(folder, asked, windows, given.library))
+    own = (before + after) / 2
     p50, p99 = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
-    print(f"chunks {args.chunks:,}  connections {args.connections}  window {args.window:,} tokens")
-    print(f"requests {len(seconds):,}  errors {errors}")
     print(
-        f"CPU a request: library {1000 * before:.2f} ms before and {1000 * after:.2f} after, service {1000 * spent:.2f} ms, ratio {spent / own:.2f}"
+        f"chunks {given.chunks:,}  connections {given.connections}  window {given.window:,} tokens"
     )
+    print(f"requests {len(seconds):,}  errors {errors}")
+    print(f"CPU a request: library {1000 * before:.2f} ms before and {1000 * after:.2f} after, service {1000 * spent:.2f} ms, ratio {spent / own:.2f}")  # fmt: skip
     print(f"p50 {1000 * p50:.0f} ms  p99 {1000 * p99:.0f} ms  p99/p50 {p99 / p50:.2f}")
     print("memory of the server in MB: " + " ".join(f"{mark:.0f}" for mark in marks))
-    print(
-        f"peak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
-    )
+
+
+# Over MCP
+
+QUESTIONS = 60
+CALLS = 3
+
+
+async def fastest_ms(call):
+    times = []
+    for _ in range(CALLS):
+        begun = time.perf_counter()
+        await call()
+        times.append(time.perf_counter() - begun)
+    return 1000 * min(times)
+
+
+def server_cpu_ms():
+    """CPU time of the processes that this one started."""
+    children = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
+    return 1000 * sum(cpu_seconds(pid) for pid in children)
+
+
+async def measure_calls(store, questions):
+    """Milliseconds of each call, by tool, and the server's CPU time a call."""
+    arguments = ["-m", "headgate", "mcp", "--store", store]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    found = {}
+    async with Client(server, mode="legacy") as client:
+        for question in questions[:3]:  # to warm it
+            answer = await client.call_tool("get_context", {"query": question})
+        trace = answer.structured_content["trace"]
+        await client.call_tool("remember", {"content": "The build runs on Python 3.12."})
+        calls = {
+            "get_context": lambda q: client.call_tool("get_context", {"query": q}),
+            "recall": lambda q: client.call_tool("recall", {"query": q}),
+            "context_strategy": lambda q: client.call_tool("context_strategy", {"query": q}),
+            "why (what fell)": lambda _: client.call_tool("why", {"trace": trace}),
+            "ping": lambda _: client.send_ping(),
+        }
+        for name, call in calls.items():
+            before = server_cpu_ms()
+            times = [await fastest_ms(lambda q=q, c=call: c(q)) for q in questions]
+            found[name] = times, (server_cpu_ms() - before) / (CALLS * len(questions))
+    return found
+
+
+def mcp(given):
+    warnings.filterwarnings("ignore", message="ping is removed")
+    with tempfile.TemporaryDirectory() as store:
+        with Headgate.open(store) as hg:
+            hg.add(texts.rows(given.data, given.chunks))
+            hg.index()
+        found = asyncio.run(measure_calls(store, texts.questions(given.data, QUESTIONS)))
+    print(f"{given.chunks:,} chunks, ms a call")
+    for name, (times, cpu) in found.items():
+        p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
+        print(f"{name:<18} p50 {p50:6.1f}   p95 {p95:6.1f}   CPU {cpu:5.1f}")
+
+
+# The dashboard
+
+PATHS = (
+    "/dashboard/", "/dashboard/requests", "/dashboard/requests?q=word", "/dashboard/requests?q=nothing", "/dashboard/requests/c7",
+    "/dashboard/requests/big", "/dashboard/requests/big/chunk?chunk=x7", "/dashboard/requests/c7/context",
+    "/dashboard/requests/c7/replay?budget=300", "/dashboard/requests/compare?id=c1&id=c2", "/dashboard/streams", "/dashboard/streams/m7",
+    "/dashboard/store", "/dashboard/store/collection?name=main", "/dashboard/store/collection?name=main&page=39", "/dashboard/store/collection?name=main&page=LAST",
+    "/dashboard/store/collection?name=main&q=word1+word2+word3", "/dashboard/store/document?collection=main&id=d7",
+    "/dashboard/store/remove?collection=main&chunk=d7", "/dashboard/store/facts", "/dashboard/store/facts?q=word7", "/dashboard/store/facts/FACT",
+    "/dashboard/store/graph", "/dashboard/store/graph?node=hub", "/dashboard/store/graph?node=hub&hops=2", "/dashboard/store/reviews",
+    "/dashboard/health",
+)  # fmt: skip
+SESSIONS = 40
+ROWS = 50  # chunks on a page of a collection
+FACTS = 1000
+EDGES = 5000
+
+
+def words(chance, count):
+    return " ".join(f"word{chance.randrange(3000)}" for _ in range(count))
+
+
+def fill_traces(gate, chunks, traces):
+    """Documents, and traces of which every fifth is a request for context and the others are model calls."""
+    chance = random.Random(1)
+    gate.add({"id": f"d{n}", "title": f"Doc {n}", "text": words(chance, 25)} for n in range(chunks))
+    window = [words(chance, 2000)]
+    made = gate.context(words(chance, 6), window=window, budget=800, session="s0").trace
+    messages = [{"role": "user", "content": words(chance, 200)} for _ in range(20)]
+    for n in range(traces):
+        session = f"s{n % SESSIONS}"
+        trace = replace(made, id=f"c{n // 5}", request=replace(made.request, session=session))
+        if n % 5:
+            sent = orjson.dumps({"messages": messages[: n // SESSIONS % 20 + 1]})
+            call = ModelCall("/v1/chat/completions", "chat", id=f"m{n}", model="m", upstream="u", session=session, query="a word?", sent=sent)  # fmt: skip
+            trace = call_trace(call, tenant=gate.tenant, now=made.created + n)
+        gate.save_trace(trace)
+        if not n % 100:
+            gate.traces(limit=1)  # waits for what is to be written
+    some = made.candidates
+    many = (some[n % len(some)] for n in range(1000))
+    big = tuple(replace(c, chunk=replace(c.chunk, id=f"x{n}")) for n, c in enumerate(many))
+    gate.save_trace(replace(made, id="big", candidates=big))
+    gate.traces(limit=1)
+    return messages
+
+
+def fill_memory(gate):
+    """Facts, a hub of edges, and reviews; the id of a fact."""
+    chance = random.Random(2)
+    facts = [gate.remember(f"Fact {n} is that {words(chance, 12)}.").fact for n in range(FACTS)]
+    gate.graph.link(Edge("hub", "knows", f"d{n}", 1 - n / EDGES) for n in range(EDGES // 2))
+    gate.graph.link(Edge(f"d{n}", "knows", f"d{n + 1}") for n in range(EDGES // 2))
+    for n in range(200):
+        gate.reviews.ask(f"{n} {words(chance, 8)}?", collection="main", grades={"d7": 0.4}, reason="unsure")  # fmt: skip
+    return facts[0].id
+
+
+async def measure_pages(gate, chunks, fact):
+    transport = httpx2.ASGITransport(create(gate), client=("127.0.0.1", 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for pattern in PATHS:
+            path = pattern.replace("LAST", str(chunks // ROWS)).replace("FACT", fact)
+            times = []
+            for _ in range(4):
+                began = time.process_time()
+                reply = await client.get(path)
+                times.append(time.process_time() - began)
+            print(f"{1000 * min(times[1:]):7.1f} ms {len(reply.content):9,} bytes  {reply.status_code}  {path}")  # fmt: skip
+
+
+def dashboard(given):
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(store=folder, service={"log": False})
+        with Headgate.open(settings=settings) as gate:
+            messages = fill_traces(gate, given.chunks, given.traces)
+            asyncio.run(measure_pages(gate, given.chunks, fill_memory(gate)))
+    chars = sum(len(message["content"]) for message in messages)
+    began = time.process_time()
+    window_step({"messages": messages}, 0)
+    print(f"{1000 * (time.process_time() - began):7.1f} ms to record a window of {chars:,} characters")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers()
+    one = parts.add_parser("http")
+    one.add_argument("--chunks", type=int, default=20_000)
+    one.add_argument("--requests", type=int, default=600)
+    one.add_argument("--connections", type=int, default=16)
+    one.add_argument("--window", type=int, default=8_000, help="tokens of each window")
+    one.add_argument("--library", type=int, default=60, help="requests to the library itself")
+    one.set_defaults(run=http)
+    one = parts.add_parser("mcp")
+    one.add_argument("--chunks", type=int, default=10_000)
+    one.add_argument("--data", help="a folder of labeled sets")
+    one.set_defaults(run=mcp)
+    one = parts.add_parser("dashboard")
+    one.add_argument("--chunks", type=int, default=100_000)
+    one.add_argument("--traces", type=int, default=10_000)
+    one.set_defaults(run=dashboard)
+    given = parser.parse_args(sys.argv[1:] or ["http"])
+    given.run(given)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Start-up: the CPU that a command takes from a cold start, which is what a person and a hook wait for.
+"""Start-up: CPU of whole commands from a cold start, and of Python, numpy and pydantic alone in the same run.
 
-    python bench/startup.py [--chunks 10000] [--runs 5]
+    make bench-startup [ARGS="--chunks 10000 --runs 5"]      1 minute
 
-Prints the median of user and system seconds of whole processes, the bar, and what Python and numpy alone take on this
-machine in the same run. Wall time is left out: it says more about the neighbors than about us.
+Prints medians of user and system seconds, and the bar that a command must stay under. Wall time is left out, since it
+depends on the other work of the machine.
 """
 
 import argparse

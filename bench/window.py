@@ -1,10 +1,15 @@
-"""The window: detection, speed against peers, and quality on labeled sets.
+"""The window: how well a chunk that it holds is recognized, how fast, and what that is worth on labeled sets.
 
-Run: python bench/window.py [DIR with labeled sets]. Without DIR: detection and speed, on generated text with the
-word statistics of prose. With DIR: novel evidence inside 500 tokens when half of the gold is in the window already.
-Times are CPU milliseconds, the best of several runs; peers run in the same process.
+    make bench-window                  recognition, CPU, and growth with the window, on generated text
+    make bench-window ARGS="DIR"       novel evidence inside 500 tokens, on the labeled sets in a folder
+
+Recognition compares the coverage rule and the sketch with the published rule. Speed compares with datasketch, rensa
+and simhash, growth with difflib, all in the same process. Times are CPU milliseconds, the fastest of several runs. On
+labeled sets half of each question's evidence stands in the window; bm25s ranks, and plain shingle containment in
+Python is the reference. Takes three minutes, and one minute a labeled set.
 """
 
+import difflib
 import json
 import random
 import sys
@@ -14,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headgate.evaluate.labeled import sets
 from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
@@ -78,7 +84,7 @@ class Prose:
         return written
 
 
-def detection():
+def recognition():
     prose = Prose(1)
     rng = prose.rng
     window = prose.write(32_000)
@@ -111,7 +117,7 @@ def detection():
     index = WindowIndex.of([" ".join(window)])
     known = WindowFingerprint.of([" ".join(window)])
     print(
-        "\n## Detection: a chunk of a 32 k-token window, 160 of each kind (mean overlap / share >= .60)"
+        "\n## Recognition: a chunk of a 32 k-token window, 160 of each kind (mean overlap / share >= .60)"
     )
     print(
         "| case | published rule | coverage | least | sketch: mean, largest difference |\n|---|---|---|---|---|"
@@ -215,45 +221,28 @@ def speed():
         )
 
 
-class Labeled:
-    """A labeled set: passages by collection, queries, and the gold of each."""
+def rank(labeled):
+    """(query, ids best first, scores 0..1) by bm25s within each query's collection."""
+    import bm25s
 
-    def __init__(self, folder):
-        rows = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
-        self.passages = {row["_id"]: row for row in rows}
-        self.collections = {}
-        for row in rows:
-            self.collections.setdefault(row["collection"], []).append(row["_id"])
-        self.queries = [
-            json.loads(line) for line in (folder / "queries.jsonl").open(encoding="utf-8")
-        ]
-        self.gold = {}
-        for line in (folder / "qrels.tsv").read_text().splitlines()[1:]:
-            query, passage, score = line.split("\t")
-            if float(score) > 0 and passage in self.passages:
-                self.gold.setdefault(query, []).append(passage)
-
-    def ranked(self):
-        """(query id, ids best first, scores 0..1) by bm25s within each query's collection."""
-        import bm25s
-
-        for name, ids in self.collections.items():
-            texts = [f"{self.passages[i]['title']} {self.passages[i]['text']}" for i in ids]
-            retriever = bm25s.BM25()
-            retriever.index(
-                bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
-            )
-            asked = [q for q in self.queries if q["collection"] == name]
-            if not asked:
-                continue
-            found, scores = retriever.retrieve(
-                bm25s.tokenize([q["text"] for q in asked], stopwords="en", show_progress=False),
-                k=min(TOP, len(ids)),
-                show_progress=False,
-            )
-            for query, row, points in zip(asked, found, scores, strict=True):
-                top = max(float(points[0]), 1e-9)
-                yield query["_id"], [ids[i] for i in row], [float(p) / top for p in points]
+    for name in dict.fromkeys(row["collection"] for row in labeled.rows):
+        rows = [row for row in labeled.rows if row["collection"] == name]
+        asked = [q for q in labeled.queries if q.get("collection", "main") == name]
+        if not asked:
+            continue
+        texts = [f"{row['title']} {row['text']}" for row in rows]
+        retriever = bm25s.BM25()
+        retriever.index(
+            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
+        )
+        found, scores = retriever.retrieve(
+            bm25s.tokenize([q["text"] for q in asked], stopwords="en", show_progress=False),
+            k=min(TOP, len(rows)),
+            show_progress=False,
+        )
+        for query, best, points in zip(asked, found, scores, strict=True):
+            top = max(float(points[0]), 1e-9)
+            yield query, [rows[i]["id"] for i in best], [float(p) / top for p in points]
 
 
 def containment(window, text):
@@ -303,32 +292,56 @@ def orders(ids, scores, window, passages):
     yield "coverage", [c.chunk.id for c in sifted.kept]
 
 
-def quality(folder):
-    labeled = Labeled(folder)
+def growth():
+    """100 chunks against windows of 1 000 to 1 000 000 tokens, the index built anew, and difflib on the same texts."""
+    prose = Prose(3)
+    chunks = [" ".join(prose.write(180)) for _ in range(100)]
+    print("\n## Growth, CPU ms: how much of 100 chunks the window holds")
+    print("| window, tokens | ours | difflib, scaled up from 30 pairs |\n|---|---|---|")
+    for size in (1_000, 10_000, 100_000, 1_000_000):
+        window = [" ".join(prose.write(180)) for _ in range(max(1, size // 180))]
+        ours = cpu_ms(lambda window=window: WindowIndex.of(window).coverage(chunks), runs=3)
+        pairs = [(a, b) for a in chunks[:3] for b in window[:10]]
+        began = time.process_time()
+        for pair in pairs:
+            overlap_by_difflib(*pair)
+        spent = 1000 * (time.process_time() - began) * len(chunks) * len(window) / len(pairs)
+        print(f"| {size:,} | {ours:.1f} | {spent:,.0f} |", flush=True)
+
+
+def overlap_by_difflib(text, seen):
+    match = difflib.SequenceMatcher(None, text, seen, autojunk=False)
+    return sum(block.size for block in match.get_matching_blocks()) / max(1, len(text))
+
+
+def quality(labeled):
     rng = random.Random(3)
-    novel, again, spent = {}, {}, {}
-    strangers = []
-    for query, ids, scores in labeled.ranked():
-        gold = labeled.gold.get(query, [])
+    passages = {row["id"]: row for row in labeled.rows}
+    collections = {}
+    for row in labeled.rows:
+        collections.setdefault(row["collection"], []).append(row["id"])
+    novel, again, spent, strangers = {}, {}, {}, []
+    for query, ids, scores in rank(labeled):
+        gold = [id for id in labeled.labels[query["_id"]] if id in passages]
         if len(gold) < 2:
             continue
         shown, hidden = set(gold[: len(gold) // 2]), set(gold[len(gold) // 2 :])
-        pool = labeled.collections[labeled.passages[gold[0]]["collection"]]
+        pool = collections[passages[gold[0]]["collection"]]
         filler = [i for i in rng.sample(pool, min(12, len(pool))) if i not in gold]
         blocks = [*gold[: len(gold) // 2], *filler]  # a list: sets have no fixed order
         rng.shuffle(blocks)
-        window = " ".join(labeled.passages[i]["text"] for i in blocks)
-        others = [labeled.passages[i]["text"] for i in ids[-20:] if i not in blocks]
+        window = " ".join(passages[i]["text"] for i in blocks)
+        others = [passages[i]["text"] for i in ids[-20:] if i not in blocks]
         strangers += WindowIndex.of([window]).coverage(others).tolist()
-        for name, order in orders(ids, scores, window, labeled.passages):
-            taken = packed(order, labeled.passages)
+        for name, order in orders(ids, scores, window, passages):
+            taken = packed(order, passages)
             novel.setdefault(name, []).append(len(hidden & {i for i, _ in taken}) / len(hidden))
             again[name] = again.get(name, 0) + sum(cost for i, cost in taken if i in shown)
             spent[name] = spent.get(name, 0) + sum(cost for _, cost in taken)
     if not novel:
-        print(f"\n## {folder.name}: no query with two gold passages", flush=True)
+        print(f"\n## {labeled.name}: no question with two labeled passages", flush=True)
         return
-    print(f"\n## {folder.name}: {len(novel['no rule'])} queries with two or more gold passages")
+    print(f"\n## {labeled.name}: {len(novel['no rule'])} questions with two or more passages")
     print(
         "| rule | novel evidence @500 | of exact containment | duplicate tokens |\n|---|---|---|---|"
     )
@@ -344,11 +357,12 @@ def quality(folder):
 
 def main():
     if len(sys.argv) > 1:
-        for folder in sorted(p for p in Path(sys.argv[1]).iterdir() if (p / "qrels.tsv").is_file()):
-            quality(folder)
+        for labeled in sets(Path(sys.argv[1])):
+            quality(labeled)
         return
-    detection()
+    recognition()
     speed()
+    growth()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Kill, stop, stall and slow down the gateway at random moments of real SDK sessions, and see whether a turn fails.
+"""The gateway of `headgate wrap` killed, stopped, stalled and slowed down during SDK sessions: whether a turn fails.
 
-    python bench/wrap.py --moments 100
+    make bench-wrap [ARGS="--moments 100"]      15 minutes
 
-The sessions are those of the openai and anthropic packages, without retries, against a scripted upstream that talks at
-the pace of a model. Each moment is one fault in one turn. A turn fails when the SDK raises, or when its text is neither
+The sessions are those of the openai and anthropic packages, without retries, against a scripted upstream that answers
+at the pace of a model. Each moment is one fault in one turn. A turn fails if the SDK raises, or if its text is neither
 the one that it has without a fault nor what the upstream itself said. Extra is the time beyond the same turn without a
 fault.
 """

@@ -1,9 +1,10 @@
-"""make bench-xray [MB=100]: recorded sessions of many MB, generated, through `headgate xray`: CPU and memory.
+"""Recorded agent sessions of many MB through `headgate xray`: CPU and memory.
+
+    make bench-xray [ARGS="--mb 100"]      1 minute
 
 Sessions are drawn from seeds: reads of real source files and slices of them, edits, test runs, loops. They are written
 in turn as Claude Code does, as Codex does, as a log of messages, and as a log of requests, each with the whole window.
-Now and then a line is half-written. The command runs in a process of its own; what is printed is its CPU time and the
-most memory it had.
+Some lines are half-written. The command runs in a process of its own, whose CPU time and largest memory are printed.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_sessions import Api, MadeCall, Turn, render
+from bench.fixtures.sessions import Api, MadeCall, Turn, render
 
 KINDS = ("claude", "codex", "messages", "requests")
 SESSION = 2_500_000  # bytes of one session, about
@@ -32,7 +33,7 @@ def sources() -> list[str]:
 
 
 def turns(rng: random.Random, texts: list[str]) -> Iterator[Turn]:
-    """An agent at work, for ever."""
+    """An agent at work, forever."""
     yield Turn(human="Mend what is broken.")
     while True:
         n = rng.randrange(len(texts))
@@ -54,7 +55,7 @@ def turns(rng: random.Random, texts: list[str]) -> Iterator[Turn]:
 
 
 def lines(kind: str, rng: random.Random, texts: list[str], name: str) -> Iterator[str]:
-    """The lines of one session, for ever."""
+    """The lines of one session, forever."""
     api: Api = "messages" if kind == "claude" else "responses" if kind == "codex" else "chat"
     window: list[dict[str, Any]] = []
     for number, turn in enumerate(turns(rng, texts)):

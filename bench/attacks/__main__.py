@@ -1,11 +1,11 @@
-"""Attack a live service, class by class, and see that it stays up: others are served, and memory stays where it was.
+"""56 attacks on a live service: whether it still serves others, and how much memory it takes.
 
-    python bench/attacks [--only NAME] [--seconds 5]
+    make bench-attacks [ARGS="--seconds 5"]              all of them: 10 minutes
+    make bench-attacks ARGS="--only many_turns"          one; --help lists the names
 
-A hostile client, a reader, a writer and a hostile upstream each do their worst for some seconds, while a second client
-asks /healthz ten times a second. The service has the memory budget of a machine with 1 GB. It fails where /healthz took
-longer than a second or failed, where the service holds more than before the attack by its budget and 100 MB, where it
-answered 500, or where an attack got what it wanted.
+A hostile client, reader, writer or upstream attacks for some seconds, while a second client asks /healthz ten times a
+second. The service has the memory budget of a machine with 1 GB. An attack fails the run if /healthz took longer than
+a second, if the service grew by more than its budget and 100 MB, if it answered 500, or if the attack succeeded.
 """
 
 import argparse
@@ -20,17 +20,17 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).parent.parent))
-
-import callers  # noqa: F401
-import connections  # noqa: F401  (each file brings its attacks)
-import crowds  # noqa: F401
-import files  # noqa: F401
-import routes  # noqa: F401
-import windows  # noqa: F401
-from target import ATTACKS, Target
-from upstreams import answer_badly
-from workload import serve, status
+from bench.attacks import (  # noqa: F401  (importing a file registers its attacks)
+    callers,
+    connections,
+    crowds,
+    files,
+    routes,
+    windows,
+)
+from bench.attacks.target import ATTACKS, Target
+from bench.attacks.upstreams import answer_badly
+from bench.fixtures.services import serve, status
 
 from headgate.gateway import Headgate
 

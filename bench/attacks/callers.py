@@ -5,7 +5,7 @@ import time
 from urllib.parse import quote
 
 import httpx2
-from target import attack
+from bench.attacks.target import attack
 
 STRANGE_NAMES = [
     "../../etc/passwd", "..\\..", "/", ".", "a\0b", "a\r\nset-cookie: x=1", "\u202egpj.exe", "\ud800", "con", "%2e%2e", "'; DROP TABLE chunks; --",

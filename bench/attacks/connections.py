@@ -5,8 +5,8 @@ import json
 import time
 from contextlib import suppress
 
-from target import attack
-from upstreams import BOMB
+from bench.attacks.target import attack
+from bench.attacks.upstreams import BOMB
 
 
 @attack

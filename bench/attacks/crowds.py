@@ -5,8 +5,8 @@ import json
 import time
 from contextlib import suppress
 
-from target import attack
-from windows import LONGEST, dense_text
+from bench.attacks.target import attack
+from bench.attacks.windows import LONGEST, dense_text
 
 AT_ONCE = 24  # far below the requests that one key may have under way
 

@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from target import attack
+from bench.attacks.target import attack
 
 MOST_S = 300
 SECRET = "xylophone-4711"

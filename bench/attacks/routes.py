@@ -4,7 +4,7 @@ import asyncio
 import json
 from urllib.parse import quote
 
-from target import attack
+from bench.attacks.target import attack
 
 
 def nested(depth):

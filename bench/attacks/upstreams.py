@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import suppress
 
-from target import attack
+from bench.attacks.target import attack
 
 BOMB = gzip.compress(b'{"x": "' + b"0" * (256 << 20) + b'"}', 9)
 

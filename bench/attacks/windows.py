@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import numpy as np
-from target import attack
+from bench.attacks.target import attack
 
 from headgate.policy import Limits
 

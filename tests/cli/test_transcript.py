@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.agent_sessions import APIS, healthy_session, looping_session, render
+from bench.fixtures.sessions import APIS, healthy_session, looping_session, render
 
 
 @pytest.fixture

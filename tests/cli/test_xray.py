@@ -2,7 +2,7 @@
 
 import json
 
-from bench.agent_sessions import healthy_session, render
+from bench.fixtures.sessions import healthy_session, render
 
 
 def session(folder, text="x"):

@@ -6,7 +6,7 @@ import json
 import anthropic
 import openai
 import pytest
-from bench.agent_sessions import MadeCall, Turn, render
+from bench.fixtures.sessions import MadeCall, Turn, render
 
 from headgate.errors import InputError, LoopError, UpstreamError
 from headgate.guard import Guard, State, adapters

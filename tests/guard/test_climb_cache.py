@@ -4,7 +4,7 @@ import copy
 import threading
 
 import pytest
-from bench.agent_sessions import APIS, MadeCall, Turn, looping_session, render
+from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, render
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from bench.agent_sessions import APIS, MadeCall, Turn, looping_session, render
+from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, render
 from hypothesis import example, given
 from hypothesis import strategies as st
 

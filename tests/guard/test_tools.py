@@ -1,7 +1,7 @@
 """Circles of tool calls are found at their third copy, and healthy work is left alone."""
 
 import pytest
-from bench.agent_sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
+from bench.fixtures.sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
 
 from headgate.guard.ladder import climb
 from headgate.guard.policy import CirclesPolicy

@@ -1,7 +1,7 @@
 """The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
 
 import orjson
-from bench.agent_sessions import MadeCall, Turn, render
+from bench.fixtures.sessions import MadeCall, Turn, render
 
 from headgate.explain.as_data import redact_trace
 from headgate.guard.fuse import Reading

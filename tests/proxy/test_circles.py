@@ -5,7 +5,7 @@ import json
 import anthropic
 import openai
 import pytest
-from bench.agent_sessions import MadeCall, Turn, render
+from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 

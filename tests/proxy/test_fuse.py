@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.agent_sessions import MadeCall, Turn, render
+from bench.fixtures.sessions import MadeCall, Turn, render
 from click.testing import CliRunner
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.agent_sessions import MadeCall, Turn, looping_session, render
+from bench.fixtures.sessions import MadeCall, Turn, looping_session, render
 
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find

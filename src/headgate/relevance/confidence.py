@@ -23,8 +23,8 @@ from headgate.text.languages import likeness_to_code
 from headgate.types import Candidate
 
 # The constants of `knows`: is the question asked in the right place? Ridge logistic regression over questions asked in
-# their own collection and in those of other sets, each set weighing the same; `python bench/grade.py DIR...` fits it
-# anew and prints how it judges sets that it has not seen.
+# their own collection and in those of other sets, each set weighing the same.
+# `make bench-fit_grade ARGS="DIR ..."` fits it anew and prints how it judges sets that it has not seen.
 KNOWS = {
     "bias": -0.08,
     "cover": 8.04,

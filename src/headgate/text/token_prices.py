@@ -4,7 +4,7 @@
 `CODES` prices a character beyond ASCII on top: by letter for the common alphabets, else by script. Han and Hangul come
 at two prices: that of the few hundred characters that are one token each in cl100k, and that of the others, which are
 two or three.
-`python bench/fit_tokens.py` fits them anew.
+`make bench-fit_tokens` fits them anew.
 """
 
 import string

@@ -3,7 +3,7 @@
 The estimate is a sum of prices (text/token_prices.py): one for each pair of neighboring characters, in which all beyond
 ASCII are alike, and one more for each of those. They are meant to bound the larger of cl100k and o200k from above. No
 price is negative, so the estimate never shrinks when text is appended, and parts add up to their whole within a token
-each. `python bench/tokens.py` prints its error by kind of text, and what filled contexts really count.
+each. `make bench-tokens` prints its error by kind of text, and what filled contexts really count.
 """
 
 from bisect import bisect_right
