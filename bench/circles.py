@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     given = parser.parse_args()
     if given.model is None:
-        console = Console()
+        console = Console(width=130)
         console.print(compare_rules(given.sessions))
         console.print(measure_cpu())
     elif given.url and not given.plain:

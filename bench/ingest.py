@@ -136,7 +136,7 @@ def store_alone(rows):
         files = folder / "files"
         files.mkdir()
         for n in range(40):
-            parts = [f"## Part {i}\n\n{rows[n * 50 + i]['text']}" for i in range(50)]
+            parts = [f"## Part {i}\n\n{rows[(n * 50 + i) % len(rows)]['text']}" for i in range(50)]
             (files / f"{n}.md").write_text("\n\n".join(parts))
         store = SqliteStore(folder / "kb")
         try:
