@@ -21,10 +21,10 @@ import numpy as np
 
 from headgate.evaluate.labeled import sets
 from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
-from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
 from headgate.text.hashes import Tokens
 from headgate.text.sketch import Sketch
+from headgate.text.window_cache import WindowCache
 from headgate.text.words import tokens
 from headgate.types import Candidate, Chunk, Window
 

@@ -10,6 +10,7 @@ from headgate.service.app import create
 from headgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
 from headgate.settings import Settings
 from headgate.testing import FixedClock
+from headgate.text.cache import ENTRY_BYTES
 
 ASK = {"query": "refunds"}
 
@@ -263,7 +264,7 @@ async def test_a_key_is_read_again_once_it_was_known_for_so_long(gate):
 
 
 async def test_so_many_keys_are_remembered_and_the_oldest_is_forgotten(gate, monkeypatch):
-    monkeypatch.setattr(auth_module, "MAX_CACHED", 2)
+    monkeypatch.setattr(auth_module, "_CACHE_BYTES", 2 * (auth_module._KEY_BYTES + ENTRY_BYTES))
     auth, keys = Auth(gate.keys, "default", clock=FixedClock(0.0)), [give(gate, "read") for _ in range(3)]  # fmt: skip
     scopes = [{"headers": [(b"x-api-key", key.token.encode())]} for key in keys]
     for scope in scopes:

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from headgate.errors import InputError
 from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
-from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, pack
+from headgate.text.window_cache import WindowCache
 from headgate.types import Candidate, Chunk, Window
 
 POLICY = PenalizePolicy()

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.testing import FixedClock
-from headgate.text.cache import WindowCache, appended_texts
 from headgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, scan
 from headgate.text.fingerprint import pack
 from headgate.text.hashes import Tokens, shingle_hashes
 from headgate.text.sketch import Sketch
+from headgate.text.window_cache import WindowCache, appended_texts
 from headgate.text.words import tokens
 
 WORDS = [f"w{i}" for i in range(3000)]
@@ -190,7 +190,7 @@ def test_a_very_long_window_is_covered_without_a_set():
 
 
 def test_the_cache_forgets_windows_that_are_too_large_in_sum():
-    cache = WindowCache(clock=lambda: 0.0, window_bytes=850)
+    cache = WindowCache(clock=lambda: 0.0, window_bytes=950)
     first, second = cache.index(["a b c d"]), cache.index(["e f g h i j"])
     assert cache.index(["a b c d"]) is first
     assert cache.index(["e f g h i j"]) is second
@@ -201,7 +201,7 @@ def test_the_cache_forgets_windows_that_are_too_large_in_sum():
 
 
 def test_a_window_larger_than_the_cache_is_not_kept():
-    cache = WindowCache(clock=lambda: 0.0, window_bytes=350)
+    cache = WindowCache(clock=lambda: 0.0, window_bytes=400)
     assert cache.index(["a b c d"]) is not cache.index(["a b c d"])
     small = cache.index(["a"])
     assert cache.index(["a"]) is small
@@ -210,14 +210,14 @@ def test_a_window_larger_than_the_cache_is_not_kept():
 def test_a_text_of_one_long_word_counts_by_its_bytes():
     cache = WindowCache(clock=lambda: 0.0, text_bytes=10_000, window_bytes=10_000)
     cache.tokens(["short", "x" * 20_000])
-    assert len(cache._texts) == 0
+    assert len(cache._texts) == 1
     cache.tokens(["short", "x" * 2_000])
     assert len(cache._texts) == 2
     assert cache.index(["x" * 20_000]) is not cache.index(["x" * 20_000])
 
 
 def test_a_text_that_is_kept_again_counts_once():
-    cache = WindowCache(clock=lambda: 0.0, age_s=-1, text_bytes=700)
+    cache = WindowCache(clock=lambda: 0.0, age_s=-1, text_bytes=800)
     for _ in range(3):
         cache.tokens(["a b c", "d e f"])
     assert len(cache._texts) == 2

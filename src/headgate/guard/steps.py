@@ -1,15 +1,13 @@
 """Steps: when is a call with its result the same as another?
 
 Same tool; same arguments, whatever the order of their names and the white space between them; same result but for what
-changes by itself. Tool and arguments are reduced to a number that is remembered, so in a conversation that is sent
-again and again only what is new is read. Results are compared only when a call like it stands near, and read only where
-they differ. A step that waits (a tool that sleeps, a result that says work is under way) equals no other: that is
-polling.
+changes by itself. Tool and arguments are reduced to a number. Results are compared only when a call like it stands
+near, and read only if they differ. A step that waits (a tool that sleeps, a result that says work is under way) equals
+no other: polling never counts as a circle.
 """
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -18,7 +16,6 @@ import orjson
 from headgate.guard.masks import Head, head_of, is_same, without_note
 
 NAME = 128  # characters of a tool's name that are looked at; no API takes longer ones
-MEMORY = 50_000  # calls whose number is remembered; a few MB
 _GLANCE = 2_000  # characters at each end of a result in which it may say that work is under way
 _WAITING_TOOL = re.compile(r"(?:^|[_.\-])(?:wait_?for|(?:wait|sleep|poll)(?![a-z]))", re.IGNORECASE)
 _WAITING_COMMAND = re.compile(r"\bsleep [0-9]")
@@ -35,7 +32,6 @@ _UNDER_WAY = re.compile(
     r"|\bno new (?:messages?|output|events?|mail|data|updates?)\b"
 )
 _waiting = count()  # so that no call that waits equals another
-_numbers: dict[int, int | None] = {}
 
 
 class Step:
@@ -100,11 +96,6 @@ class Step:
         return None
 
 
-@lru_cache(maxsize=1024)
-def _is_waiting(tool: str) -> bool:
-    return _WAITING_TOOL.search(tool) is not None
-
-
 def text_of(content: object) -> str:
     """The text of a result: a string, the texts of its parts, or its JSON."""
     if content is None:
@@ -138,26 +129,16 @@ def _is_under_way(text: str) -> bool:
 
 
 def _call_number(tool: str, arguments: object) -> int:
-    """A number that equal calls share; a call that only waits gets one of its own.
-
-    Arguments that come as text are remembered, so that the same text is parsed once.
-    """
+    """A number that equal calls share; a call that only waits gets one of its own."""
     if arguments is None or isinstance(arguments, str):
-        key = hash((tool, arguments))
-        try:
-            number = _numbers[key]
-        except KeyError:
-            if len(_numbers) >= MEMORY:
-                _numbers.clear()
-            number = _numbers[key] = _new_number(tool, _parse(arguments))
-    else:
-        number = _new_number(tool, arguments)
+        arguments = _parse(arguments)
+    number = _hash_call(tool, arguments)
     return next(_waiting) if number is None else number
 
 
-def _new_number(tool: str, arguments: object) -> int | None:
-    """None where the call waits."""
-    if _is_waiting(tool[:NAME]):
+def _hash_call(tool: str, arguments: object) -> int | None:
+    """None if the call waits."""
+    if _WAITING_TOOL.search(tool[:NAME]):
         return None
     if not isinstance(arguments, dict):
         return hash((tool, as_json(_tidy(arguments))))

@@ -20,7 +20,7 @@ from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, DraftRows, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import Floats, firsts, idf
-from headgate.text.cache import Recent
+from headgate.text.cache import Cache
 from headgate.types import Chunk
 
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
@@ -126,10 +126,10 @@ class RecentReads:
     """What was found and read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
-        self.candidates: Recent[tuple[object, int], Candidates] = Recent(
+        self.candidates: Cache[tuple[object, int], Candidates] = Cache(
             2 * _BYTES, lambda _, found: len(found.drafts) + _OVERHEAD * len(found.ids)
         )
-        self.chunks: Recent[tuple[object, str], Chunk] = Recent(_BYTES, _measure_chunk)
+        self.chunks: Cache[tuple[object, str], Chunk] = Cache(_BYTES, _measure_chunk)
 
 
 def _measure_chunk(_: object, chunk: Chunk) -> int:
@@ -154,10 +154,10 @@ class KnownPostings:
     def candidates(self, key: int, pick: Callable[[], Candidates]) -> Candidates:
         """What was picked under this key lately, or is picked now."""
         recent, at = self._recent.candidates, (self._version, key)
-        (found,) = recent.find([at])
+        found = recent.get(at)
         if found is None:
             found = pick()
-            recent.keep({at: found})
+            recent.put(at, found)
         return found
 
     def lists(
@@ -176,10 +176,10 @@ class KnownPostings:
     def chunks(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of these ids, while the store has not gone on since the postings."""
         recent, version = self._recent.chunks, self._version
-        known = dict(zip(ids, recent.find([(version, id) for id in ids]), strict=True))
+        known = dict(zip(ids, recent.get_many([(version, id) for id in ids]), strict=True))
         if lacking := [id for id, chunk in known.items() if chunk is None]:
             fresh = {chunk.id: chunk for chunk in self._store.chunks(*self._here, lacking)}
-            recent.keep({(version, id): chunk for id, chunk in fresh.items()})
+            recent.put_many({(version, id): chunk for id, chunk in fresh.items()})
             known |= fresh
         return [chunk for chunk in known.values() if chunk is not None]
 

@@ -13,7 +13,7 @@ from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_slots
 from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import NUMBERS, WORDS, numbers
+from headgate.text.terms import number, numbers
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
 _KIND = 7  # the low bits of a case key hold how the word stood ...
@@ -22,7 +22,7 @@ _ENDS = 4  # ... and, while reading, whether a sentence may end after it
 
 def case_key(word: str) -> int:
     """The key under which a word is counted, its low bits free for how it stands."""
-    return NUMBERS[word.lower()] & ~_KIND
+    return number(word.lower()) & ~_KIND
 
 
 def cases_of(pieces: Sequence[str]) -> Keys:
@@ -31,7 +31,8 @@ def cases_of(pieces: Sequence[str]) -> Keys:
     """
     found = words(pieces)
     low = ["" if len(one) < 3 else one.lower() for one in found]
-    cases = WORDS.of(low, _number_names, kind=0)
+    known = _number_names(set(low))
+    cases = np.fromiter(map(known.__getitem__, low), np.uint64, len(low))
     cases &= ~np.uint64(_KIND)
     upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)

@@ -24,7 +24,7 @@ from headgate.index.snapshot import Snapshot
 from headgate.index.storage import SharedStorage
 from headgate.policy import IndexPolicy
 from headgate.protocols import Embedder, PostingStore, Store
-from headgate.text.cache import Recent
+from headgate.text.cache import Cache
 
 OPEN = 128  # collections that stay open; each may hold a few mapped files
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
@@ -57,7 +57,7 @@ class Indexes:
         self._folder = folder
         self._segments = segments
         self._embedder = embedder
-        self._vectors: Recent[str, npt.NDArray[np.float32]] = Recent(
+        self._vectors: Cache[str, npt.NDArray[np.float32]] = Cache(
             _VECTOR_BYTES, lambda query, vector: getsizeof(query) + vector.nbytes
         )
         self._open: OrderedDict[Key, Collection] = OrderedDict()
@@ -103,11 +103,11 @@ class Indexes:
         """The embedding of a query, remembered; None without an embedder, or where it cannot read the query."""
         if not self._embedder:
             return None
-        (vector,) = self._vectors.find([query])
+        vector = self._vectors.get(query)
         if vector is None:
             made: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
             vector = made
-            self._vectors.keep({query: vector})
+            self._vectors.put(query, vector)
         return vector if vector.any() else None
 
     def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":

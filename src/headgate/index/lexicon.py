@@ -19,8 +19,7 @@ from headgate.forks import call_in_children
 from headgate.index.arrays import Ints, Keys, cut_texts, ranges
 from headgate.index.casing import cases_of
 from headgate.text.hashes import hash_slices
-from headgate.text.memo import LONGEST, may_return
-from headgate.text.terms import numbers, read_pieces
+from headgate.text.terms import LONGEST, numbers, read_pieces
 
 Slots = npt.NDArray[np.int32]
 
@@ -29,6 +28,7 @@ _TERMS = 400_000  # ... or terms: a piece of a text without spaces has hundreds
 _MOST = 4 * _PIECES // 3  # pieces that it holds: one batch may bring very many ...
 _BITS = 18  # ... in a table more than twice as large
 _BYTES = 100_000  # of new pieces that are read together: some 10 MB
+_DIGITS = 6  # of a number that is remembered; longer ones are ids and times
 _LONG = 4 * LONGEST  # bytes; a longer piece is seldom met twice
 _RARE_SPACES = [chr(code) for code in range(0x80, 0x3001) if chr(code).isspace()]
 _INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))  # a piece
@@ -200,7 +200,7 @@ class Lexicon:
             parts.append(former.read(held[again]))
         counts, terms, cases = _join(parts)
         stays = np.ones(len(keys), bool)
-        stays[: len(pieces)] = np.fromiter(map(may_return, pieces), bool, len(pieces))
+        stays[: len(pieces)] = np.fromiter(map(_may_return, pieces), bool, len(pieces))
         order = np.concatenate([fresh, again])
         found = np.empty(len(keys), np.int32)
         with self._lock:
@@ -216,6 +216,11 @@ class Lexicon:
         passing.append((counts[~stays], terms[~of_terms], cases[~stays]))
         found[others] = np.arange(begin, begin + len(others))
         return found
+
+
+def _may_return(piece: str) -> bool:
+    """Whether a piece may well be met again: it is neither long nor a long number."""
+    return len(piece) <= LONGEST and not (len(piece) > _DIGITS and piece.isdigit())
 
 
 def _read(pieces: list[str], language: str) -> Known:

@@ -15,7 +15,7 @@ from typing import Any
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
 from headgate.guard.dialects.turns import human_text
-from headgate.text.cache import Recent
+from headgate.text.cache import Cache
 from headgate.text.fence import without_fences
 from headgate.types import Context, ContextBudget, Request, Window
 
@@ -40,13 +40,13 @@ class Blocks:
 
     gate: Headgate
     asking: Asking = field(default_factory=Asking)
-    _known: Recent[bytes, str] = field(
-        default_factory=lambda: Recent(MAX_BYTES, lambda _, block: getsizeof(block))
+    _known: Cache[bytes, str] = field(
+        default_factory=lambda: Cache(MAX_BYTES, lambda _, block: getsizeof(block))
     )
 
     def known_block(self, texts: Sequence[str]) -> str | None:
         """The block of the question that ends these texts, "" where it has none; None where it is new."""
-        return self._known.find([_key(texts)])[0]
+        return self._known.get(_key(texts))
 
     def place(
         self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = ()
@@ -96,7 +96,7 @@ class Blocks:
         )  # fmt: skip
 
     def _keep(self, texts: Sequence[str], context: Context) -> str:
-        self._known.keep({_key(texts): context.text})
+        self._known.put(_key(texts), context.text)
         return context.text
 
     def _fail(self, error: HeadgateError) -> str:

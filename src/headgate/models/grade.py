@@ -7,7 +7,6 @@ Grades are remembered by model, query and passage. Needs the extra `http`.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from secrets import token_bytes
@@ -20,6 +19,7 @@ from headgate.errors import UpstreamError
 from headgate.models.http_json import Endpoint, call_json
 from headgate.policy import Policy, Positive, PositiveCount, Tuning
 from headgate.stages.grade import Bands
+from headgate.text.cache import Cache
 from headgate.text.fence import fence, quote
 from headgate.types import Candidate
 
@@ -80,10 +80,10 @@ class LlmGrader:
         self._endpoint = Endpoint(url, headers, timeout_s, max_bytes=1_000_000)
         self._model = model
         self._concurrency = max(1, concurrency)
-        self._size = cache
         self._max_chars = max_chars
         self._extra = {"temperature": 0, "max_tokens": 32} if extra is None else dict(extra)
-        self._seen: OrderedDict[str, float] = OrderedDict()
+        # a grade that is known saves a call to the model
+        self._grades = Cache[bytes, float](10_000_000, max_entries=cache)
         self._secret = token_bytes(16)
         self.bands = bands or Bands(upper=0.7, lower=0.4, floor=0.4)
 
@@ -100,19 +100,17 @@ class LlmGrader:
     async def _grade_one(
         self, query: str, title: str, text: str, slots: asyncio.Semaphore
     ) -> float | UpstreamError:
-        key = sha256("\0".join((query, title, text)).encode("utf-8", "surrogatepass")).hexdigest()
-        if key in self._seen:
-            self._seen.move_to_end(key)
-            return self._seen[key]
+        key = sha256("\0".join((query, title, text)).encode("utf-8", "surrogatepass")).digest()
+        known = self._grades.get(key)
+        if known is not None:
+            return known
         try:
             async with slots:
                 answer = await call_json(self._endpoint, body=self._body(query, title, text))
             mark = read_grade(answer)
         except UpstreamError as error:
             return error
-        self._seen[key] = mark
-        while len(self._seen) > self._size:
-            self._seen.popitem(last=False)
+        self._grades.put(key, mark)
         return mark
 
     def _body(self, query: str, title: str, text: str) -> dict[str, Any]:

@@ -64,9 +64,9 @@ from headgate.stages.grade import (
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.text.cache import WindowCache
 from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
+from headgate.text.window_cache import WindowCache
 from headgate.types import Candidate, Context, Edge, Plan, Request, Sifted, Strategy, Trace
 
 if TYPE_CHECKING:

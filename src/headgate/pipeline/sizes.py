@@ -8,11 +8,11 @@ count holds until the collection changes.
 from dataclasses import dataclass
 
 from headgate.protocols import Store, TokenCounter
+from headgate.text.cache import Cache
 from headgate.text.fence import fence_cost, piece
-from headgate.text.memo import Generations, Room
 from headgate.types import Size
 
-_REMEMBERED = 1_000  # collections
+_COUNT_BYTES = 200  # of a count with the names of its collection
 # Characters for each token of the budget beyond which a collection surely does not fit, so that a rough count serves:
 # prose has 4 to 6, and no text that was measured 16.
 _MOST_CHARS = 16
@@ -37,14 +37,15 @@ class CollectionTokens:
 
     def __init__(self, store: Store, count: TokenCounter, notice: str) -> None:
         self._store, self._count, self._notice = store, count, notice
-        self._known = Generations[tuple[str, str], _Count](Room(_REMEMBERED))
+        # a request takes 1 to 4 % more CPU without it, over a collection of 1 600 chunks
+        self._known = Cache[tuple[str, str], _Count](450_000, lambda *_: _COUNT_BYTES)
 
     def tokens(self, tenant: str, collection: str, size: Size, *, most: int) -> int:
         """The tokens of a collection of that size: exact up to `most`, and an estimate beyond."""
-        known = self._known.find((tenant, collection))
+        known = self._known.get((tenant, collection))
         if known is None or not self._holds(known, tenant, collection, size, most):
             known = self._measure(tenant, collection, size, most)
-            self._known.remember({(tenant, collection): known})
+            self._known.put((tenant, collection), known)
         if known.is_whole or not known.chars:
             return known.tokens
         return max(most + 1, known.tokens * size.chars // known.chars)

@@ -8,9 +8,10 @@ takes a share of its score. English words only; the question mark and the speake
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import getsizeof
 
+from headgate.text.cache import Cache
 from headgate.text.late_pattern import compile_late
-from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
@@ -43,18 +44,19 @@ class _Looks:
     speaks_of_time: bool
 
 
-_REMEMBERED = Generations[int, _Looks](Room(4_096))
+# Hash of a line -> how it looks. A request to a collection of chats takes 7 % more CPU without it.
+_LOOKS = Cache[int, _Looks](1_250_000, lambda _, looks: getsizeof(looks.speaker))  # 4 000 lines
 
 
 def _looks(text: str) -> _Looks:
     """How a line looks, remembered by its hash, since lines come back request after request."""
     key = hash(text)
-    looks = _REMEMBERED.find(key)
+    looks = _LOOKS.get(key)
     if looks is None:
         line = part(text)
         asks = _asks(line.body[-_TAIL:])
         looks = _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
-        _REMEMBERED.remember({key: looks})
+        _LOOKS.put(key, looks)
     return looks
 
 

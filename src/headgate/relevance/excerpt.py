@@ -13,7 +13,6 @@ from headgate.protocols import TokenCounter
 from headgate.relevance.query_terms import Question
 from headgate.text.fence import frame
 from headgate.text.late_pattern import compile_late
-from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import Chunk
 
@@ -22,16 +21,13 @@ _BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 MIN_CHARS = 40  # a shorter excerpt, of a text that is longer, says nothing
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
-_SHORT = 2_000  # characters of a text that is remembered; it may have as many terms
-
-_Read = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
-_REMEMBERED = Generations[tuple[int, str], _Read](Room(512))
 
 
 def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) -> str:
     """The best strips of a chunk that fit `room` tokens with their framing, in reading order; "" if hardly any do."""
     text = chunk.text
-    strips, read = _read_strips(text, question.language)
+    strips = cut(text)[:_MOST]
+    read = terms_of([text[begin:end] for begin, end in strips], question.language)
     held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""
@@ -43,18 +39,6 @@ def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) ->
         elif chosen:
             break
     return shown if len(shown) >= min(MIN_CHARS, len(text.strip())) else ""
-
-
-def _read_strips(text: str, language: str) -> _Read:
-    """The strips of a text and their terms; remembered by the hash of a short text, since chunks come back."""
-    key = hash(text), language
-    if read := _REMEMBERED.find(key):
-        return read
-    strips = cut(text)[:_MOST]
-    read = strips, terms_of([text[b:e] for b, e in strips], language)
-    if len(text) <= _SHORT:
-        _REMEMBERED.remember({key: read})
-    return read
 
 
 def cut(text: str) -> list[tuple[int, int]]:

@@ -9,7 +9,6 @@ keys that are not valid must wait.
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -26,11 +25,13 @@ from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.origin import Headers, is_same_origin
 from headgate.service.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
+from headgate.text.cache import Cache
 from headgate.types import Key, Scope
 
 # How long a key that was read is trusted, and so how soon a revoked one stops working.
 CACHE_S = 2.0
-MAX_CACHED = 10_000  # keys in the cache
+_KEY_BYTES = 650  # of a key that was read, with its digest, tenant, scopes and label
+_CACHE_BYTES = 9_000_000  # 10 000 keys
 
 _SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
 
@@ -56,7 +57,8 @@ class Auth:
         self._tenant = tenant
         self._keyless = keyless
         self._clock = clock
-        self._cache: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        # what was read, and when; without it every request would read the store
+        self._cache = Cache[str, tuple[float, Any]](_CACHE_BYTES, lambda *_: _KEY_BYTES)
         self._failures = FailedKeys(clock)
 
     async def caller(self, scope: AsgiScope) -> Caller:
@@ -106,7 +108,8 @@ class Auth:
     async def _key(self, token: str, scope: AsgiScope) -> Key | None:
         hashed = digest(token)
         # A key that was valid before is read again whatever others at its address do.
-        known = self._cache.get(hashed, (0.0, None))[1] is not None
+        cached = self._cache.get(hashed)
+        known = cached is not None and cached[1] is not None
         if not known:
             self._failures.check(address_of(scope))
         key: Key | None = await self._read_cached(hashed, lambda: self._keys.find(token))
@@ -120,10 +123,7 @@ class Auth:
         if cached and self._clock() - cached[0] < CACHE_S:
             return cached[1]
         value = await asyncio.to_thread(read)
-        self._cache[name] = (self._clock(), value)
-        self._cache.move_to_end(name)
-        while len(self._cache) > MAX_CACHED:
-            self._cache.popitem(last=False)
+        self._cache.put(name, (self._clock(), value))
         return value
 
 

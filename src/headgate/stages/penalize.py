@@ -17,10 +17,10 @@ from pydantic import AfterValidator, Field
 
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Count, Policy, Positive, Tuning, Unit
-from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies, near_copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
+from headgate.text.window_cache import WindowCache
 from headgate.types import TURN, Candidate, Chunk, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]

@@ -12,12 +12,10 @@ from itertools import chain
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import capitals, fold
-from headgate.text.memo import Memo, Room
 from headgate.text.stopwords import ENGLISH, stopwords
 
 ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
-_REMEMBERED = 16_000  # spans, of 400 bytes with their names
 LINKS = ("of", "the", "de", "von", "van", "and")
 """Words that may stand between two words of a name."""
 
@@ -74,12 +72,9 @@ def names_of(span: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_NAMES = Memo(names_of, Room(_REMEMBERED))
-
-
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
-    return set(chain.from_iterable(map(_NAMES.__getitem__, spans(text))))
+    return set(chain.from_iterable(map(names_of, spans(text))))
 
 
 def spans(text: str) -> list[str]:

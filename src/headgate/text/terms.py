@@ -7,10 +7,11 @@ terms too. Scripts without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Container, Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection, Container, Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from sys import getsizeof
 from threading import local
 from typing import NamedTuple
 
@@ -18,16 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from headgate.forks import call_in_children
+from headgate.text.cache import Cache
 from headgate.text.languages import choose, choose_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
-from headgate.text.memo import LONGEST, Memo, NumberTable, Room
 from headgate.text.stopwords import stopwords
 
-# words and pieces that are remembered, of all languages together: 8 MB at most
-_ROOM = Room(32_000)
-_NUMBERS = 32_000  # strings whose numbers are remembered
+# Characters of a word that is taken for a word: longer ones are keys, digests and encoded data.
+LONGEST = 40
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
 _STEMMED = frozenset(Stemmer.algorithms())
 _STEM = 5  # letters that stand for a word in a language without a stemmer: endings come behind them
@@ -58,13 +57,6 @@ def numbers(texts: Iterable[str]) -> list[int]:
         hash.update(text.encode("utf-8", "replace"))
         found.append(read(hash.digest()) or 1)
     return found
-
-
-NUMBERS = Memo(number, Room(_NUMBERS))
-"""A string -> its number."""
-WORDS = NumberTable()
-"""What was read of the words of texts that are indexed."""
-call_in_children(WORDS.clear)
 
 
 def words(text: str) -> list[str]:
@@ -130,7 +122,7 @@ class _Stemmer(local):
     """Stems words of one language; a Snowball stemmer holds state, so each thread has its own."""
 
     def __init__(self, language: str) -> None:
-        # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
+        # without a cache of its own (the 0), which costs more than stemming
         self.stem = (
             Stemmer.Stemmer(language, 0).stemWords if language in _STEMMED else _first_letters
         )
@@ -141,16 +133,12 @@ def _first_letters(words: Iterable[str]) -> list[str]:
 
 
 class _Language:
-    """What words and pieces of text mean in one language; a piece is what stands between two spaces.
+    """What words and pieces of text mean in one language; a piece is what stands between two spaces."""
 
-    Most pieces of a text have been met before, so a text costs one look-up a piece.
-    """
-
-    def __init__(self, language: str) -> None:
-        self._stops = stopwords(language)
-        self._stemmer = _Stemmer(language)
-        self.terms = Memo(self._read_word, _ROOM)
-        self.pieces = Memo(self._read_piece, _ROOM)
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stops = stopwords(name)
+        self._stemmer = _Stemmer(name)
 
     def read_words(self, words: set[str]) -> dict[str, int]:
         """Words -> their terms, 0 for stopwords."""
@@ -166,23 +154,25 @@ class _Language:
         found.update(zip(rest, map(terms.__getitem__, stems), strict=True))
         return found
 
-    def read_pieces(self, pieces: set[str]) -> dict[str, tuple[int, ...]]:
-        """Pieces -> their terms. Those that were not met before are read together, which is faster than one by one."""
-        found, new = self.pieces.recall(pieces)
-        split = {piece: _piece_words(piece) for piece in new}
-        terms, unread = self.terms.recall(set(chain.from_iterable(split.values())))
-        read = self.read_words(unread)
-        self.terms.remember(read)
-        terms |= read
-        fresh = {p: tuple(filter(None, map(terms.__getitem__, own))) for p, own in split.items()}
-        self.pieces.remember(fresh)
-        return found | fresh
+    def read_pieces(self, pieces: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """Pieces -> their terms. New ones are read together, which is faster than one by one."""
+        distinct = list(set(pieces))
+        keys = [(self._name, piece) for piece in distinct]
+        return dict(zip(distinct, _PIECES.read(keys, distinct, self._read_new), strict=True))
 
-    def _read_word(self, word: str) -> int:
-        return self.read_words({word})[word]
+    def _read_new(self, pieces: list[str]) -> list[tuple[int, ...]]:
+        split = [_piece_words(piece) for piece in pieces]
+        terms = self.read_words(set(chain.from_iterable(split)))
+        return [tuple(filter(None, map(terms.__getitem__, words))) for words in split]
 
-    def _read_piece(self, piece: str) -> tuple[int, ...]:
-        return tuple(filter(None, map(self.terms.__getitem__, _piece_words(piece))))
+
+def _measure_piece(key: tuple[str, str], terms: tuple[int, ...]) -> int:
+    return getsizeof(key) + getsizeof(key[1]) + getsizeof(terms) + 36 * len(terms)
+
+
+# (language, piece) -> its terms, some 25 000 of them. Most pieces of a text were met before: without it a request takes
+# 31 % more CPU.
+_PIECES = Cache[tuple[str, str], tuple[int, ...]](12_000_000, _measure_piece)
 
 
 def _piece_words(piece: str) -> list[str]:
@@ -203,9 +193,9 @@ def _language(name: str) -> _Language:
 def terms(text: str, language: str = "english") -> list[int]:
     """The terms of a text in reading order, stopwords left out.
 
-    Of several languages, joined by "+", the text's own is taken, and the first where it has none of them.
+    Of several languages, joined by "+", the text's own is taken, and the first if it has none of them.
     """
-    return _terms(text.split(), choose(text, language))
+    return list(chain.from_iterable(_piece_terms(text, language)))
 
 
 def terms_of(texts: Sequence[str], language: str = "english") -> list[tuple[int, ...]]:
@@ -224,8 +214,13 @@ def terms_of(texts: Sequence[str], language: str = "english") -> list[tuple[int,
 
 def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
     """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
-    pieces = _language(choose(text, language)).pieces
-    return [found for piece in text.split() if (found := pieces[piece])]
+    return [found for found in _piece_terms(text, language) if found]
+
+
+def _piece_terms(text: str, language: str) -> list[tuple[int, ...]]:
+    pieces = text.split()
+    known = _language(choose(text, language)).read_pieces(pieces)
+    return [known[piece] for piece in pieces]
 
 
 class Cut(NamedTuple):
@@ -242,20 +237,24 @@ def cut_words(
     text: str, language: str, wanted: Container[int], *, least: int
 ) -> dict[int, list[Cut]]:
     """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
-    term = _language(choose(text, language)).terms
-    cuts = {}
-    for word in words(text):
-        if term[word] in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word):
-            cuts[term[word]] = [
-                Cut(
-                    term[word[:at]] if at >= least else 0,
-                    term[word[at:]] if len(word) - at >= least else 0,
-                    at / len(word),
-                )
-                for at in range(1, len(word))
-                if max(at, len(word) - at) >= least
-            ]
-    return cuts
+    own = _language(choose(text, language))
+    found = [
+        (word, term)
+        for word, term in own.read_words(set(words(text))).items()
+        if term in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word)
+    ]
+    parts = {
+        part for word, _ in found for at in range(1, len(word)) for part in (word[:at], word[at:])
+    }
+    terms = own.read_words({part for part in parts if len(part) >= least})
+    return {
+        term: [
+            Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word))
+            for at in range(1, len(word))
+            if max(at, len(word) - at) >= least
+        ]
+        for word, term in found
+    }
 
 
 def correct_words(
@@ -265,18 +264,12 @@ def correct_words(
 
     Two letters may be swapped, one doubled, or one of a double left out; the first letter stays.
     """
-    name = choose(text, language)
-    term = _language(name).terms
+    own = _language(choose(text, language))
     return {
-        term[word]: _read_slips(word, name)
-        for word in words(text)
-        if term[word] in wanted and least <= len(word) <= LONGEST and word.isalpha()
+        term: tuple(own.read_words(_slips(word)).values())
+        for word, term in own.read_words(set(words(text))).items()
+        if term in wanted and least <= len(word) <= LONGEST and word.isalpha()
     }
-
-
-@lru_cache(maxsize=256)
-def _read_slips(word: str, language: str) -> tuple[int, ...]:
-    return tuple(_language(language).read_words(_slips(word)).values())
 
 
 def _slips(word: str) -> set[str]:
@@ -288,14 +281,10 @@ def _slips(word: str) -> set[str]:
     return (swapped | doubled | single) - {word}
 
 
-def _terms(pieces: list[str], language: str) -> list[int]:
-    return list(chain.from_iterable(map(_language(language).pieces.__getitem__, pieces)))
-
-
 def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.uint64], list[int]]:
     """The terms of many pieces of text, end to end with 0 for each stopword, and how many each piece has.
 
-    For those who remember pieces themselves; faster than one by one.
+    For an index, which remembers pieces itself; faster than one by one.
     """
     found: list[str] = []
     sizes = []
@@ -303,4 +292,5 @@ def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.ui
         own = _piece_words(piece)
         found += own  # a list of lists would keep the garbage collector busy
         sizes.append(len(own))
-    return WORDS.of(found, _language(language).read_words, kind=number(language)), sizes
+    terms = _language(language).read_words(set(found))
+    return np.fromiter(map(terms.__getitem__, found), np.uint64, len(found)), sizes
