@@ -42,7 +42,7 @@ from bench.fixtures.sessions import (
 from rich.console import Console
 from rich.table import Table
 
-from headgate.guard import masks, steps
+from headgate.guard import masks
 from headgate.guard.calls import Reader, events_of
 from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.ladder import annotate, climb
@@ -128,7 +128,6 @@ def measure_cpu() -> Table:
 
 def forget() -> None:
     """Clear what earlier conversations left in caches."""
-    steps._numbers.clear()
     for part in vars(masks).values():
         if hasattr(part, "cache_clear"):
             part.cache_clear()
