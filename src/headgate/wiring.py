@@ -29,8 +29,12 @@ from headgate.protocols import (
     Embedder,
     Grader,
     MemoryProvider,
+    ReadOnlyStore,
+    RequestScopedStore,
+    SegmentSharingStore,
     Store,
     TokenCounter,
+    TraceBatchStore,
     WebSearch,
 )
 from headgate.settings import Settings, with_changes
@@ -77,6 +81,10 @@ class Parts:
     log: PerformanceLog | None = None
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
+    read_only: bool = False
+    """Whether the store takes no writes."""
+    request_scopes: RequestScopedStore | None = None
+    """The store, if it wants to know which reads belong to one request."""
     closed: Event = field(default_factory=Event)
 
     def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
@@ -84,7 +92,7 @@ class Parts:
         keeping, traces = self.settings.trace, [with_savings(make()) for make in makers]
         if self.settings.redact and keeping.text:
             traces = [redact_trace(trace) for trace in traces]
-        if len(traces) > 1 and hasattr(self.store, "save_traces"):
+        if len(traces) > 1 and isinstance(self.store, TraceBatchStore):
             self.store.save_traces(traces, keep=keeping.keep, text=keeping.text)
             return
         for trace in traces:
@@ -138,7 +146,7 @@ def _build_over(
     grader = own.grader or llm_grader(settings.grader)
     vectors = own.embedder or embedder(settings.embed)
     clock = own.clock or time.time
-    shared = getattr(store, "segments", None)
+    shared = store.segments if isinstance(store, SegmentSharingStore) else None
     segments = open_storage(*shared) if shared else None
     index_folder = folder and folder / "index"
     indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
@@ -161,12 +169,14 @@ def _build_over(
         defer=writes.put,
         computing=threads.computing,
     )
-    if own.store is None and folder and not getattr(store, "read_only", False):
+    if own.store is None and folder and not _is_read_only(store):
         writes.start()  # what is too old goes even where nobody asks anything
     pool.start(settings.tenant)
     return Parts(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
         threads, own, log=_log(settings, folder), folder=folder,
+        read_only=_is_read_only(store),
+        request_scopes=store if isinstance(store, RequestScopedStore) else None,
     )  # fmt: skip
 
 
@@ -242,8 +252,13 @@ def _setting(settings: Settings, name: str) -> object:
     return value
 
 
+def _is_read_only(store: Store) -> bool:
+    """Whether a store takes no writes; one that does not say takes them."""
+    return isinstance(store, ReadOnlyStore) and store.read_only
+
+
 def _prune(store: Store, policy: TracePolicy) -> None:
-    if not getattr(store, "read_only", False):
+    if not _is_read_only(store):
         store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
 
 

@@ -86,7 +86,7 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
     try:
         goes = _open(target)
         try:
-            if _place(came) == _place(goes):
+            if came.id == goes.id:
                 raise InputError("FROM and TO are the same store", hint="name another for TO")
             found = _copy(came, goes, traces)
         finally:
@@ -231,11 +231,6 @@ def _open(name: str) -> WholeStore:
         raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
-
-
-def _place(store: WholeStore) -> object:
-    """What identifies a store, however its address was written."""
-    return getattr(store, "id", None) or getattr(store, "path", Path()).resolve()
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:

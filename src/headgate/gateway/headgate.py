@@ -191,7 +191,8 @@ class Headgate(Documents, Traces):
     def _answer(self, request: Request, calls: LoopCalls) -> Context:
         """Build the context and keep its trace, in the thread that this is called in."""
         parts = self._parts
-        with getattr(parts.store, "one_request", nullcontext)():
+        scopes = parts.request_scopes
+        with scopes.one_request() if scopes else nullcontext():
             context = parts.engine.build(request, calls)
         self._check_open()  # what was built while this was being closed may lack anything
         return self._keep(context)

@@ -94,6 +94,6 @@ class Traces(Lifecycle):
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""
         parts = self._all
-        if not parts.settings.trace.keep or getattr(parts.store, "read_only", False):
+        if not parts.settings.trace.keep or parts.read_only:
             return ""
         return parts.writes.put_item(f"trace {id}", parts.save_traces, make)

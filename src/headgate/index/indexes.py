@@ -9,7 +9,6 @@ from collections import OrderedDict
 from pathlib import Path
 from sys import getsizeof
 from threading import Condition, Thread
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +49,7 @@ class Indexes:
         segments: SharedStorage | None = None,
     ) -> None:
         self._store = store
+        self._posting_store = store if isinstance(store, PostingStore) else None
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
         self._narrow: dict[Key, NarrowedCollection] = {}
@@ -148,7 +148,7 @@ class Indexes:
 
     def _open_narrowed(self, tenant: str, collection: str) -> NarrowedCollection | None:
         """The collection as the store narrows it, where it is too large to be held here and the store can."""
-        if not hasattr(self._store, "save_block"):
+        if self._posting_store is None:
             return None
         key, now = (tenant, collection), time.monotonic()
         looked, chunks = self._sizes.get(key, (-_SIZED_S, 0))
@@ -164,7 +164,7 @@ class Indexes:
             if len(self._narrow) >= OPEN:
                 self._narrow = {}
             narrowed = self._narrow[key] = NarrowedCollection(
-                cast(PostingStore, self._store),
+                self._posting_store,
                 tenant,
                 collection,
                 embedder=self._embedder,

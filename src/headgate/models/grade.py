@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from headgate.errors import UpstreamError
 from headgate.models.http_json import Endpoint, call_json
 from headgate.policy import Policy, Positive, PositiveCount, Tuning
-from headgate.stages.grade import Bands
+from headgate.protocols import Bands
 from headgate.text.cache import Cache
 from headgate.text.fence import fence, quote
 from headgate.types import Candidate

@@ -26,6 +26,10 @@ OnChunks = Callable[[str, int, int], None]
 class WholeStore(Store, Protocol):
     """A store that can be read and written as a whole."""
 
+    @property
+    def id(self) -> str:
+        """What tells this store from every other, however its address was written."""
+
     def tenants(self) -> list[str]:
         """Every tenant that has anything."""
 

@@ -7,45 +7,17 @@ neighbor graph of its vectors are made too.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable
 
 from headgate.index.narrowed import NarrowedCollection
 from headgate.index.vectors import BATCH, EmbeddingCache
 from headgate.operations.copy import WholeStore
-from headgate.protocols import Embedder, PostingStore
-from headgate.types import Chunk
+from headgate.protocols import Embedder, EmbeddingWorkStore, VectorGraphStore
 
 _POLL_S = 0.5  # between looks at parts that other workers hold
 
 OnChunks = Callable[[int, int], None]
 """Is told how many chunks are through, and how many there are."""
-
-
-class EmbeddingWork(Protocol):
-    """A store that shares the work among processes."""
-
-    def offer_embeddings(self, tenant: str, collection: str, kind: str) -> int:
-        """Make parts of all chunks that lack an embedding; how many chunks are in parts now."""
-
-    def embeddings_left(self, tenant: str, collection: str, kind: str) -> int:
-        """How many chunks are in parts that are not done."""
-
-    def embed_part(
-        self,
-        tenant: str,
-        collection: str,
-        kind: str,
-        compute: Callable[[Sequence[Chunk]], Mapping[str, bytes]],
-    ) -> int | None:
-        """Do a part that nobody else does; how many embeddings were made, None where no part is free."""
-
-
-class VectorStore(PostingStore, Protocol):
-    """A store that searches vectors itself."""
-
-    def build_graph(self, tenant: str, collection: str, kind: str) -> bool:
-        """Make the neighbor graph of a collection's vectors; whether it was made now."""
 
 
 def embed_store(
@@ -63,8 +35,8 @@ def embed_store(
     made = 0
     for tenant, name in _places(store, collection):
         cache = EmbeddingCache(store, tenant, name, embedder)
-        if hasattr(store, "embed_part"):
-            made += _share(cast(EmbeddingWork, store), tenant, name, cache, on_chunks)
+        if isinstance(store, EmbeddingWorkStore):
+            made += _share(store, tenant, name, cache, on_chunks)
         else:
             made += _embed_alone(store, tenant, name, cache, on_chunks)
     return made
@@ -77,17 +49,16 @@ def build_graphs(
 
     StoreError says what a database lacks for it.
     """
-    if not hasattr(store, "build_graph"):
+    if not isinstance(store, VectorGraphStore):
         return 0
     made = 0
     for tenant, name in _places(store, collection):
         if store.size(tenant, name).chunks <= max_chunks:
             continue
-        keeper = cast(VectorStore, store)
-        narrowed = NarrowedCollection(keeper, tenant, name, embedder=embedder)
+        narrowed = NarrowedCollection(store, tenant, name, embedder=embedder)
         while not narrowed.follow_batch():
             pass
-        made += keeper.build_graph(tenant, name, EmbeddingCache(store, tenant, name, embedder).kind)
+        made += store.build_graph(tenant, name, EmbeddingCache(store, tenant, name, embedder).kind)
     return made
 
 
@@ -101,7 +72,7 @@ def _places(store: WholeStore, collection: str | None) -> list[tuple[str, str]]:
 
 
 def _share(
-    store: EmbeddingWork, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
+    store: EmbeddingWorkStore, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
 ) -> int:
     """Do parts until no process holds one and no chunk lacks its embedding; how many were made here."""
     here, made = (tenant, name, cache.kind), 0

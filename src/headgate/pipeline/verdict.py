@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from headgate.notes import NoteCode, Stage
-from headgate.protocols import WebSearch
-from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
+from headgate.protocols import Bands, WebSearch
+from headgate.stages.grade import Graded, GradePolicy, outside_candidates
 from headgate.types import Candidate, Plan, Sifted, Strategy, Tier
 
 

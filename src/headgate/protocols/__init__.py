@@ -1,10 +1,113 @@
-"""Protocols: the parts that a user may replace, each as a small protocol.
+"""Everything that a user can replace or add: its protocol, how it is handed in, and an example.
 
-`Headgate.open` takes an object of your own for each: `store` (Store), `embedder` (Embedder), `grader` (Grader),
-`search` (WebSearch), `providers` (MemoryProvider), `counter` (TokenCounter) and `clock` (Clock). No base class is
-needed: an object fits when it has the methods. docs/bring-your-own.md has an example of each. A Store is composed of
-one small protocol per kind of thing it keeps. Postings is what ranking reads of the derived index.
+    part       protocol                                  handed in as
+    store      Store                                     Headgate.open(store=...), or the setting store
+    embedder   Embedder                                  Headgate.open(embedder=...), or the settings embed.*
+    grader     Grader                                    Headgate.open(grader=...), or the settings grader.*
+    search     WebSearch                                 Headgate.open(search=...), or the settings search.*
+    provider   MemoryProvider                            Headgate.open(providers=[...]), or entry points headgate.memory
+    counter    TokenCounter                              Headgate.open(counter=...), or the setting tokens
+    clock      Clock                                     Headgate.open(clock=...)
+    detector   headgate.guard.Detector                   Guard(generate, detector=...), or the setting guard.detector
+    dialect    headgate.guard.dialects.dialect.Dialect   entry points headgate.dialects
+    prices     headgate.guard.fuse.Price                 the setting fuse.prices
+
+No part needs a base class: an object fits if it has the members of its protocol. An object that is handed in takes the
+place of what the settings name. The other protocols here are what our own parts read of each other: the postings of
+the index, and abilities that a store may have beyond Store (store.py, posting_store.py).
+
+>>> import numpy as np
+>>> from headgate import Chunk, Guard, Headgate
+>>> rows = [{"id": "tide", "text": "The tide turns at six."}, {"id": "boat", "text": "The boat leaves at six."}]
+
+A store keeps everything that must not be lost. headgate.testing.StoreContract is the test suite that ours pass.
+
+>>> from headgate.stores.memory.store import MemoryStore
+>>> class AuditedStore(MemoryStore):
+...     def put(self, tenant, documents, **options):
+...         print(tenant, "writes", [document.id for document in documents])
+...         return super().put(tenant, documents, **options)
+>>> with Headgate.open(store=AuditedStore()) as hg:
+...     added = hg.add(rows)
+default writes ['tide', 'boat']
+
+An embedder turns texts into unit vectors. Its name goes into the index, so that vectors of two models never meet.
+
+>>> class LetterEmbedder:
+...     name, dimension = "letters", 26
+...     def embed(self, texts):
+...         counts = np.array([[1 + text.count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
+...         return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+>>> with Headgate.open(":memory:", embedder=LetterEmbedder()) as hg:
+...     print(hg.embed("tide").shape)
+(26,)
+
+A grader says how likely each candidate helps to answer the query. One that also has `bands` says where its confidences
+divide.
+
+>>> class TideGrader:
+...     async def grade(self, query, candidates):
+...         return [1.0 if "tide" in candidate.chunk.text else 0.0 for candidate in candidates]
+>>> with Headgate.open(":memory:", grader=TideGrader()) as hg:
+...     added = hg.add(rows)
+...     print([chunk.id for chunk in hg.context("what happens at six?", budget=100).chunks])
+['tide']
+
+A search is asked if the collection does not know. What it finds is untrusted and carries its address.
+
+>>> class Almanac:
+...     async def search(self, query, *, limit):
+...         page = "https://example.org/moon"
+...         return [Chunk("moon", "The moon moves the sea.", document=page, source="web")][:limit]
+>>> with Headgate.open(":memory:", search=Almanac()) as hg:
+...     print(hg.context("what moves the sea?", budget=100).sources)
+('https://example.org/moon',)
+
+A memory provider is another memory that answers in text. A package offers its own under the entry-point group
+headgate.memory: each entry names a class or function that makes a provider without arguments.
+
+>>> class Diary:
+...     name = "diary"
+...     def is_available(self): return True
+...     def prefetch(self, query, *, session_id="", limit=None, min_trust=None): return "- deploys go out on Fridays"
+>>> with Headgate.open(":memory:", providers=[Diary()]) as hg:
+...     print("Fridays" in hg.context("when do deploys go out?", budget=100).text)
+True
+
+A counter counts tokens for budgets. A clock dates facts, traces, reviews, keys and turns.
+
+>>> def count_words(text): return len(text.split())
+>>> with Headgate.open(":memory:", counter=count_words, clock=lambda: 1_750_000_000.0) as hg:
+...     print(hg.count_tokens("five words are counted here"), hg.remember("The quay is long.").fact.created)
+5 1750000000.0
+
+A detector watches a stream of the guard: text in, the first stall inside it out. One that also has `hold` or `prime`
+holds text back, and begins behind a text after a rollback.
+
+>>> class NeverDetector:
+...     def feed(self, text): return None
+...     def reset(self): pass
+>>> def generate(messages): return ["again "] * 500
+>>> len("".join(Guard(generate, detector=NeverDetector).iterate([])))
+3000
+
+A dialect is one model API that the proxy speaks. A package offers its own as an entry point:
+
+    [project.entry-points."headgate.dialects"]
+    mine = "my_package.dialect:MyDialect"
+
+Prices turn the tokens of calls into money, for caps on cost. A price is that of a million tokens; a model without one
+of its own has that of the longest name that its name begins with.
+
+>>> from headgate.settings import Settings
+>>> fuse = Settings(fuse={"prices": {"my-model": {"input": 0.5, "output": 2.0}}}).fuse
+>>> fuse.price("my-model-large").output
+2.0
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from headgate.protocols.posting_store import (
     BLOCK_BITS,
@@ -14,6 +117,7 @@ from headgate.protocols.posting_store import (
     Placement,
     PostingStore,
     Totals,
+    VectorGraphStore,
 )
 from headgate.protocols.postings import (
     ChunkReader,
@@ -27,34 +131,37 @@ from headgate.protocols.postings import (
     VectorIndex,
     Vocabulary,
 )
-from headgate.protocols.services import (
-    Clock,
-    Embedder,
-    Grader,
-    MemoryProvider,
-    SharedState,
-    TokenCounter,
-    WebSearch,
-)
 from headgate.protocols.store import (
     AttachmentStore,
     ChangeFeed,
     ChunkStore,
     DocumentStore,
     EdgeStore,
+    EmbeddingWorkStore,
     FactFeed,
     FactStore,
     KeyStore,
+    ReadOnlyStore,
+    RequestScopedStore,
     ReviewStore,
     SecretStore,
+    SegmentSharingStore,
+    SharedState,
     SpendStore,
     Store,
+    TraceBatchStore,
     TraceStore,
 )
+from headgate.types import Candidate, Chunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "BLOCK_BITS",
     "AttachmentStore",
+    "Bands",
     "Block",
     "ChangeFeed",
     "ChunkReader",
@@ -64,9 +171,11 @@ __all__ = [
     "DraftRows",
     "EdgeStore",
     "Embedder",
+    "EmbeddingWorkStore",
     "FactFeed",
     "FactStore",
     "Grader",
+    "GraderWithBands",
     "Hits",
     "KeyLists",
     "KeyStore",
@@ -75,9 +184,12 @@ __all__ = [
     "Placement",
     "PostingStore",
     "Postings",
+    "ReadOnlyStore",
     "ReadingOrder",
+    "RequestScopedStore",
     "ReviewStore",
     "SecretStore",
+    "SegmentSharingStore",
     "Sequences",
     "SharedState",
     "SpendStore",
@@ -86,8 +198,76 @@ __all__ = [
     "TermIndex",
     "TokenCounter",
     "Totals",
+    "TraceBatchStore",
     "TraceStore",
+    "VectorGraphStore",
     "VectorIndex",
     "Vocabulary",
     "WebSearch",
 ]
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors; `name` goes into the index so that vectors of two models never meet."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]": ...
+
+
+class Grader(Protocol):
+    """A confidence in 0..1 for each candidate: does it help to answer the query?"""
+
+    async def grade(self, query: str, candidates: Sequence[Candidate]) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Where a grader's confidences divide: `floor` <= `lower` <= `upper`."""
+
+    upper: float = 0.7
+    lower: float = 0.3
+    floor: float = 0.3
+
+
+@runtime_checkable
+class GraderWithBands(Grader, Protocol):
+    """A grader that knows where its confidences divide. For any other the bands are `Bands()`."""
+
+    @property
+    def bands(self) -> Bands: ...
+
+
+class WebSearch(Protocol):
+    """Looks a query up outside; the chunks it returns are untrusted and carry their address."""
+
+    async def search(self, query: str, *, limit: int) -> Sequence[Chunk]: ...
+
+
+@runtime_checkable
+class MemoryProvider(Protocol):
+    """A memory that can be asked. Older providers may lack `limit` and `min_trust`.
+
+    A provider may be async. It may also have `initialize(tenant, session_id)` and `close()`, and its `prefetch` may
+    take a `tenant`.
+    """
+
+    name: str
+
+    def is_available(self) -> bool: ...
+    def prefetch(
+        self, query: str, *, session_id: str, limit: int | None, min_trust: float | None
+    ) -> str: ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens; additive enough that a budget held piece by piece holds for the whole."""
+
+    def __call__(self, text: str, /) -> int: ...
+
+
+class Clock(Protocol):
+    """Seconds since the epoch."""
+
+    def __call__(self) -> float: ...

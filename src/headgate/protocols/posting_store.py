@@ -1,7 +1,7 @@
 """A posting store: a store that also keeps postings, for collections too large for a process to hold."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headgate.protocols.store import Store
 
@@ -93,6 +93,7 @@ class DraftRows(NamedTuple):
     drafts: bytes = b""
 
 
+@runtime_checkable
 class PostingStore(Store, Protocol):
     """A store that also keeps postings, for collections too large to be held as segments by a process.
 
@@ -141,3 +142,10 @@ class PostingStore(Store, Protocol):
         *,
         chunks: int,
     ) -> Sequence[tuple[int, float]] | None: ...
+
+
+@runtime_checkable
+class VectorGraphStore(PostingStore, Protocol):
+    """A posting store that can make the neighbor graph of a collection's vectors; it answers whether it did so now."""
+
+    def build_graph(self, tenant: str, collection: str, kind: str) -> bool: ...

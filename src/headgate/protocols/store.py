@@ -1,10 +1,13 @@
 """A store: everything that must not be lost, as one small protocol per kind of thing it keeps.
 
-Every call names the tenant first. Stores are synchronous and safe to use from many threads.
+Every call names the tenant first. Stores are synchronous and safe to use from many threads. `Store` is what every store
+has. The protocols after it are abilities that a store may have: Headgate asks with isinstance, and does without the
+ability if the store lacks it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
 
 from headgate.types import (
     Attachment,
@@ -257,3 +260,76 @@ class Store(
     """Everything that must not be lost. `headgate.testing.StoreContract` checks an implementation."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ReadOnlyStore(Protocol):
+    """A store that can say that it takes no writes: Headgate then keeps no traces in it. Others take writes."""
+
+    @property
+    def read_only(self) -> bool: ...
+
+
+@runtime_checkable
+class TraceBatchStore(Protocol):
+    """A store that saves several traces in one transaction; in others they are saved one by one."""
+
+    def save_traces(
+        self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
+    ) -> None: ...
+
+
+@runtime_checkable
+class RequestScopedStore(Protocol):
+    """A store that wants to know which reads belong to one request, so that it can read ahead.
+
+    All that is read inside `one_request`, also by threads that the request starts, belongs to one request.
+    """
+
+    def one_request(self) -> AbstractContextManager[None]: ...
+
+
+@runtime_checkable
+class SegmentSharingStore(Protocol):
+    """A store whose gateways share ready indexes.
+
+    `segments` is the folder or bucket that all of them reach, and the name of this store's part of it; None if they
+    share none.
+    """
+
+    @property
+    def segments(self) -> tuple[str, str] | None: ...
+
+
+@runtime_checkable
+class EmbeddingWorkStore(Protocol):
+    """A store that divides the chunks without an embedding among many workers; in others one worker does them all.
+
+    `offer_embeddings` makes parts of all chunks that lack an embedding, and answers how many chunks are in parts now;
+    `embeddings_left` answers how many are in parts that are not done. `embed_part` does a part that no other worker
+    does, and answers how many embeddings were made, or None if no part is free.
+    """
+
+    def offer_embeddings(self, tenant: str, collection: str, kind: str) -> int: ...
+    def embeddings_left(self, tenant: str, collection: str, kind: str) -> int: ...
+    def embed_part(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        compute: Callable[[Sequence[Chunk]], Mapping[str, bytes]],
+    ) -> int | None: ...
+
+
+@runtime_checkable
+class SharedState(Protocol):
+    """A store in which gateways on several machines share what they count and remember beside its records.
+
+    `take_request` takes one request out of a bucket that fills at `per_second` up to `burst`, and answers how many
+    seconds to wait if there was none. `remember` keeps a value under a key unless there is one, and answers the one
+    that stays; values go after some weeks. `recall` gives the values of those keys that have one.
+    """
+
+    def take_request(self, tenant: str, key: str, *, per_second: float, burst: float) -> float: ...
+    def remember(self, tenant: str, key: bytes, value: bytes) -> bytes: ...
+    def recall(self, tenant: str, keys: Sequence[bytes]) -> dict[bytes, bytes]: ...

@@ -20,7 +20,7 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
-from headgate.protocols import Grader, Vocabulary
+from headgate.protocols import Bands, Grader, GraderWithBands, Vocabulary
 from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Question
 from headgate.text.late_pattern import compile_late
@@ -37,15 +37,6 @@ class Action(StrEnum):
     CORRECT = "correct"
     AMBIGUOUS = "ambiguous"
     INCORRECT = "incorrect"
-
-
-@dataclass(frozen=True, slots=True)
-class Bands:
-    """Where a grader's confidences divide: `floor` <= `lower` <= `upper`."""
-
-    upper: float = 0.7
-    lower: float = 0.3
-    floor: float = 0.3
 
 
 CALIBRATED_BANDS = Bands(UPPER, LOWER, FLOOR)
@@ -84,7 +75,9 @@ def calibrated_confidences(
 
 def bands_of(grader: Grader | None) -> Bands:
     """Where the confidences of a grader divide: its own `bands` if it has any, those built in if there is no grader."""
-    return CALIBRATED_BANDS if grader is None else getattr(grader, "bands", Bands())
+    if grader is None:
+        return CALIBRATED_BANDS
+    return grader.bands if isinstance(grader, GraderWithBands) else Bands()
 
 
 async def ask_grader(grader: Grader, query: str, candidates: Sequence[Candidate]) -> list[float]:

@@ -67,6 +67,11 @@ class SqliteStore(
             self.close()
             raise
 
+    @property
+    def id(self) -> str:
+        """What tells this store from every other: its file."""
+        return str(self.path.resolve())
+
     def close(self) -> None:
         self._pool.close()
 

@@ -1,0 +1,37 @@
+"""Protocols: the list of what a user can replace or add is complete, and its examples run."""
+
+import doctest
+import inspect
+
+from headgate import Headgate, protocols
+from headgate.stores.memory.store import MemoryStore
+
+
+def test_the_examples_run_and_print_what_they_say():
+    done = doctest.testmod(protocols, optionflags=doctest.REPORT_NDIFF)
+    assert (done.failed, done.attempted > 20) == (0, True)
+
+
+def test_every_part_that_open_takes_stands_in_the_list():
+    listed = protocols.__doc__ or ""
+    parameters = inspect.signature(Headgate.open).parameters
+    for name in parameters.keys() - {"path", "tenant", "settings", "wait_for_index", "arguments"}:
+        assert f"Headgate.open({name}=" in listed
+
+
+def test_every_protocol_that_the_list_names_exists():
+    for line in (protocols.__doc__ or "").splitlines():
+        if "handed in" not in line and "Headgate.open(" in line and line.startswith("    "):
+            assert line.split()[1] in protocols.__all__
+
+
+def test_a_grader_and_a_store_may_lack_what_is_optional():
+    class Plain:
+        async def grade(self, query, candidates):
+            return [1.0] * len(candidates)
+
+    assert not isinstance(Plain(), protocols.GraderWithBands)
+    assert not isinstance(MemoryStore(), protocols.PostingStore | protocols.ReadOnlyStore)
+    with Headgate.open(store=MemoryStore(), grader=Plain()) as hg:
+        hg.add([{"id": "tide", "text": "The tide turns at six."}])
+        assert hg.context("when does the tide turn?", budget=100).chunks[0].id == "tide"
