@@ -133,6 +133,9 @@ class Scripted:
         stall, self.hold = next(self.steps, (None, None))
         return stall
 
+    def reset(self):
+        self.hold = None
+
 
 def figures_of(stream, *steps):
     return Figures([_watch(stream, Scripted(*steps))]).summary()

@@ -22,7 +22,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import RepeatDetector
-from headgate.guard.stall import Detector, Stall
+from headgate.guard.stall import Detector, HoldingDetector, Stall
 from headgate.text.bounded_json import describe_json_error
 
 # characters from which a loop counts as long, and below which a repetition counts as short
@@ -178,6 +178,7 @@ def _watch(stream: LabeledStream, detector: Detector) -> Watched:
     """Feed one stream: to its first stall as the guard would, and on to see whether its loop is found."""
     watched = Watched(stream)
     counting = CountingDetector()
+    holding = detector if isinstance(detector, HoldingDetector) else None
     held_from: int | None = None
     for chunk in stream.chunks:
         watched.chars += len(chunk)
@@ -187,7 +188,7 @@ def _watch(stream: LabeledStream, detector: Detector) -> Watched:
         if watched.stall:
             continue
         watched.stall = stall
-        hold: int | None = getattr(detector, "hold", None)
+        hold = holding.hold if holding is not None else None
         if hold is not None and held_from is None:
             held_from = max(hold, watched.chars - len(chunk))  # what came before has gone out
             watched.holds += 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
     from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
     from headgate.guard.rollback import Session
-    from headgate.guard.stall import Detector, Stall
+    from headgate.guard.stall import Detector, HoldingDetector, PrimedDetector, Stall
     from headgate.guard.stream import Guard, GuardedStream
     from headgate.guard.unit_kinds import RepeatPolicy
 
@@ -37,7 +37,9 @@ _HOME = {
     "GuardPolicy": "policy",
     "GuardReport": "report",
     "GuardedStream": "stream",
+    "HoldingDetector": "stall",
     "Piece": "channels",
+    "PrimedDetector": "stall",
     "RepeatDetector": "detectors",
     "RepeatPolicy": "unit_kinds",
     "Session": "rollback",
@@ -62,7 +64,9 @@ __all__ = [
     "GuardPolicy",
     "GuardReport",
     "GuardedStream",
+    "HoldingDetector",
     "Piece",
+    "PrimedDetector",
     "RepeatDetector",
     "RepeatPolicy",
     "Session",

@@ -13,7 +13,7 @@ from typing import Any
 from headgate.guard.detectors import HISTORY
 from headgate.guard.relapse import RelapseDetector
 from headgate.guard.resume import last_boundary
-from headgate.guard.stall import Detector, Stall
+from headgate.guard.stall import Detector, HoldingDetector, PrimedDetector, Stall
 
 CONTENT = "content"
 REASONING = "reasoning"
@@ -48,8 +48,6 @@ class Piece(str):
 class Unwatched:
     """A detector that finds nothing."""
 
-    hold: int | None = None
-
     def feed(self, text: str) -> Stall | None:
         """Never a stall."""
         return None
@@ -71,6 +69,7 @@ class Channel:
     sent: int = 0  # characters the client has
     begun: bool = False  # whether the client has any piece of it, be it without text
     detector: Detector = field(init=False)
+    holding: HoldingDetector | None = field(init=False)  # the same, if it holds text back
     elided: int = 0  # characters left out of the current call, since the client has them already
     relapse: RelapseDetector = field(default_factory=RelapseDetector)
     _call_start: int = 0  # offset at which the current call began
@@ -82,7 +81,7 @@ class Channel:
     _tail_chars: int = 0  # ... after a rollback, and their characters
 
     def __post_init__(self) -> None:
-        self.detector = self.make()
+        self._use(self.make())
 
     @property
     def held(self) -> int:
@@ -133,7 +132,7 @@ class Channel:
     @property
     def hold(self) -> int | None:
         """Offset from which text waits, or None: the earlier of what the two detectors say."""
-        suspected = getattr(self.detector, "hold", None)
+        suspected = self.holding.hold if self.holding is not None else None
         holds = [suspected + self._base] if suspected is not None else []
         if self.relapse.hold is not None:
             holds.append(self.relapse.hold + self._call_start)
@@ -208,7 +207,8 @@ class Channel:
 
     def stop_watching(self) -> list[Piece]:
         """Believe this channel: everything that waits, sent, and what follows passes as it comes."""
-        self.whole, self.detector, self.relapse = False, Unwatched(), RelapseDetector()
+        self._use(Unwatched())
+        self.whole, self.relapse = False, RelapseDetector()
         return self.release()
 
     def drop(self) -> int:
@@ -226,13 +226,17 @@ class Channel:
     def _watch(self) -> None:
         tail = "".join(self._tail)
         self.relapse.restart(tail)
-        prime = getattr(self.detector, "prime", None)
-        if prime is None:
+        if isinstance(self.detector, PrimedDetector):
+            self.detector.prime(tail)
+            self._base = self.sent - self._tail_chars
+        else:
             self.detector.reset()
             self._base = self.sent
-        else:
-            prime(tail)
-            self._base = self.sent - self._tail_chars
+
+    def _use(self, detector: Detector) -> None:
+        """Let a detector watch from here; whether it holds text back is asked once, and not for every token."""
+        self.detector = detector
+        self.holding = detector if isinstance(detector, HoldingDetector) else None
 
 
 def _shift(stall: Stall, base: int) -> Stall:

@@ -275,7 +275,8 @@ class Session:
         stall = channel.detector.feed(text)
         if stall is None and content and self._counting is not None:
             stall = self._check_counting(text)
-        if stall is not None or getattr(channel.detector, "hold", None) is not None:
+        holding = channel.holding
+        if stall is not None or (holding is not None and holding.hold is not None):
             return False, stall
         channel.record_sent(text)
         self.report.sent_chars += size

@@ -22,11 +22,25 @@ class Stall:
 
 @runtime_checkable
 class Detector(Protocol):
-    """Text in, the first stall inside it out.
-
-    One that also has `hold`, the offset from which the tail is to be held back or None, is held back by;
-    one that also has `prime(text)` begins behind a text after a rollback.
-    """
+    """Text in, the first stall inside it out."""
 
     def feed(self, text: str) -> Stall | None: ...  # noqa: D102
     def reset(self) -> None: ...  # noqa: D102
+
+
+@runtime_checkable
+class HoldingDetector(Detector, Protocol):
+    """A detector that suspects a repetition before it is sure of it.
+
+    `hold` is the offset from which the stream should hold its text back; None while there is no suspicion.
+    """
+
+    @property
+    def hold(self) -> int | None: ...  # noqa: D102
+
+
+@runtime_checkable
+class PrimedDetector(Detector, Protocol):
+    """A detector that can begin behind a text, as after a rollback; others begin with nothing."""
+
+    def prime(self, text: str) -> None: ...  # noqa: D102
