@@ -1,22 +1,17 @@
 """SqliteAttachments: fingerprints and embeddings beside their chunks in the SQLite store."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
-import orjson
-
+from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import HERE, LISTED, read_listed
+from headgate.stores.sqlite.rows import HERE, LISTED
 from headgate.stores.validate import check_name
 
 _ATTACH = """
 REPLACE INTO attachments SELECT tenant, collection, id, ?, ? FROM chunks
 WHERE tenant = ? AND collection = ? AND id = ? AND seq <= ?
 """
-_READ = f"""
-SELECT json_group_object(id, hex(value)) FROM attachments
-WHERE {HERE} AND kind = ? AND id {LISTED}
-"""
+_READ = f"SELECT id, value FROM attachments WHERE {HERE} AND kind = ? AND id {LISTED}"
 _LAST_SEQ = 2**63 - 1
 
 
@@ -44,9 +39,7 @@ class SqliteAttachments:
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         with self._pool.read() as connection:
-            rows = read_listed(connection, _READ, tenant, collection, kind, ids=ids)
-            found = chain.from_iterable(orjson.loads(values).items() for (values,) in rows)
-            return {id: bytes.fromhex(value) for id, value in found}
+            return dict(connection.execute(_READ, (tenant, collection, kind, encode(ids))))
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
         with self._pool.read() as connection:

@@ -16,7 +16,9 @@ from headgate.types import Chunk, Trace, TraceSummary
 
 DAY = 86_400.0
 _BATCH = 500  # traces deleted in one transaction
-_SAVE = "REPLACE INTO traces (tenant, number, id, created, size, summary, body) VALUES "
+_SAVE = """
+REPLACE INTO traces (tenant, number, id, created, size, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
 _OLD = "SELECT rowid FROM traces WHERE created < ? LIMIT ?"
 _SURPLUS = """
 SELECT traces.rowid FROM tenants JOIN traces USING (tenant)
@@ -42,7 +44,7 @@ class SqliteTraces:
     def save_traces(
         self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
     ) -> None:
-        """Several in one transaction and few statements: at each, other threads may take their turn."""
+        """Save several traces in one transaction."""
         tenants: dict[str, list[Trace]] = {}
         for trace in traces:
             tenants.setdefault(trace.request.tenant, []).append(trim(trace, text=text))
@@ -50,10 +52,8 @@ class SqliteTraces:
         with self._pool.write(durable=False) as connection:
             for tenant, some in rows.items():
                 last = next_number(connection, tenant, "trace", len(some))
-                numbered = zip(range(last - len(some) + 1, last + 1), some, strict=True)
-                values = [x for number, row in numbered for x in (tenant, number, *row)]
-                marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))
-                connection.execute(_SAVE + marks, values)
+                numbered = enumerate(some, last - len(some) + 1)
+                connection.executemany(_SAVE, [(tenant, number, *row) for number, row in numbered])
                 sql = "DELETE FROM traces WHERE tenant = ? AND number <= ?"
                 connection.execute(sql, (tenant, last - keep))
 
