@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 
-from headgate.errors import InputError, LimitError
+from headgate.errors import InputError, LimitError, QuotaError
 from headgate.stores.codec import encode
 from headgate.types import (
     METADATA_BYTES,
@@ -132,6 +132,15 @@ def check_spends(
     if [(spend.scope, spend.name) for spend in spends] != list(names):
         raise InputError("a change of spends must give back the rows that it was given")
     return list(spends)
+
+
+def refuse_over_quota(tenant: str, used: int, limit: int) -> None:
+    """Refuse a write after which a tenant holds more than it may."""
+    if used > limit:
+        raise QuotaError(
+            f"the tenant {tenant!r} would hold {used:,} bytes; limits.tenant_bytes allows {limit:,}",
+            hint="remove something first, or raise limits.tenant_bytes; nothing of this write was kept",
+        )
 
 
 def already_decided(id: str, status: str) -> InputError:

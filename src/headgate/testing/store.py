@@ -15,8 +15,7 @@ import pytest
 from headgate.errors import InputError, StoreError
 from headgate.protocols import Store
 from headgate.testing.accounts import KeyContract, SpendContract
-from headgate.testing.attachments import AttachmentContract
-from headgate.testing.documents import DocumentContract
+from headgate.testing.documents import AttachmentContract, DocumentContract
 from headgate.testing.records import RecordContract
 from headgate.testing.samples import document, follow
 from headgate.testing.traces import TraceContract

@@ -91,14 +91,3 @@ class Collection:
                 held = self.chunks.get(chunk.id)
                 if held and held.document != document.id and held.document not in incoming:
                     raise chunk_clash(document.collection, chunk.id, held.document, document.id)
-
-
-class MemoryCollections(MemoryPart):
-    """The collections of all tenants, which the parts that read and write chunks share."""
-
-    def __init__(self, lock: StoreLock, clock: Clock) -> None:
-        super().__init__(lock, clock)
-        self._collections: dict[tuple[str, str], Collection] = {}
-
-    def _collection(self, tenant: str, name: str) -> Collection:
-        return self._collections.setdefault((tenant, name), Collection())

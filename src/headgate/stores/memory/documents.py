@@ -1,4 +1,4 @@
-"""MemoryDocuments: documents, chunks and the change feed of the in-memory store."""
+"""MemoryDocuments: documents, chunks with what is attached to them, and the change feed of the in-memory store."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.protocols import Clock
-from headgate.stores.memory.collection import Collection, MemoryCollections, StoreLock
+from headgate.stores.memory.collection import Collection, MemoryPart, StoreLock
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
 
-class MemoryDocuments(MemoryCollections):
+class MemoryDocuments(MemoryPart):
     """Documents in dictionaries, by tenant and collection."""
 
     def __init__(self, lock: StoreLock, clock: Clock) -> None:
         super().__init__(lock, clock)
+        self._collections: dict[tuple[str, str], Collection] = {}
         self._seqs: dict[str, int] = defaultdict(int)
         self._places: dict[str, int] = defaultdict(int)
 
@@ -116,6 +117,44 @@ class MemoryDocuments(MemoryCollections):
     def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
         with self._lock:
             self._collection(tenant, collection).marks = tuple(filter(None, (mark, former)))
+
+    def attach(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        values: Mapping[str, bytes],
+        *,
+        seen: int | None = None,
+    ) -> int:
+        with self._lock:
+            held = self._collection(tenant, collection)
+            fit = {
+                id: bytes(value)
+                for id, value in values.items()
+                if id in held.chunks and (seen is None or held.seqs[id] <= seen)
+            }
+            for id, value in fit.items():
+                held.attachments.setdefault(id, {})[kind] = value
+            return len(fit)
+
+    def attachments(
+        self, tenant: str, collection: str, kind: str, ids: Sequence[str]
+    ) -> dict[str, bytes]:
+        with self._lock:
+            known = self._collection(tenant, collection).attachments
+            return {id: known[id][kind] for id in dict.fromkeys(ids) if kind in known.get(id, ())}
+
+    def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
+        counts: dict[str, int] = defaultdict(int)
+        with self._lock:
+            for kinds in self._collection(tenant, collection).attachments.values():
+                for kind in kinds:
+                    counts[kind] += 1
+        return dict(sorted(counts.items()))
+
+    def _collection(self, tenant: str, name: str) -> Collection:
+        return self._collections.setdefault((tenant, name), Collection())
 
     def _next_seq(self, tenant: str) -> int:
         self._seqs[tenant] += 1

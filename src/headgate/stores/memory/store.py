@@ -6,18 +6,14 @@ It keeps the same promises as the other stores except one: when it is closed, it
 from time import time
 
 from headgate.protocols import Clock
-from headgate.stores.memory.attachments import MemoryAttachments
+from headgate.stores.memory.accounts import MemoryAccounts
 from headgate.stores.memory.collection import StoreLock
 from headgate.stores.memory.documents import MemoryDocuments
-from headgate.stores.memory.keys import MemoryKeys
 from headgate.stores.memory.records import MemoryRecords
-from headgate.stores.memory.spends import MemorySpends
 from headgate.stores.memory.traces import MemoryTraces
 
 
-class MemoryStore(
-    MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryTraces, MemoryKeys, MemorySpends
-):
+class MemoryStore(MemoryDocuments, MemoryRecords, MemoryTraces, MemoryAccounts):
     """A store that lives as long as the process."""
 
     def __init__(self, *, clock: Clock = time) -> None:

@@ -1,4 +1,4 @@
-"""PostgresDocuments: documents, chunks and the change feed of the PostgreSQL store.
+"""PostgresDocuments: documents, chunks with what is attached to them, and the change feed of the PostgreSQL store.
 
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
@@ -6,14 +6,14 @@ A put compares each document with what the store holds, row by row, so that only
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headgate.stores.chunk_rows import Row, from_row
-from headgate.stores.postgres.attachments import ATTACH
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import (
     COLUMNS,
     HERE,
+    Link,
     as_text_array,
+    check_quota,
     insert_rows,
     refresh_statistics,
 )
@@ -36,10 +36,29 @@ UNION ALL
  FROM headgate.removed WHERE {HERE} AND seq > %s ORDER BY seq LIMIT %s)
 ORDER BY seq LIMIT %s
 """
+# the chunks are locked, so that none of them changes its text between the look at it and the commit
+_ALIVE = f"SELECT id FROM headgate.chunks WHERE {HERE} AND seq <= %s AND id = ANY(%s) FOR SHARE"
+_ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
+_LAST_SEQ = 2**63 - 1
+
+
+def attach_rows(
+    connection: Link,
+    tenant: str,
+    collection: str,
+    kind: str,
+    values: Mapping[str, bytes],
+    *,
+    seen: int,
+) -> int:
+    """Attach bytes to those of the chunks that have not changed since `seen`, in a transaction; how many got them."""
+    alive = connection.execute(_ALIVE, (tenant, collection, seen, list(values))).fetchall()
+    rows = [(tenant, collection, id, kind, values[id]) for (id,) in alive]
+    return insert_rows(connection, "attachments", rows, on_conflict=_ATTACH)
 
 
 class PostgresDocuments:
-    """Documents in the tables `collections`, `documents`, `chunks` and `removed`."""
+    """Documents in the tables `collections`, `documents`, `chunks`, `attachments` and `removed`."""
 
     _pool: Pool
     _replicas: Replicas
@@ -62,7 +81,7 @@ class PostgresDocuments:
                 grown += writer.grown
             rows = {(tenant, *a[:3]): a.value for a in beside}
             lines = [(*key, value) for key, value in rows.items()]
-            insert_rows(connection, "attachments", lines, on_conflict=ATTACH)
+            insert_rows(connection, "attachments", lines, on_conflict=_ATTACH)
             if grown > 0:
                 check_quota(connection, tenant, self._tenant_bytes)
         self._replicas.note_write()
@@ -192,3 +211,32 @@ class PostgresDocuments:
                 f" headgate.index_marks WHERE {HERE} ORDER BY created DESC OFFSET {_MARKS})",
                 here * 2,
             )
+
+    def attach(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        values: Mapping[str, bytes],
+        *,
+        seen: int | None = None,
+    ) -> int:
+        check_name("attachment kind", kind)
+        if not values:
+            return 0
+        last = _LAST_SEQ if seen is None else seen
+        with self._pool.write(tenant) as connection:
+            return attach_rows(connection, tenant, collection, kind, values, seen=last)
+
+    def attachments(
+        self, tenant: str, collection: str, kind: str, ids: Sequence[str]
+    ) -> dict[str, bytes]:
+        if not ids:
+            return {}
+        sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s::text[])"
+        values = (tenant, collection, kind, as_text_array(ids))
+        return dict(self._pool.fetch(tenant, sql, values, binary=True))
+
+    def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
+        sql = f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE} GROUP BY kind ORDER BY kind"
+        return dict(self._pool.fetch(tenant, sql, (tenant, collection)))

@@ -8,8 +8,8 @@ When a worker dies, the server drops its lock.
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.stores.chunk_rows import from_row
-from headgate.stores.postgres.attachments import attach_rows
 from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.documents import attach_rows
 from headgate.stores.postgres.rows import COLUMNS, HERE
 from headgate.stores.validate import check_name
 from headgate.types import Chunk

@@ -14,11 +14,13 @@ from headgate.protocols import Clock
 from headgate.stores.chunk_rows import Row, count_bytes
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.quota import EDGES, FACTS, check_quota
 from headgate.stores.postgres.rows import (
+    EDGE_BYTES,
+    FACT_BYTES,
     Link,
     add_to_counter,
     as_text_array,
+    check_quota,
     fetch_one,
     insert_rows,
     lock_counter,
@@ -50,7 +52,7 @@ _STRONGEST = """
 LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
 ORDER BY weight DESC, {ties} LIMIT %s) e)
 """
-_EDGE_BYTES = """
+_BYTES_OF_EDGES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
   + octet_length(e.provenance)), 0)::bigint
 FROM unnest(%s::text[], %s::text[], %s::text[]) AS n (source, predicate, target)
@@ -145,7 +147,7 @@ class PostgresRecords:
             gone = connection.execute(sql, (tenant, id)).fetchone()
             if gone is None:
                 return False
-            add_to_counter(connection, tenant, FACTS, -count_bytes(*gone))
+            add_to_counter(connection, tenant, FACT_BYTES, -count_bytes(*gone))
             connection.execute(
                 "INSERT INTO headgate.forgotten VALUES (%s, %s, %s)"
                 " ON CONFLICT (tenant, id) DO UPDATE SET seq = excluded.seq",
@@ -297,7 +299,7 @@ def _write_fact(connection: Link, tenant: str, fact: Fact) -> None:
     if held == fact:
         return
     grown = count_bytes(body) - (count_bytes(encode(held)) if held else 0)
-    add_to_counter(connection, tenant, FACTS, grown)
+    add_to_counter(connection, tenant, FACT_BYTES, grown)
     seq = next_number(connection, tenant, "fact")
     connection.execute(
         "INSERT INTO headgate.facts VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant, id) DO UPDATE"
@@ -311,17 +313,17 @@ def _write_fact(connection: Link, tenant: str, fact: Fact) -> None:
 @contextmanager
 def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterator[None]:
     """Let the counter of edges' bytes follow what the block does to these edges."""
-    lock_counter(connection, tenant, EDGES)
+    lock_counter(connection, tenant, EDGE_BYTES)
     ends = [
         list(part) for part in zip(*{(e.source, e.predicate, e.target) for e in edges}, strict=True)
     ]
     if not ends:
         yield
         return
-    (before,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
+    (before,) = fetch_one(connection, _BYTES_OF_EDGES, (*ends, tenant))
     yield
-    (after,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
-    add_to_counter(connection, tenant, EDGES, after - before)
+    (after,) = fetch_one(connection, _BYTES_OF_EDGES, (*ends, tenant))
+    add_to_counter(connection, tenant, EDGE_BYTES, after - before)
 
 
 def _key(fact: Fact) -> bytes:

@@ -1,4 +1,4 @@
-"""Rows: the SQL clause that finds a collection, numbered counters, and many rows written at once.
+"""Rows: the SQL clause that finds a collection, a tenant's counters and quota, and many rows written at once.
 
 PostgreSQL takes no COPY into a table with policies. So many rows are copied into a temporary table and inserted from
 there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into the shards, so
@@ -12,11 +12,19 @@ from psycopg.rows import TupleRow
 
 from headgate.errors import StoreError
 from headgate.stores.chunk_rows import Row
+from headgate.stores.validate import refuse_over_quota
 
 COLUMNS = "id, document, position, source, title, metadata, admission, text"
 HERE = "tenant = %s AND collection = %s"
 _MANY = 1_000  # rows from which a wrong plan hurts
 _FEW = 50  # rows up to which a temporary table costs more than it saves
+
+# the counters of what a tenant's facts and edges take
+FACT_BYTES, EDGE_BYTES = "fact bytes", "edge bytes"
+_USED = """
+SELECT (SELECT coalesce(sum(bytes), 0) FROM headgate.collections WHERE tenant = %s)
+  + (SELECT coalesce(sum(value), 0) FROM headgate.counters WHERE tenant = %s AND name = ANY(%s))
+"""
 
 Link = Connection[TupleRow]
 
@@ -64,6 +72,18 @@ def add_to_counter(connection: Link, tenant: str, name: str, amount: int) -> int
 def next_number(connection: Link, tenant: str, name: str) -> int:
     """The next number of one of the tenant's counters."""
     return add_to_counter(connection, tenant, name, 1)
+
+
+def check_quota(connection: Link, tenant: str, limit: int | None) -> None:
+    """Refuse a write after which a tenant holds more than it may; the transaction takes it back.
+
+    Counted is what a caller sent: ids, titles, metadata and texts of documents, facts and edges, as UTF-8. The check
+    ends a write, inside its transaction. Two writers may pass it together, so a tenant can exceed its limit by one
+    write.
+    """
+    if limit is not None:
+        (used,) = fetch_one(connection, _USED, (tenant, tenant, [FACT_BYTES, EDGE_BYTES]))
+        refuse_over_quota(tenant, int(used), limit)
 
 
 def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflict: str = "") -> int:

@@ -8,31 +8,27 @@ from time import time
 
 from headgate.errors import StoreError
 from headgate.protocols import Clock
+from headgate.stores.postgres.accounts import PostgresAccounts
 from headgate.stores.postgres.address import Address, parse_address
-from headgate.stores.postgres.attachments import PostgresAttachments
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.documents import PostgresDocuments
 from headgate.stores.postgres.embedding_work import PostgresEmbeddingWork
-from headgate.stores.postgres.keys import PostgresKeys
 from headgate.stores.postgres.migrations import STEPS, lacks_vectors, migrate, refuse_newer, version
 from headgate.stores.postgres.postings import PostgresPostings
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.shared import KnownTenants, PostgresShared
-from headgate.stores.postgres.spends import PostgresSpends
 from headgate.stores.postgres.traces import PostgresTraces
 from headgate.stores.postgres.upkeep import PostgresUpkeep
 
 
 class PostgresStore(
     PostgresDocuments,
-    PostgresAttachments,
     PostgresEmbeddingWork,
     PostgresRecords,
     PostgresTraces,
-    PostgresKeys,
-    PostgresSpends,
+    PostgresAccounts,
     PostgresPostings,
     PostgresShared,
     PostgresUpkeep,

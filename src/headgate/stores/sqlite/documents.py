@@ -1,4 +1,4 @@
-"""SqliteDocuments: documents, chunks and the change feed of the SQLite store.
+"""SqliteDocuments: documents, chunks with what is attached to them, and the change feed of the SQLite store.
 
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
@@ -9,19 +9,24 @@ from operator import attrgetter
 from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.quota import check_quota
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, read_chunks
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, check_quota, read_chunks
 from headgate.stores.sqlite.writer import CollectionWriter
-from headgate.stores.validate import check_attachments, check_documents
+from headgate.stores.validate import check_attachments, check_documents, check_name
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
 _MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
 _CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied, some 50 ms
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
+_ATTACH = """
+REPLACE INTO attachments SELECT tenant, collection, id, ?, ? FROM chunks
+WHERE tenant = ? AND collection = ? AND id = ? AND seq <= ?
+"""
+_ATTACHMENTS = f"SELECT id, value FROM attachments WHERE {HERE} AND kind = ? AND id {LISTED}"
+_LAST_SEQ = 2**63 - 1
 
 
 class SqliteDocuments:
-    """Documents in the tables `documents`, `chunks`, `removed` and `sizes`."""
+    """Documents in the tables `documents`, `chunks`, `attachments`, `removed` and `sizes`."""
 
     _pool: Pool
     _tenant_bytes: int | None
@@ -161,3 +166,32 @@ class SqliteDocuments:
         with self._pool.write(durable=False, patience_s=_MARK_S) as connection:
             row = (tenant, collection, mark, former)
             connection.execute("REPLACE INTO index_marks VALUES (?, ?, ?, ?)", row)
+
+    def attach(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        values: Mapping[str, bytes],
+        *,
+        seen: int | None = None,
+    ) -> int:
+        check_name("attachment kind", kind)
+        last = _LAST_SEQ if seen is None else seen
+        rows = ((kind, value, tenant, collection, id, last) for id, value in values.items())
+        with self._pool.write() as connection:
+            return connection.executemany(_ATTACH, rows).rowcount if values else 0
+
+    def attachments(
+        self, tenant: str, collection: str, kind: str, ids: Sequence[str]
+    ) -> dict[str, bytes]:
+        with self._pool.read() as connection:
+            return dict(connection.execute(_ATTACHMENTS, (tenant, collection, kind, encode(ids))))
+
+    def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                f"SELECT kind, count(*) FROM attachments WHERE {HERE} GROUP BY kind ORDER BY kind",
+                (tenant, collection),
+            )
+            return dict(rows)

@@ -12,8 +12,7 @@ from secrets import token_bytes
 from headgate.protocols import Clock
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.quota import check_quota
-from headgate.stores.sqlite.rows import next_number
+from headgate.stores.sqlite.rows import check_quota, next_number
 from headgate.stores.validate import (
     already_decided,
     check_amended,

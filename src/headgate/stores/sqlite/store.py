@@ -11,13 +11,11 @@ from time import time
 
 from headgate.errors import StoreError
 from headgate.protocols import Clock
-from headgate.stores.sqlite.attachments import SqliteAttachments
+from headgate.stores.sqlite.accounts import SqliteAccounts
 from headgate.stores.sqlite.connection import Pool, retry_busy
 from headgate.stores.sqlite.documents import SqliteDocuments
-from headgate.stores.sqlite.keys import SqliteKeys
 from headgate.stores.sqlite.migrations import STEPS, migrate, version
 from headgate.stores.sqlite.records import SqliteRecords
-from headgate.stores.sqlite.spends import SqliteSpends
 from headgate.stores.sqlite.traces import SqliteTraces
 from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
@@ -27,11 +25,9 @@ LOGGER = logging.getLogger("headgate.store")
 
 class SqliteStore(
     SqliteDocuments,
-    SqliteAttachments,
     SqliteRecords,
     SqliteTraces,
-    SqliteKeys,
-    SqliteSpends,
+    SqliteAccounts,
     SqliteUpkeep,
 ):
     """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how
