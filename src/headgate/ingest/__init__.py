@@ -1,0 +1,6 @@
+"""Internal: ingest, which turns files, streams and rows into documents and chunks. Start with load.py.
+
+walk.py finds files (ignore.py leaves some out), readers.py reads one (tables, html, pdf; what may hang runs in
+child.py), rows.py makes a document of a text, and chunk.py cuts it at the blocks of blocks.py. Ingest writes through
+headgate.protocols.DocumentStore and knows no store.
+"""
