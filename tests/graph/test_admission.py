@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from headgate.errors import InputError
 from headgate.graph.admission import admit, dump, is_admissible, load, sign, verify
-from headgate.graph.kernel import SlicePolicy, Turn, slice_around
+from headgate.graph.kernel import SlicePolicy, SliceTurn, slice_around
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Secret
 
 KEY = b"k" * 32
 SECRETS = [Secret(KEY)]
 TURNS = [
-    Turn("a", phase="planning"),
-    Turn("b", "a", "synthesis", 0.5),
-    Turn("c", "b"),
-    Turn("d", "a", "debugging"),
+    SliceTurn("a", phase="planning"),
+    SliceTurn("b", "a", "synthesis", 0.5),
+    SliceTurn("c", "b"),
+    SliceTurn("d", "a", "debugging"),
 ]
 SIGNED = sign(slice_around(TURNS, "a", SlicePolicy(max_nodes=3)), KEY)
 
@@ -129,7 +129,7 @@ CHUNKS = [Chunk("a", "hello"), Chunk("b", "world", metadata={"parent": "a"}), Ch
 
 
 def test_only_chunks_of_the_slice_are_admitted():
-    slice = sign(slice_around([Turn.from_chunk(c) for c in CHUNKS], "a"), KEY)
+    slice = sign(slice_around([SliceTurn.from_chunk(c) for c in CHUNKS], "a"), KEY)
     edited = replace(CHUNKS[1], text="other")
     admitted = admit([CHUNKS[0], edited, CHUNKS[2]], slice)
     assert [c.id for c in admitted] == ["a"]

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from headgate.errors import InputError, NotFound
-from headgate.graph.kernel import PHASES, SlicePolicy, Turn, slice_around
+from headgate.graph.kernel import PHASES, SlicePolicy, SliceTurn, slice_around
 from headgate.types import Chunk
 
 
-def conversation(seed: int) -> list[Turn]:
+def conversation(seed: int) -> list[SliceTurn]:
     """A random conversation graph, with cycles, dangling parents and self-parents among its turns."""
     dice = random.Random(seed)
     size = dice.randint(1, 60)
     return [
-        Turn(
+        SliceTurn(
             id=f"t{i}",
             parent=dice.choice(["", "gone", *(f"t{dice.randrange(size)}" for _ in range(8))]),
             phase=dice.choice(sorted(PHASES)),
@@ -61,7 +61,7 @@ def test_other_processes_give_the_same_slices():
 
 
 def test_known_input_gives_known_hashes():
-    turns = [Turn("a", phase="planning", digest="x"), Turn("b", "a", "synthesis", 1, "y")]
+    turns = [SliceTurn("a", phase="planning", digest="x"), SliceTurn("b", "a", "synthesis", 1, "y")]
     slice = slice_around(turns, "a")
     assert slice.id == "a13627cfc5fb62df5623ccb91b1bb405"
     assert slice.params_hash == ("0f9096e25fa60f7fd00baab6cb6596e9b040ffafad5b1dd1591ce1e1e1232361")
@@ -70,22 +70,22 @@ def test_known_input_gives_known_hashes():
     )
 
 
-def ids(turns: list[Turn], anchor: str, **knobs) -> list[str]:
+def ids(turns: list[SliceTurn], anchor: str, **knobs) -> list[str]:
     return [turn.id for turn in slice_around(turns, anchor, SlicePolicy(**knobs)).turns]
 
 
 def test_the_slice_goes_best_first():
     turns = [
-        Turn("root", phase="exploration"),
-        Turn("plan", "root", "planning", 0.0),
-        Turn("bug", "root", "debugging", 1.0),  # .5 + .3 < .9
-        Turn("sum", "plan", "synthesis", 0.0),  # 1.0 · .9² = .81 > .8 · .9
+        SliceTurn("root", phase="exploration"),
+        SliceTurn("plan", "root", "planning", 0.0),
+        SliceTurn("bug", "root", "debugging", 1.0),  # .5 + .3 < .9
+        SliceTurn("sum", "plan", "synthesis", 0.0),  # 1.0 · .9² = .81 > .8 · .9
     ]
     assert ids(turns, "root") == ["root", "plan", "sum", "bug"]
 
 
 def test_ties_are_broken_by_id():
-    turns = [Turn("r"), Turn("c", "r"), Turn("b", "r"), Turn("a", "r")]
+    turns = [SliceTurn("r"), SliceTurn("c", "r"), SliceTurn("b", "r"), SliceTurn("a", "r")]
     assert ids(turns, "r") == ["r", "a", "b", "c"]
 
 
@@ -94,19 +94,19 @@ def test_ties_are_broken_by_id():
     [({}, 11), ({"radius": 3}, 4), ({"radius": 0}, 1), ({"max_nodes": 2}, 2)],
 )
 def test_radius_and_size_bound_a_slice(knobs, size):
-    chain = [Turn(f"{i:03}", f"{i - 1:03}" if i else "") for i in range(300)]
+    chain = [SliceTurn(f"{i:03}", f"{i - 1:03}" if i else "") for i in range(300)]
     assert len(ids(chain, "000", **knobs)) == size
 
 
 def test_a_slice_holds_at_most_256_turns():
-    star = [Turn("hub"), *(Turn(f"{i:04}", "hub") for i in range(2_000))]
+    star = [SliceTurn("hub"), *(SliceTurn(f"{i:04}", "hub") for i in range(2_000))]
     assert len(ids(star, "hub")) == 256
 
 
 def test_only_the_strongest_siblings_are_followed():
     turns = [
-        Turn("me", "gone"),
-        *(Turn(f"s{i}", "gone", salience=i / 10) for i in range(9)),
+        SliceTurn("me", "gone"),
+        *(SliceTurn(f"s{i}", "gone", salience=i / 10) for i in range(9)),
     ]
     assert ids(turns, "me", radius=1) == ["me", "s8", "s7", "s6", "s5", "s4"]
     assert ids(turns, "me", radius=1, siblings=0) == ["me"]
@@ -122,8 +122,8 @@ def test_only_the_strongest_siblings_are_followed():
     ],
 )
 def test_every_part_of_a_turn_reaches_the_snapshot(change):
-    turns = [Turn("a"), Turn("b", "a")]
-    other = [Turn("a"), replace(turns[1], **change)]
+    turns = [SliceTurn("a"), SliceTurn("b", "a")]
+    other = [SliceTurn("a"), replace(turns[1], **change)]
     slices = [slice_around(t, "b", SlicePolicy(radius=0)) for t in (turns, other)]
     assert slices[0].snapshot_hash != slices[1].snapshot_hash
 
@@ -132,28 +132,30 @@ def test_a_policy_is_known_by_its_numbers_not_its_name():
     one, two = SlicePolicy(id="one"), SlicePolicy(id="two")
     assert one.params_hash == two.params_hash
     assert one.params_hash != SlicePolicy(decay=0.8).params_hash
-    assert slice_around([Turn("a")], "a", one).id != slice_around([Turn("a")], "a", two).id
+    assert (
+        slice_around([SliceTurn("a")], "a", one).id != slice_around([SliceTurn("a")], "a", two).id
+    )
 
 
 @pytest.mark.parametrize("id", ["", "a|b", "a\nb", "\ud800"])
 def test_an_id_that_could_confuse_a_token_is_refused(id):
     with pytest.raises(InputError, match="turn id"):
-        Turn(id)
+        SliceTurn(id)
 
 
 @pytest.mark.parametrize("salience", [-0.1, 1.1, float("nan")])
 def test_salience_out_of_range_is_refused(salience):
     with pytest.raises(InputError, match="salience"):
-        Turn("a", salience=salience)
+        SliceTurn("a", salience=salience)
 
 
 def test_what_cannot_be_cut_says_why():
     with pytest.raises(NotFound, match="'x'"):
-        slice_around([Turn("a")], "x")
+        slice_around([SliceTurn("a")], "x")
     with pytest.raises(InputError, match="two different turns"):
-        slice_around([Turn("a"), Turn("a", salience=1)], "a")
+        slice_around([SliceTurn("a"), SliceTurn("a", salience=1)], "a")
     with pytest.raises(InputError, match="phase 'dreaming'"):
-        slice_around([Turn("a", phase="dreaming")], "a")
+        slice_around([SliceTurn("a", phase="dreaming")], "a")
     with pytest.raises(ValueError, match="at least one phase"):
         SlicePolicy(phases={})
     with pytest.raises(ValueError, match="pattern"):
@@ -164,8 +166,8 @@ def test_a_chunk_tells_its_turn():
     chunk = Chunk(
         "t1", "hello", source="turn", metadata={"parent": "t0", "phase": "planning", "salience": 1}
     )
-    turn = Turn.from_chunk(chunk)
+    turn = SliceTurn.from_chunk(chunk)
     assert (turn.id, turn.parent, turn.phase, turn.salience) == ("t1", "t0", "planning", 1.0)
-    assert turn.digest != Turn.from_chunk(replace(chunk, text="hullo")).digest
+    assert turn.digest != SliceTurn.from_chunk(replace(chunk, text="hullo")).digest
     with pytest.raises(InputError, match="must be a number"):
-        Turn.from_chunk(replace(chunk, metadata={"salience": "high"}))
+        SliceTurn.from_chunk(replace(chunk, metadata={"salience": "high"}))

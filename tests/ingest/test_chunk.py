@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.ingest import chunk
-from headgate.ingest.blocks import Block, blocks
+from headgate.ingest.blocks import TextBlock, blocks
 from headgate.ingest.chunk import _join_tail, _may_join, split_text
 from headgate.ingest.policy import ChunkPolicy
 from headgate.text.tokens import estimate_tokens
@@ -128,20 +128,20 @@ def test_small_sections_far_into_a_text_are_joined_until_half_is_full():
 
 def test_a_section_begins_anew_from_half_of_the_target_on():
     sizes = np.array([0.0, 9.0, 10.0, 15.0])
-    last, block = Block(0, 2, ("One",)), Block(2, 3, ("Two",))
+    last, block = TextBlock(0, 2, ("One",)), TextBlock(2, 3, ("Two",))
     assert not _may_join(last, block, sizes, 20)
-    assert _may_join(Block(0, 1, ("One",)), Block(1, 3, ("Two",)), sizes, 20)
-    assert _may_join(last, Block(2, 3, ("One",)), sizes, 15)
-    assert not _may_join(last, Block(2, 3, ("One",)), sizes, 14)
+    assert _may_join(TextBlock(0, 1, ("One",)), TextBlock(1, 3, ("Two",)), sizes, 20)
+    assert _may_join(last, TextBlock(2, 3, ("One",)), sizes, 15)
+    assert not _may_join(last, TextBlock(2, 3, ("One",)), sizes, 14)
 
 
 def test_a_scrap_at_the_end_joins_the_passage_before_it_where_that_has_room():
     policy = ChunkPolicy(target=16, maximum=20)
-    former = Block(0, 1)
+    former = TextBlock(0, 1)
 
     def joined(scrap, size):
         sizes = np.array([0.0, size, size + scrap])
-        return len(_join_tail([former, Block(1, 2)], sizes, policy)) == 1
+        return len(_join_tail([former, TextBlock(1, 2)], sizes, policy)) == 1
 
     assert joined(1.9, 18.1)
     assert not joined(2, 16)

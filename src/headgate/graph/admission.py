@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError
-from headgate.graph.kernel import SCHEMA, VERSION, Slice, Turn
+from headgate.graph.kernel import SCHEMA, VERSION, Slice, SliceTurn
 from headgate.types import Chunk, Secret
 
 TOKEN_CHARS = 32
@@ -51,7 +51,7 @@ def admit(chunks: Iterable[Chunk], slice: Slice) -> tuple[Chunk, ...]:
     return tuple(
         replace(chunk, admission=slice.token)
         for chunk in chunks
-        if inside.get(chunk.id) == Turn.from_chunk(chunk).digest
+        if inside.get(chunk.id) == SliceTurn.from_chunk(chunk).digest
     )
 
 
@@ -63,7 +63,8 @@ def is_admissible(chunk: Chunk, slice: Slice, secrets: Sequence[Secret], *, now:
         chunk.admission.encode("utf-8", "replace"), slice.token.encode("utf-8", "replace")
     )
     held = any(
-        turn.id == chunk.id and turn.digest == Turn.from_chunk(chunk).digest for turn in slice.turns
+        turn.id == chunk.id and turn.digest == SliceTurn.from_chunk(chunk).digest
+        for turn in slice.turns
     )
     return verify(slice, secrets, now=now) and same and held
 
@@ -84,7 +85,7 @@ def load(data: object) -> Slice:
         return Slice(
             **{name: _text(data, name) for name in ("id", "anchor", "policy_id")},
             **{name: _text(data, name) for name in ("params_hash", "snapshot_hash")},
-            turns=tuple(Turn(**dict(row)) for row in data["turns"]),
+            turns=tuple(SliceTurn(**dict(row)) for row in data["turns"]),
             edges=tuple((str(a), str(b)) for a, b in data["edges"]),
             schema=str(data.get("schema", SCHEMA)),
             version=str(data.get("version", VERSION)),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from headgate.graph.admission import admit, sign, verify
 from headgate.graph.admission import load as slice_from
-from headgate.graph.kernel import Slice, SlicePolicy, Turn, slice_around
+from headgate.graph.kernel import Slice, SlicePolicy, SliceTurn, slice_around
 from headgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
 from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
 from headgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
@@ -94,11 +94,11 @@ class Graph:
         """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token."""
         chunks = [c for c in self._store.scan(self._tenant, collection) if c.source == "turn"]
         signed = sign(
-            slice_around(map(Turn.from_chunk, chunks), anchor, self._slice_policy),
+            slice_around(map(SliceTurn.from_chunk, chunks), anchor, self._slice_policy),
             self._store.secret(self._tenant),
         )
         if admit:
-            self._admit(chunks, signed, collection)
+            self._write_tokens(chunks, signed, collection)
         return signed
 
     def verify(self, slice: Slice | Mapping[str, Any]) -> bool:
@@ -122,8 +122,8 @@ class Graph:
     averify = in_thread(verify)
     arotate_secret = in_thread(rotate_secret)
 
-    def _admit(self, chunks: Iterable[Chunk], signed: Slice, collection: str) -> None:
-        """Write the token to the turns of the slice; each turn is a document of one chunk."""
+    def _write_tokens(self, chunks: Iterable[Chunk], signed: Slice, collection: str) -> None:
+        """Write the slice's token to its turns; each turn is a document of one chunk."""
         admitted = admit(chunks, signed)
         digests = self._store.digests(self._tenant, collection, [c.document for c in admitted])
         documents = [

@@ -65,7 +65,7 @@ class SlicePolicy(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SliceTurn:
     """A turn of a conversation: its parent, its phase, its salience, and the digest of its text."""
 
     id: str
@@ -88,7 +88,7 @@ class Turn:
         )  # 1 and 1.0 hash alike, -0.0 as 0.0
 
     @classmethod
-    def from_chunk(cls, chunk: Chunk) -> "Turn":
+    def from_chunk(cls, chunk: Chunk) -> "SliceTurn":
         """The turn that a chunk of source "turn" holds: parent, phase and salience come from its metadata."""
         given = chunk.metadata
         return cls(
@@ -109,7 +109,7 @@ class Slice:
     policy_id: str
     params_hash: str
     snapshot_hash: str
-    turns: tuple[Turn, ...]
+    turns: tuple[SliceTurn, ...]
     edges: tuple[tuple[str, str], ...] = ()
     schema: str = SCHEMA
     version: str = VERSION
@@ -141,7 +141,9 @@ class Slice:
         )
 
 
-def slice_around(turns: Iterable[Turn], anchor: str, policy: SlicePolicy | None = None) -> Slice:
+def slice_around(
+    turns: Iterable[SliceTurn], anchor: str, policy: SlicePolicy | None = None
+) -> Slice:
     """The slice around `anchor`. Cycles, dangling parents and the order of `turns` do not matter."""
     policy = policy or SlicePolicy()
     graph = _TurnGraph(turns, policy)
@@ -164,7 +166,7 @@ def slice_around(turns: Iterable[Turn], anchor: str, policy: SlicePolicy | None 
     )
 
 
-def hash_snapshot(turns: Iterable[Turn], edges: Iterable[tuple[str, str]]) -> str:
+def hash_snapshot(turns: Iterable[SliceTurn], edges: Iterable[tuple[str, str]]) -> str:
     """SHA-256 over the turns of a slice, in order and with all their fields, and its edges."""
     rows = [[t.id, t.parent, t.phase, t.salience, t.digest] for t in turns]
     return _digest([rows, [list(edge) for edge in edges]])
@@ -173,9 +175,9 @@ def hash_snapshot(turns: Iterable[Turn], edges: Iterable[tuple[str, str]]) -> st
 class _TurnGraph:
     """Turns by id, with their children; every order in it is by strength, then id."""
 
-    def __init__(self, turns: Iterable[Turn], policy: SlicePolicy) -> None:
+    def __init__(self, turns: Iterable[SliceTurn], policy: SlicePolicy) -> None:
         self.policy = policy
-        self.turns: dict[str, Turn] = {}
+        self.turns: dict[str, SliceTurn] = {}
         for turn in turns:
             if self.turns.setdefault(turn.id, turn) != turn:
                 raise InputError(f"two different turns have the id {turn.id!r}")
@@ -216,14 +218,14 @@ class _TurnGraph:
             neighbors += [other for other in siblings if other != id][: self.policy.siblings]
         return neighbors
 
-    def _strength(self, turn: Turn) -> float:
+    def _strength(self, turn: SliceTurn) -> float:
         if turn.phase not in self.policy.phases:
             known = ", ".join(sorted(self.policy.phases))
             raise InputError(f"turn {turn.id!r} has the phase {turn.phase!r}", hint=f"use {known}")
         return self.policy.phases[turn.phase] + self.policy.salience * turn.salience
 
 
-def _slice_id(anchor: str, policy_id: str, params_hash: str, turns: Iterable[Turn]) -> str:
+def _slice_id(anchor: str, policy_id: str, params_hash: str, turns: Iterable[SliceTurn]) -> str:
     return _digest([SCHEMA, VERSION, anchor, policy_id, params_hash, [t.id for t in turns]])[:32]
 
 

@@ -22,7 +22,7 @@ _GAP = re.compile(r"\n[ \t\r\n]*\n")
 _TOP = re.compile(r"\n[ \t\r]*\n(?=[^\s)\]}])")
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """A span of the text, and the headings above it."""
 
     start: int
@@ -30,31 +30,31 @@ class Block(NamedTuple):
     path: tuple[str, ...] = ()
 
 
-def blocks(text: str, kind: str) -> Iterator[Block]:
+def blocks(text: str, kind: str) -> Iterator[TextBlock]:
     """The blocks of a text of that kind: markdown, text or code."""
     if kind == "markdown":
         return _markdown(text)
     return _split(text, _TOP if kind == "code" else _GAP)
 
 
-def _split(text: str, gap: re.Pattern[str]) -> Iterator[Block]:
+def _split(text: str, gap: re.Pattern[str]) -> Iterator[TextBlock]:
     start = 0
     for match in gap.finditer(text):
         if text[start : match.start()].strip():
-            yield Block(start, match.start())
+            yield TextBlock(start, match.start())
             start = match.end()
     if text[start:].strip():
-        yield Block(start, len(text))
+        yield TextBlock(start, len(text))
 
 
-def _markdown(text: str) -> Iterator[Block]:
+def _markdown(text: str) -> Iterator[TextBlock]:
     """Join lines to blocks; a heading goes with the block below it."""
     path: list[tuple[int, str]] = []
     open_at, end, former = -1, 0, "blank"
     for kind, start, stop, words in _runs(text):
         over = former == "fence" or (former in ("text", "table") and kind != former)
         if open_at >= 0 and over and text[open_at:end].strip():
-            yield Block(open_at, end, tuple(title for _, title in path))
+            yield TextBlock(open_at, end, tuple(title for _, title in path))
         if over:
             open_at = -1
         if kind == "heading":
@@ -66,7 +66,7 @@ def _markdown(text: str) -> Iterator[Block]:
             end = stop
         former = kind
     if open_at >= 0 and text[open_at:end].strip():
-        yield Block(open_at, end, tuple(title for _, title in path))
+        yield TextBlock(open_at, end, tuple(title for _, title in path))
 
 
 def _runs(text: str) -> Iterator[tuple[str, int, int, str]]:

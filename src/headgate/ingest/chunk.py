@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from headgate.ingest.blocks import Block, blocks
+from headgate.ingest.blocks import TextBlock, blocks
 from headgate.ingest.policy import ChunkPolicy
 from headgate.text.tokens import RunningTokens, estimate_all, estimate_tokens
 from headgate.text.turns import CONVERSATION, split_turns
@@ -86,44 +86,46 @@ def _first_heading(text: str) -> tuple[str, ...]:
     return first[:1]
 
 
-def _pack(parts: Iterable[Block], sizes: RunningTokens, target: int) -> list[Block]:
+def _pack(parts: Iterable[TextBlock], sizes: RunningTokens, target: int) -> list[TextBlock]:
     """Join neighboring blocks while they fit the target; a new section begins anew when half is full."""
-    packed: list[Block] = []
+    packed: list[TextBlock] = []
     for block in parts:
         last = packed[-1] if packed else None
         if last and _may_join(last, block, sizes, target):
-            packed[-1] = Block(last.start, block.end, last.path)
+            packed[-1] = TextBlock(last.start, block.end, last.path)
         else:
             packed.append(block)
     return packed
 
 
-def _may_join(last: Block, block: Block, sizes: RunningTokens, target: int) -> bool:
+def _may_join(last: TextBlock, block: TextBlock, sizes: RunningTokens, target: int) -> bool:
     if last.path != block.path and 2 * (sizes[last.end] - sizes[last.start]) >= target:
         return False
     return sizes[block.end] - sizes[last.start] <= target
 
 
-def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -> list[Block]:
+def _join_tail(
+    packed: list[TextBlock], sizes: RunningTokens, policy: ChunkPolicy
+) -> list[TextBlock]:
     """Join a scrap at the end to the passage before it, if both fit in one."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
         scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
         if scrap and sizes[last.end] - sizes[former.start] <= policy.maximum:
-            packed[-2:] = [Block(former.start, last.end, former.path)]
+            packed[-2:] = [TextBlock(former.start, last.end, former.path)]
     return packed
 
 
 def _split_block(
-    text: str, block: Block, sizes: RunningTokens, policy: ChunkPolicy
-) -> Iterator[Block]:
+    text: str, block: TextBlock, sizes: RunningTokens, policy: ChunkPolicy
+) -> Iterator[TextBlock]:
     """The block, or, if it is above the maximum, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
     for start, end in _split_span(text, block.start, block.end, sizes, policy.target):
         if text[start:end].strip():
-            yield Block(start, end, block.path)
+            yield TextBlock(start, end, block.path)
 
 
 def _split_span(
