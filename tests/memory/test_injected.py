@@ -45,7 +45,7 @@ def test_what_a_context_gave_is_not_remembered_as_news(hg):
         f"I was told: {context.text}",
     ):
         added = hg.remember(echo)
-        assert (added.new, added.echo, added.fact.id) == (False, True, ""), echo
+        assert (added.new, added.repeats_injected_text, added.fact.id) == (False, True, ""), echo
     assert hg.facts.all() == []
 
 
@@ -72,8 +72,8 @@ def test_a_known_fact_that_comes_back_is_the_known_one_and_gains_nothing(hg):
     fact = hg.remember("The staging server is called Heron.").fact
     assert "Heron" in hg.context("what is the staging server called?").text
     again = hg.remember("the staging server is called Heron", trust=0.9)
-    assert (again.new, again.echo, again.fact) == (False, False, fact)
-    assert hg.remember("Note: the staging server is called Heron").echo
+    assert (again.new, again.repeats_injected_text, again.fact) == (False, False, fact)
+    assert hg.remember("Note: the staging server is called Heron").repeats_injected_text
     assert hg.facts.all() == [fact]
 
 
@@ -96,9 +96,9 @@ def test_what_another_process_injected_is_read_from_its_traces(tmp_path):
         assert two.remember("Something else entirely.").new
         text = one.context("who looks after refunds?").chunks[0].text
         assert one.traces()  # which waits until the trace is written
-        assert two.remember(text).echo
+        assert two.remember(text).repeats_injected_text
     with Headgate.open(settings=settings) as later:
-        assert later.remember(text).echo
+        assert later.remember(text).repeats_injected_text
 
 
 def test_turns_are_kept_without_the_blocks_that_were_injected(hg):
@@ -141,8 +141,8 @@ def test_what_is_held_stays_small(hg):
     texts = list(shown_texts(trace))
     for n in range(2 * TENANTS_HELD):
         injected.add(_of(trace, tenant=f"t{n}"))
-    assert not injected.echoes("t0", texts[0])
-    assert injected.echoes(f"t{2 * TENANTS_HELD - 1}", texts[0])
+    assert not injected.contains("t0", texts[0])
+    assert injected.contains(f"t{2 * TENANTS_HELD - 1}", texts[0])
     for n in range(300):
         injected.add(_of(trace, tenant="big", text=f"{texts[0]} {n} " + f"word{n} " * 300))
     assert sum(map(len, injected._held["big"])) <= MAX_CHARS

@@ -90,7 +90,7 @@ class Headgate(Documents, Traces):
     ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False.
 
-        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        A text that a context gave is not stored again: it comes back with `repeats_injected_text` True.
         """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 

@@ -27,7 +27,7 @@ from headgate.text.names import entities, spelled_words
 from headgate.types import Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
-Neighbors = dict[str, list[tuple[str, Edge]]]
+EdgesByNode = dict[str, list[tuple[str, Edge]]]
 
 HIGH_SIGNAL = frozenset({
     "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
@@ -212,9 +212,9 @@ def _format_path(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
     return " ".join(parts)
 
 
-def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> Neighbors:
+def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> EdgesByNode:
     """The neighbors of each end, with the edge to each, strongest first; self-loops are left out."""
-    neighbors: Neighbors = {end: [] for end in ends}
+    neighbors: EdgesByNode = {end: [] for end in ends}
     for e in touching:
         if e.source == e.target:
             continue
@@ -225,7 +225,7 @@ def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> N
     return neighbors
 
 
-def _extend(frontier: list[Path], neighbors: Neighbors, room: int) -> list[Path]:
+def _extend(frontier: list[Path], neighbors: EdgesByNode, room: int) -> list[Path]:
     """The paths of the frontier made one edge longer by a new node, the best `room` of them."""
     options = [
         (path.strength * e.weight, path, there, e)

@@ -24,10 +24,10 @@ WALL_S = 120  # a busy machine gives a process little CPU
 MEMORY_BYTES = 1 << 30
 MAX_TEXT = 50_000_000  # characters that one file may become
 
-Kind = Literal["html", "pdf"]
+FileKind = Literal["html", "pdf"]
 
 
-def extract(kind: Kind, data: bytes) -> tuple[str, str]:
+def extract(kind: FileKind, data: bytes) -> tuple[str, str]:
     """The title and the text of a file; Undecodable with the reason where it gives none within the limits."""
     # -P keeps the current folder, which may be a stranger's, from the module path.
     command = [sys.executable, "-P", "-m", "headgate.ingest.child", kind]

@@ -5,7 +5,7 @@ Files of rows (JSON lines, CSV) are streamed row by row, so that their size does
 costs only itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from headgate.errors import MissingExtra
 from headgate.ingest import child, html, tables
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.rows import FILE, Skip, Text
+from headgate.ingest.tables import Items
 
 _CODE_SUFFIXES = """
 .py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .c .h .cc .cpp .cxx .hpp .cs .go
@@ -35,9 +36,6 @@ class SourceFile:
     path: Path
     id: str
     size: int = 0
-
-
-Items = Iterator[Text | Skip]
 
 
 def read(file: SourceFile, *, collection: str, max_bytes: int) -> Items:

@@ -3,8 +3,8 @@
 score = relevance · trust · 0.5^(age / half-life), the last factor only with a half-life; facts under the
 minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1
 (published), and every move is written into the fact's history with its reason.
-Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. An echo of what
-Headgate itself injected (injected.py) is neither stored nor taken for a confirmation.
+Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. A text that only
+repeats what Headgate itself injected (injected.py) is neither stored nor taken for a confirmation.
 """
 
 import time
@@ -18,7 +18,7 @@ from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict, language_of
 from headgate.memory.fact_hits import FactHit, rank_key, sift_hits
 from headgate.memory.fact_index import FactIndex, unique_names
-from headgate.memory.injected import is_framing
+from headgate.memory.injected import Injected, is_framing
 from headgate.memory.trust import check_trust, decay_factor, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
@@ -63,14 +63,13 @@ class FactsPolicy(Policy):
 class AddedFact:
     """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose.
 
-    `echo`: the text repeats what Headgate injected, so nothing was stored; the fact is the known one, or one without an
-    id.
+    If the text `repeats_injected_text` of Headgate, nothing was stored, and the fact has no id.
     """
 
     fact: Fact
     new: bool
     conflicts: tuple[Conflict, ...] = ()
-    echo: bool = False
+    repeats_injected_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,13 @@ class Facts:
         policy: FactsPolicy | None = None,
         *,
         clock: Clock = time.time,
-        is_echo: Callable[[str], bool] = lambda _: False,
+        injected: Injected | None = None,
     ) -> None:
         self.policy = policy or FactsPolicy()
         self._store = store
         self._tenant = tenant
         self._clock = clock
-        self._is_echo = is_echo
+        self._injected = injected
         self._index = FactIndex(store, tenant)
 
     def now(self) -> float:
@@ -121,8 +120,8 @@ class Facts:
         if known:
             return AddedFact(known, new=False)
         only_framing = content != given and is_framing(content)
-        if only_framing or self._is_echo(content):
-            return AddedFact(Fact("", given, trust=0.0), new=False, echo=True)
+        if only_framing or (self._injected and self._injected.contains(self._tenant, content)):
+            return AddedFact(Fact("", given, trust=0.0), new=False, repeats_injected_text=True)
         fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
         saved = self._store.save_fact(self._tenant, fact)
         if saved.id != fact.id:  # another process added it first

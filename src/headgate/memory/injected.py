@@ -1,10 +1,11 @@
 """Injected: what Headgate itself put into windows of late, so that memory does not learn from its own words.
 
-An agent that reads a block and then remembers what it read would store the same text again, as news. A text is an echo
-when each of its sentences stands word for word in one injected piece; citations, and words around it that only frame a
-quotation ("according to the notes"), aside. One other word, number or "not" makes it news: a correction is never lost.
-Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces. The lock is
-all tenants', and requests take it on the event loop, so nothing is read while it is held.
+An agent that reads a block and then remembers what it read would store the same text again, as if it were new. A text
+repeats injected text if each of its sentences stands word for word in one injected piece; citations, and words around
+it that only frame a quotation ("according to the notes"), aside. One other word, number or "not" makes it new: a
+correction is never lost. Texts are kept per tenant, newest last, up to a limit; what other processes injected is read
+from their stored traces. All tenants share the lock, and requests take it on the event loop, so nothing is read while
+it is held.
 """
 
 from collections import OrderedDict
@@ -55,7 +56,7 @@ class Injected:
         with self._lock:
             self._add(trace)
 
-    def echoes(self, tenant: str, text: str) -> bool:
+    def contains(self, tenant: str, text: str) -> bool:
         """Whether all that the text says was injected."""
         held = self._tokens(tenant)
         parts = (part for part in _SENTENCE.split(_CITATION.sub(" ", text)) if tokens(part))

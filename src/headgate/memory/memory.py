@@ -6,7 +6,6 @@ its passages score the trust in the provider. Both keep to the plan, and a provi
 
 import time
 from collections import OrderedDict
-from functools import partial
 from threading import Lock
 from typing import Protocol
 
@@ -46,16 +45,13 @@ class Memory:
     def facts(self, tenant: str) -> Facts:
         """The facts of a tenant."""
         with self._lock:
-            held = self._held.pop(tenant, None)
-            held = held or self._open_facts(tenant)
+            held = self._held.pop(tenant, None) or Facts(
+                self._store, tenant, self._policy, clock=self._clock, injected=self.injected
+            )
             self._held[tenant] = held
             if len(self._held) > TENANTS_HELD:
                 self._held.popitem(last=False)
             return held
-
-    def _open_facts(self, tenant: str) -> Facts:
-        is_echo = partial(self.injected.echoes, tenant)
-        return Facts(self._store, tenant, self._policy, clock=self._clock, is_echo=is_echo)
 
     def recall_facts(self, request: Request, plan: Plan) -> Sifted:
         """The tenant's facts that fit a request, within the plan."""

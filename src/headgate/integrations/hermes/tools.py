@@ -120,7 +120,7 @@ def _add(gate: Headgate, args: Arguments) -> object:
     added = gate.remember(
         args["content"], category=args.get("category") or "general", tags=_tags(args)
     )
-    status = "echo" if added.echo else "added" if added.new else "known"
+    status = "echo" if added.repeats_injected_text else "added" if added.new else "known"
     return {"fact_id": added.fact.id, "status": status, "conflicts": list(map(asdict, added.conflicts))}  # fmt: skip
 
 

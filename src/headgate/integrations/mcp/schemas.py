@@ -126,7 +126,7 @@ class RememberResult(BaseModel):
 
     id: str
     new: bool
-    echo: bool
+    repeats_injected_text: bool
     trust: float
     conflicts: list[str]
 

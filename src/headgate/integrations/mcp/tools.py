@@ -158,11 +158,11 @@ async def remember(
     data = schemas.RememberResult(
         id=added.fact.id,
         new=added.new,
-        echo=added.echo,
+        repeats_injected_text=added.repeats_injected_text,
         trust=added.fact.trust,
         conflicts=[conflict.id for conflict in added.conflicts],
     )
-    if added.echo:
+    if added.repeats_injected_text:
         text = "Not stored: it repeats what a context gave."
     else:
         text = f"{'Remembered' if added.new else 'Known already'}: {data.id}"
