@@ -50,8 +50,8 @@ _COUNT_BYTES = 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """The parts that the caller brings; what is None is made as the settings say."""
+class UserComponents:
+    """The components that the caller brings; what is None is made as the settings say."""
 
     store: Store | None = None
     embedder: Embedder | None = None
@@ -63,8 +63,8 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of one open Headgate."""
+class Components:
+    """The components of one open Headgate."""
 
     settings: Settings
     store: Store
@@ -77,7 +77,7 @@ class Parts:
     clock: Clock
     writes: DeferredWrites
     threads: RequestThreads
-    own: Own
+    own: UserComponents
     log: PerformanceLog | None = None
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
@@ -112,18 +112,18 @@ class Parts:
 
 def build(
     settings: Settings,
-    own: Own | None = None,
+    own: UserComponents | None = None,
     *,
     folder: Path | None = None,
     wait_for_index: bool = True,
-) -> Parts:
-    """The parts that the caller brings, and the others as the settings say.
+) -> Components:
+    """The components that the caller brings, and the others as the settings say.
 
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     settings = _pass_redact_on(settings)
-    own = own or Own()
+    own = own or UserComponents()
     store = own.store
     if store is None:
         clock, quota = own.clock or time.time, settings.limits.tenant_bytes
@@ -133,16 +133,25 @@ def build(
     return _build_over(store, settings, own, folder, wait_for_index=wait_for_index)
 
 
-def build_again(parts: Parts) -> Parts:
-    """New parts over the same store, as a forked child needs them: without threads, and with empty caches."""
+def build_again(components: Components) -> Components:
+    """New components over the same store, as a forked child needs them: without threads, and with empty caches."""
     return _build_over(
-        parts.store, parts.settings, parts.own, parts.folder, wait_for_index=parts.wait_for_index
+        components.store,
+        components.settings,
+        components.own,
+        components.folder,
+        wait_for_index=components.wait_for_index,
     )
 
 
 def _build_over(
-    store: Store, settings: Settings, own: Own, folder: Path | None, *, wait_for_index: bool
-) -> Parts:
+    store: Store,
+    settings: Settings,
+    own: UserComponents,
+    folder: Path | None,
+    *,
+    wait_for_index: bool,
+) -> Components:
     grader = own.grader or llm_grader(settings.grader)
     vectors = own.embedder or embedder(settings.embed)
     clock = own.clock or time.time
@@ -172,7 +181,7 @@ def _build_over(
     if own.store is None and folder and not _is_read_only(store):
         writes.start()  # what is too old goes even where nobody asks anything
     pool.start(settings.tenant)
-    return Parts(
+    return Components(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
         threads, own, log=_log(settings, folder), folder=folder,
         read_only=_is_read_only(store),
@@ -180,7 +189,7 @@ def _build_over(
     )  # fmt: skip
 
 
-def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
+def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
     """An engine over the same store under other settings of the pipeline, by dotted name.
 
     It asks neither a person nor the world outside: `why` runs a request many times.
@@ -194,28 +203,28 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
                 f"{name} cannot be changed in a replay",
                 hint=f"the groups {', '.join(sorted(allowed))} can",
             )
-    settings = with_changes(parts.settings, {**changes, "review.enabled": False})
+    settings = with_changes(components.settings, {**changes, "review.enabled": False})
     for name in changes:  # after conversion: a number may come as text
         value = _setting(settings, name)
         if isinstance(value, int | float) and value > WIDEST:
             raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
-    memory = parts.memory
-    if settings.facts != parts.settings.facts:
-        memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
+    memory = components.memory
+    if settings.facts != components.settings.facts:
+        memory = Memory(components.store, memory.providers, settings.facts, clock=components.clock)
     return Engine(
-        parts.store,
-        parts.indexes.snapshot if parts.wait_for_index else parts.indexes.latest,
+        components.store,
+        components.indexes.snapshot if components.wait_for_index else components.indexes.latest,
         _policies(settings),
-        count=parts.count,
+        count=components.count,
         memory=memory,
-        vectors=parts.indexes.vector,
-        grader=parts.grader,  # with the grades it remembers
-        clock=parts.clock,
-        computing=parts.threads.computing,
+        vectors=components.indexes.vector,
+        grader=components.grader,  # with the grades it remembers
+        clock=components.clock,
+        computing=components.threads.computing,
     )
 
 
-def _stages_wait(settings: Settings, own: Own) -> bool:
+def _stages_wait(settings: Settings, own: UserComponents) -> bool:
     """Whether a stage may wait for a network; a part of the caller's own may."""
     remote = bool(settings.embed.url) or is_postgres(settings.store)
     return remote or any(part is not None for part in (own.store, own.embedder, own.counter))

@@ -14,7 +14,7 @@ from headgate.gateway import Headgate
 from headgate.pipeline.threads import COMPUTING, WAITING, LoopCalls, RequestThreads
 from headgate.settings import Settings
 from headgate.stores.memory.store import MemoryStore
-from headgate.wiring import Own
+from headgate.wiring import UserComponents
 
 
 @pytest.fixture
@@ -193,12 +193,12 @@ class Vectors:
     ],
 )
 def test_parts_of_the_callers_own_may_wait_so_more_requests_compute_at_once(own, most):
-    assert computing_at_once(Settings(store=":memory:"), Own(**own)) == most
+    assert computing_at_once(Settings(store=":memory:"), UserComponents(**own)) == most
 
 
 def test_with_a_remote_embedder_more_requests_compute_at_once(embeddings):
     settings = Settings(store=":memory:", embed={"url": embeddings, "model": "m"})
-    assert computing_at_once(settings, Own()) == WAITING
+    assert computing_at_once(settings, UserComponents()) == WAITING
 
 
 def computing_at_once(settings, own):

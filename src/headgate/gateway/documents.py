@@ -30,16 +30,18 @@ class Documents(Lifecycle):
     ) -> "Summary":
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
-        their text tells, and "documents" where they are none, whatever they open with (see docs/ingest.md).
-        `on_progress` is told of the progress after each batch.
+            hg.add([{"id": "policy", "text": "Refunds are paid within 14 days.", "metadata": {"url": "https://…"}}])
+
+        A row that fits one chunk keeps its id. `kind` is "conversation" if rows are turns although their text does not
+        show it, and "documents" if they are not turns although they look like it. `on_progress` is called after each
+        batch.
         """
         from headgate.ingest.load import add_rows  # noqa: PLC0415  (to read needs no ingest)
 
-        parts = self._parts
+        components = self._components
         return add_rows(
-            parts.store, self.tenant, rows,
-            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._follow_index(on_progress),
+            components.store, self.tenant, rows,
+            collection=collection, kind=kind, policy=components.settings.ingest, on_progress=self._follow_index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -52,7 +54,10 @@ class Documents(Lifecycle):
         prune: bool = False,
         on_progress: "OnProgress | None" = None,
     ) -> "Summary":
-        """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
+        """Add files and folders. Unchanged files are left alone; files that cannot be read are skipped and listed.
+
+            summary = hg.add_files("docs/", "notes.md", exclude=["*.min.js"])
+            print(summary.documents, summary.skipped)
 
         A file's id is its path below the folder that the store lies in, else its full path, wherever this is called
         from. `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the
@@ -61,11 +66,11 @@ class Documents(Lifecycle):
         """
         from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 
-        parts = self._parts
+        components = self._components
         own = self.folder
         return add_files(
-            parts.store, self.tenant, paths,
-            collection=collection, kind=kind, policy=parts.settings.ingest, prune=prune,
+            components.store, self.tenant, paths,
+            collection=collection, kind=kind, policy=components.settings.ingest, prune=prune,
             root=own and own.absolute().parent, exclude=exclude, gitignore=gitignore, own_folder=own,
             on_progress=self._follow_index(on_progress),
         )  # fmt: skip
@@ -79,13 +84,16 @@ class Documents(Lifecycle):
         kind: "Kind" = "",
         on_progress: "OnProgress | None" = None,
     ) -> "Summary":
-        """Add what came over a pipe: JSON lines as rows, else one text under that id; `kind` as in `add`."""
+        """Add what came over a pipe: JSON lines as rows, else one text under that id; `kind` as in `add`.
+
+        For example: `hg.add_stream(sys.stdin.buffer.read(), id="release-notes")`.
+        """
         from headgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
 
-        parts = self._parts
+        components = self._components
         return add_stream(
-            parts.store, self.tenant, data,
-            id=id, collection=collection, kind=kind, policy=parts.settings.ingest,
+            components.store, self.tenant, data,
+            id=id, collection=collection, kind=kind, policy=components.settings.ingest,
             on_progress=self._follow_index(on_progress),
         )  # fmt: skip
 
@@ -98,13 +106,20 @@ class Documents(Lifecycle):
     ) -> "AddedTurns":
         """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
+            hg.add_turns("monday", [{"role": "user", "content": "My name is Ada."}])
+
         The whole history may be sent each time; only what is new is added.
         """
         from headgate.memory.sessions import add_turns  # noqa: PLC0415  (to read needs no ingest)
 
-        parts = self._parts
+        components = self._components
         return add_turns(
-            parts.store, self.tenant, session, messages, collection=collection, now=parts.clock()
+            components.store,
+            self.tenant,
+            session,
+            messages,
+            collection=collection,
+            now=components.clock(),
         )
 
     def remove(
@@ -114,22 +129,31 @@ class Documents(Lifecycle):
         documents: Sequence[str] | None = None,
         chunks: Sequence[str] | None = None,
     ) -> int:
-        """Remove documents, chunks, or the whole collection; how many chunks went."""
-        store = self._parts.store
+        """Remove documents, chunks, or the whole collection; how many chunks went.
+
+        For example: `hg.remove(documents=["policy"])`, or `hg.remove(collection="drafts")` for all of it.
+        """
+        store = self._components.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
     def collections(self) -> Mapping[str, Size]:
-        """The collections of this tenant, and how much each holds."""
-        return self._parts.store.collections(self.tenant)
+        """The collections of this tenant, and how much each holds.
+
+        For example: `hg.collections()["main"].chunks`.
+        """
+        return self._components.store.collections(self.tenant)
 
     def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
-        """The chunks of a document in reading order; an error when there is none of that id."""
+        """The chunks of a document in reading order; NotFound if there is none of that id.
+
+        For example: `"\n".join(chunk.text for chunk in hg.document("policy"))`.
+        """
         return list(self.scan_document(id, collection=collection))
 
     def scan_document(self, id: str, *, collection: str = "main") -> Iterator[Chunk]:
         """As `document`, without all of them in memory at once."""
         chunk = None
-        for chunk in self._parts.store.scan(self.tenant, collection, document=id):
+        for chunk in self._components.store.scan(self.tenant, collection, document=id):
             yield chunk
         if chunk is None:
             raise NotFound(f"there is no document {id!r} in {collection!r}")
@@ -148,9 +172,9 @@ class Documents(Lifecycle):
         What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
         """
         has_followed = False
-        indexes = self._parts.indexes
+        indexes = self._components.indexes
         # a request that does not wait finds what was added before only where the index has followed
-        least = _FOLLOW if self._parts.wait_for_index else 1
+        least = _FOLLOW if self._components.wait_for_index else 1
 
         def follow(progress: "Progress") -> None:
             nonlocal has_followed

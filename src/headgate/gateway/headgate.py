@@ -43,42 +43,48 @@ class Headgate(Documents, Traces):
     @property
     def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
-        return self._parts.memory.facts(self.tenant)
+        return self._components.memory.facts(self.tenant)
 
     @property
     def graph(self) -> "Graph":
         """The knowledge of this tenant: link edges, follow paths, cut and verify slices."""
         from headgate.graph.graph import Graph  # noqa: PLC0415  (a plain request needs none of it)
 
-        parts = self._parts
-        settings = parts.settings
-        return Graph(parts.store, self.tenant, settings.graph, settings.slice, clock=parts.clock)
+        components = self._components
+        settings = components.settings
+        return Graph(
+            components.store, self.tenant, settings.graph, settings.slice, clock=components.clock
+        )
 
     @property
     def reviews(self) -> ReviewQueue:
         """The questions of this tenant that wait for a person: list, answer, approve, reject."""
-        parts = self._parts
-        return ReviewQueue(parts.store, self.tenant, parts.settings.review, clock=parts.clock)
+        components = self._components
+        return ReviewQueue(
+            components.store, self.tenant, components.settings.review, clock=components.clock
+        )
 
     @property
     def keys(self) -> "Keys":
         """The API keys of this tenant: create, list, revoke."""
         from headgate.keys import Keys  # noqa: PLC0415  (as above)
 
-        return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
+        return Keys(self._components.store, self.tenant, clock=self._components.clock)
 
     @property
     def spending(self) -> "Spending":
         """What sessions, keys and this tenant have spent through the proxy: list, resume."""
         from headgate.spending import Spending  # noqa: PLC0415  (as above)
 
-        parts = self._parts
-        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
+        components = self._components
+        return Spending(
+            components.store, self.tenant, components.settings.fuse, clock=components.clock
+        )
 
     @property
     def lost_writes(self) -> int:
         """How many traces and reviews could not be written behind an answer since this was opened."""
-        return self._parts.writes.dropped
+        return self._components.writes.dropped
 
     def remember(
         self,
@@ -90,6 +96,8 @@ class Headgate(Documents, Traces):
     ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False.
 
+            hg.remember("The deploy key lies in vault seven.", category="ops", tags=["deploy"])
+
         A text that a context gave is not stored again: it comes back with `repeats_injected_text` True.
         """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
@@ -97,13 +105,19 @@ class Headgate(Documents, Traces):
     def recall(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
     ) -> list[FactHit]:
-        """The facts that fit a query, best first, by relevance and trust."""
+        """The facts that fit a query, best first, by relevance and trust.
+
+        For example: `[hit.fact.content for hit in hg.recall("where is the deploy key?")]`.
+        """
         hits = self.facts.search(query, limit=limit, min_trust=min_trust)
         self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
-        """Tell whether a fact helped; its trust before and after."""
+        """Tell whether a fact helped; its trust before and after.
+
+        For example: `hg.feedback(hits[0].fact.id, helpful=True)`.
+        """
         return self.facts.feedback(id, helpful=helpful, note=note)
 
     def context(  # noqa: PLR0913  (every parameter of a request, by name)
@@ -177,23 +191,23 @@ class Headgate(Documents, Traces):
         hg.context_for(Request("how do refunds work?", budget=500))
         """
         calls = LoopCalls(self._loop.start)
-        return self._parts.threads.call(self._answer, request, calls)
+        return self._components.threads.call(self._answer, request, calls)
 
     async def acontext_for(self, request: Request) -> Context:
         """As `context_for`, for code in an event loop."""
         calls = LoopCalls.of_running_loop()
         try:
-            return await self._parts.threads.run(self._answer, request, calls)
+            return await self._components.threads.run(self._answer, request, calls)
         except asyncio.CancelledError:
             calls.cancel()
             raise
 
     def _answer(self, request: Request, calls: LoopCalls) -> Context:
         """Build the context and keep its trace, in the thread that this is called in."""
-        parts = self._parts
-        scopes = parts.request_scopes
+        components = self._components
+        scopes = components.request_scopes
         with scopes.one_request() if scopes else nullcontext():
-            context = parts.engine.build(request, calls)
+            context = components.engine.build(request, calls)
         self._check_open()  # what was built while this was being closed may lack anything
         return self._keep(context)
 
@@ -201,31 +215,40 @@ class Headgate(Documents, Traces):
         """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last
         complete one.
         """
-        indexes = self._parts.indexes
+        indexes = self._components.indexes
         read = indexes.snapshot if wait else indexes.latest
         return read(self.tenant, collection)
 
     def reindex(self, collection: str = "main") -> Postings:
-        """Throw the index of a collection away and make it anew from the store."""
-        return self._parts.indexes.rebuild(self.tenant, collection)
+        """Throw the index of a collection away and make it anew from the store.
+
+        For example: `hg.reindex("main")`, if `headgate doctor` says that the index is damaged.
+        """
+        return self._components.indexes.rebuild(self.tenant, collection)
 
     def embed(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The vector of a query; None without an embedder."""
-        return self._parts.indexes.vector(query)
+        return self._components.indexes.vector(query)
 
     def count_tokens(self, text: str) -> int:
-        """The tokens of a text, as budgets count them."""
-        return self._parts.count(text)
+        """The tokens of a text, as budgets count them.
+
+        For example: `hg.count_tokens(context.text) <= 1000`.
+        """
+        return self._components.count(text)
 
     def check(self, part: Literal["store", "index", "providers"]) -> str:
-        """Ask a part whether it can serve; what is wrong with it, or nothing."""
-        parts = self._parts
+        """Ask a part whether it can serve; what is wrong with it, or "".
+
+        For example: `hg.check("index")`.
+        """
+        components = self._components
         if part == "store":
-            parts.store.collections(_PROBE)
+            components.store.collections(_PROBE)
             return ""
         if part == "index":
-            return parts.indexes.latest(_PROBE, "main").degraded
-        health = parts.memory.providers.health().items()
+            return components.indexes.latest(_PROBE, "main").degraded
+        health = components.memory.providers.health().items()
         # what they said may name places of this machine, and anybody may ask: traces have it
         return "; ".join(
             f"{name}: failures in a row: {how.failures_in_a_row}"
@@ -241,13 +264,13 @@ class Headgate(Documents, Traces):
 
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""
-        parts, trace, lost = self._all, context.trace, []
-        parts.memory.injected.add(trace)
+        components, trace, lost = self._opened.components, context.trace, []
+        components.memory.injected.add(trace)
         if problem := self._queue_trace(trace.id, lambda: trace):
             lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:
-            if parts.log is not None:
-                parts.log.write(context)
+            if components.log is not None:
+                components.log.write(context)
         except OSError as error:
             lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {describe(error)}"))
         if not lost:

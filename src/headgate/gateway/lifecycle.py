@@ -19,7 +19,7 @@ from headgate.protocols import (
 )
 from headgate.settings import Settings, load, with_changes
 from headgate.twins import BackgroundLoop, in_thread
-from headgate.wiring import Own, Parts, build, build_again
+from headgate.wiring import Components, UserComponents, build, build_again
 
 _following = Lock()
 
@@ -33,22 +33,22 @@ call_in_children(_free_lock)
 
 
 class OpenStore:
-    """What all gates over one open store share: its parts, and the loop on which their blocking calls run.
+    """What all gates over one open store share: its components, and the loop on which their blocking calls run.
 
     In a forked child both are made anew when they are first asked for.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, components: Components) -> None:
+        self._components = components
         self._loop = BackgroundLoop()
         self._process = os.getpid()
         self._inherited: list[object] = []
 
     @property
-    def parts(self) -> Parts:
-        """The parts, open or closed."""
+    def components(self) -> Components:
+        """The components, open or closed."""
         self._follow_fork()
-        return self._parts
+        return self._components
 
     @property
     def loop(self) -> BackgroundLoop:
@@ -60,17 +60,17 @@ class OpenStore:
         """Stop the loop and close the store; in a child that never used them they are the parent's, and left alone."""
         if self._process == os.getpid():
             self._loop.close()
-            self._parts.close()
+            self._components.close()
 
     def _follow_fork(self) -> None:
         if self._process == os.getpid():
             return
         with _following:
-            if self._process != os.getpid() and not self._parts.closed.is_set():
-                fresh = build_again(self._parts)
+            if self._process != os.getpid() and not self._components.closed.is_set():
+                fresh = build_again(self._components)
                 # the former are kept, so that nothing ends here what goes on in the parent
-                self._inherited += [self._parts, self._loop]
-                self._parts, self._loop = fresh, BackgroundLoop()
+                self._inherited += [self._components, self._loop]
+                self._components, self._loop = fresh, BackgroundLoop()
                 self._process = os.getpid()
 
 
@@ -100,7 +100,10 @@ class Lifecycle:
         wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
-        """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made when it is not there.
+        """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made if it is not there.
+
+            with Headgate.open("./kb") as hg:
+                hg.add_files("docs/")
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Headgate.open("./kb", gate={"order": "entropy"})`.
@@ -111,7 +114,7 @@ class Lifecycle:
 
         A request waits until the index has caught up with the store, so it sees all that was written before. With
         `wait_for_index` off, as the service has it, it never waits: it is answered from the last complete index, which
-        says in `degraded` when it is behind, or raises NotReady where there is none yet; a thread follows meanwhile.
+        says in `degraded` that it is behind, or raises NotReady if there is none yet; a thread brings it up to date.
         """
         given = dict(arguments)
         if path is not None:
@@ -122,30 +125,32 @@ class Lifecycle:
             settings = load(arguments=given)
         elif given:
             settings = with_changes(settings, given)
-        own = Own(store, embedder, grader, search, providers, counter, clock)
+        own = UserComponents(store, embedder, grader, search, providers, counter, clock)
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
-        parts = build(settings, own, folder=folder, wait_for_index=wait_for_index)
-        return cls(OpenStore(parts), settings.tenant)
+        components = build(settings, own, folder=folder, wait_for_index=wait_for_index)
+        return cls(OpenStore(components), settings.tenant)
 
     @property
     def settings(self) -> Settings:
         """The settings in force."""
-        return self._parts.settings
+        return self._components.settings
 
     @property
     def store(self) -> Store:
         """The store itself, for what has no method here."""
-        return self._parts.store
+        return self._components.store
 
     @property
     def folder(self) -> Path | None:
         """Where the store, or what is derived from it, lies on disk; None where all is in memory."""
-        return self._parts.folder
+        return self._components.folder
 
     def for_tenant(self, tenant: str) -> Self:
         """The same gate for another tenant. It opens nothing of its own and need not be closed; closing it leaves the
         store open.
+
+        For example: `hg.for_tenant("acme").context("how do refunds work?")`.
         """
         self._check_open()
         return type(self)(self._opened, tenant, owns=False)
@@ -171,17 +176,13 @@ class Lifecycle:
         await self.aclose()
 
     @property
-    def _all(self) -> Parts:
-        return self._opened.parts
-
-    @property
-    def _parts(self) -> Parts:
-        """The parts, while they are open: every public method comes through here."""
+    def _components(self) -> Components:
+        """The components, while they are open: every public method comes through here."""
         self._check_open()
-        return self._all
+        return self._opened.components
 
     def _check_open(self) -> None:
-        if self._closed or self._all.closed.is_set():
+        if self._closed or self._opened.components.closed.is_set():
             raise StoreError("this Headgate is closed", hint="open it again: Headgate.open(...)")
 
     @property

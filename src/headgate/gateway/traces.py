@@ -20,23 +20,29 @@ class Traces(Lifecycle):
     """The stored traces of a tenant."""
 
     def trace(self, id: str | Trace) -> Trace:
-        """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
-        store = self._parts.store
+        """A stored trace of this tenant, by its id; a trace at hand stands for itself.
+
+        For example: `[(step.stage, step.kept, step.dropped) for step in hg.trace(id).steps]`.
+        """
+        store = self._components.store
         if isinstance(id, Trace) and id.request.tenant == self.tenant:
             return id
         id = id.id if isinstance(id, Trace) else id
         found = store.trace(self.tenant, id)
         if found is None:  # it may still be waiting to be written
-            self._parts.writes.flush()
+            self._components.writes.flush()
             found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate why")
         return found
 
     def traces(self, *, limit: int = 100) -> list[TraceSummary]:
-        """The stored traces of this tenant in one row each, newest first; `trace` reads one whole."""
-        self._parts.writes.flush()
-        return self._parts.store.traces(self.tenant, limit=limit)
+        """The stored traces of this tenant in one row each, newest first; `trace` reads one whole.
+
+        For example: `for row in hg.traces(limit=10): print(row.id, row.query)`.
+        """
+        self._components.writes.flush()
+        return self._components.store.traces(self.tenant, limit=limit)
 
     def save_trace(self, trace: Trace) -> None:
         """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
@@ -63,7 +69,7 @@ class Traces(Lifecycle):
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
-        return await why(found, chunk, self._run_changed, self._parts.settings)
+        return await why(found, chunk, self._run_changed, self._components.settings)
 
     def replay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k").
@@ -88,12 +94,12 @@ class Traces(Lifecycle):
     atraces = in_thread(traces)
 
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        engine, calls = engine_with(self._parts, changes), LoopCalls.of_running_loop()
-        return await self._parts.threads.run(engine.build, request, calls)
+        engine, calls = engine_with(self._components, changes), LoopCalls.of_running_loop()
+        return await self._components.threads.run(engine.build, request, calls)
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""
-        parts = self._all
-        if not parts.settings.trace.keep or parts.read_only:
+        components = self._opened.components
+        if not components.settings.trace.keep or components.read_only:
             return ""
-        return parts.writes.put_item(f"trace {id}", parts.save_traces, make)
+        return components.writes.put_item(f"trace {id}", components.save_traces, make)
