@@ -169,7 +169,10 @@ def test_any_header_and_conversation_is_read_or_refused(rng):
         window_step(request.fields, 1000)
         dialect.is_structured(request.fields), dialect.token_limit(request.fields)
         dialect.remaining_limit(request.fields, 3), dialect.answer_now(request.fields)
-        dialect.heat({"temperature": 0.9}, request.fields), dialect.preamble(request.fields)
+        (
+            dialect.sampling_overrides({"temperature": 0.9}, request.fields),
+            dialect.preamble(request.fields),
+        )
         [dialect.human_text(message) for message in request.messages]
         [dialect.add_block(message, "block") for message in request.messages]
 

@@ -1,4 +1,4 @@
-"""How a model is asked to go on: with heat, by words where it takes none, and at another upstream at last."""
+"""How a model is asked to go on: with other sampling, by words if it takes none, and at last at another upstream."""
 
 import json
 

@@ -46,7 +46,7 @@ class GuardedEvents:
         knobs = {"resume": dialect.resume, "model": str(fields.get("model", "")), **(options or {})}
         self._circles = CirclesPolicy.model_validate(knobs.pop("circles", {}))
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
-        if not self._heat(SAMPLING[0]):
+        if not self._sampling_overrides(SAMPLING[0]):
             knobs.setdefault("sampling", ())
         self._guard = Guard(self._open_async if is_async else self._open_sync, **knobs)
         self._running: AsyncGenerator[Any] | Iterator[Any] | None = None
@@ -112,9 +112,9 @@ class GuardedEvents:
             self._fields = {**self._fields, **self._dialect.replace_conversation(messages)}
         return messages
 
-    def _heat(self, sampling: Mapping[str, float]) -> dict[str, float]:
-        heat = self._dialect.heat(sampling, self._fields)
-        return {name: value for name, value in heat.items() if name in self._parameters}
+    def _sampling_overrides(self, sampling: Mapping[str, float]) -> dict[str, float]:
+        overrides = self._dialect.sampling_overrides(sampling, self._fields)
+        return {name: value for name, value in overrides.items() if name in self._parameters}
 
     def _request(
         self, messages: Sequence[Any], sampling: Mapping[str, float] | None
@@ -122,7 +122,7 @@ class GuardedEvents:
         self._dialect.restart()
         # The first call is the request as it was given.
         asked = self._dialect.replace_conversation(messages) if self._guard.report.rollbacks else {}
-        return {**self._fields, **self._heat(sampling or {}), **asked, "stream": True}
+        return {**self._fields, **self._sampling_overrides(sampling or {}), **asked, "stream": True}
 
     async def _open_async(
         self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None

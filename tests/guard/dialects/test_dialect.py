@@ -2,24 +2,30 @@
 
 import pytest
 
-from headgate.guard.dialects.dialect import InvalidRequest, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    InvalidRequest,
+    check_messages,
+    never_below,
+    pick,
+    subtract_used,
+)
 
 
 def test_sampling_is_never_cooler_than_asked_for_and_only_what_the_api_knows():
     changed = {"temperature": 0.8, "top_p": 0.9, "top_k": 5.0}
-    found = warmer(changed, {"temperature": 1.1, "top_p": None}, ("temperature", "top_p"))
+    found = never_below(changed, {"temperature": 1.1, "top_p": None}, ("temperature", "top_p"))
     assert found == {"temperature": 1.1, "top_p": 0.9}
 
 
 def test_sampling_that_is_no_number_is_left_for_the_upstream_to_refuse():
-    assert warmer({"temperature": 0.8}, {"temperature": "hot"}, ("temperature",)) == {}
+    assert never_below({"temperature": 0.8}, {"temperature": "hot"}, ("temperature",)) == {}
 
 
 def test_limits_shrink_by_what_is_used_and_not_below_their_floor():
-    assert less({"max_tokens": 100}, ("max_tokens", "other"), 30) == {"max_tokens": 70}
-    assert less({"max_tokens": 100}, ("max_tokens",), 200) == {"max_tokens": 1}
-    assert less({"max_tokens": 100}, ("max_tokens",), 90, floor=16) == {"max_tokens": 16}
-    assert less({"max_tokens": "all"}, ("max_tokens",), 90) == {}
+    assert subtract_used({"max_tokens": 100}, ("max_tokens", "other"), 30) == {"max_tokens": 70}
+    assert subtract_used({"max_tokens": 100}, ("max_tokens",), 200) == {"max_tokens": 1}
+    assert subtract_used({"max_tokens": 100}, ("max_tokens",), 90, floor=16) == {"max_tokens": 16}
+    assert subtract_used({"max_tokens": "all"}, ("max_tokens",), 90) == {}
 
 
 def test_fields_are_picked_where_they_are():

@@ -60,10 +60,12 @@ def test_the_rest_of_the_limit_is_more_than_thinking_may_take():
 
 def test_temperature_stays_within_one_and_is_not_changed_beside_thinking():
     dialect = MessagesDialect()
-    assert dialect.heat({"temperature": 1.2}, {}) == {"temperature": 1.0}
-    assert dialect.heat({"temperature": 0.8}, {"temperature": 0.9}) == {"temperature": 0.9}
-    assert dialect.heat({"temperature": 0.8}, THINKING) == {}
-    assert dialect.heat({"temperature": 0.8}, {"thinking": {"type": "disabled"}}) == {"temperature": 0.8}  # fmt: skip
+    assert dialect.sampling_overrides({"temperature": 1.2}, {}) == {"temperature": 1.0}
+    assert dialect.sampling_overrides({"temperature": 0.8}, {"temperature": 0.9}) == {
+        "temperature": 0.9
+    }
+    assert dialect.sampling_overrides({"temperature": 0.8}, THINKING) == {}
+    assert dialect.sampling_overrides({"temperature": 0.8}, {"thinking": {"type": "disabled"}}) == {"temperature": 0.8}  # fmt: skip
 
 
 def test_thinking_ends_only_where_it_was_asked_for():

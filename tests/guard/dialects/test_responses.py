@@ -81,8 +81,8 @@ def test_a_limit_is_not_made_smaller_than_the_api_takes():
 
 
 def test_temperature_is_changed_only_where_the_request_has_one():
-    assert ResponsesDialect().heat({"temperature": 0.8}, {}) == {}
-    assert ResponsesDialect().heat({"temperature": 0.8}, {"temperature": 0.2}) == {"temperature": 0.8}  # fmt: skip
+    assert ResponsesDialect().sampling_overrides({"temperature": 0.8}, {}) == {}
+    assert ResponsesDialect().sampling_overrides({"temperature": 0.8}, {"temperature": 0.2}) == {"temperature": 0.8}  # fmt: skip
 
 
 def test_reasoning_is_shortened_only_where_it_was_asked_for():

@@ -15,16 +15,16 @@ from headgate.guard.dialects.dialect import (
     OwnAnswer,
     Usage,
     check_messages,
-    less,
+    never_below,
     pick,
-    warmer,
+    subtract_used,
 )
 from headgate.guard.dialects.error_codes import openai_error
 from headgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
 TEXTS = ("content", "tool_calls", *REASONING_FIELDS)  # what a delta says
-HEATED = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
+SAMPLING_FIELDS = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
 LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -63,10 +63,10 @@ class ChatDialect(Dialect):
         return limits[-1] if limits else 0
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        return less(fields, LIMITS, used_tokens)
+        return subtract_used(fields, LIMITS, used_tokens)
 
-    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        return warmer(sampling, fields, HEATED)
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        return never_below(sampling, fields, SAMPLING_FIELDS)
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Ask for the least effort, if the request names an effort."""

@@ -61,8 +61,8 @@ class RequestFormat(Protocol):
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
 
-    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        """Changed sampling as fields of this API, never cooler than asked for; none where it takes none."""
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Changed sampling as fields of this API, never below what the request asks for; none if it takes none."""
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """The fields that end the reasoning, or shorten it, where the request asked for it."""
@@ -185,10 +185,12 @@ class Dialect(
     """One API."""
 
 
-def warmer(sampling: Mapping[str, float], fields: Fields, names: Sequence[str]) -> dict[str, float]:
-    """The larger of what was asked for and what is changed, for the names an API knows.
+def never_below(
+    sampling: Mapping[str, float], fields: Fields, names: Sequence[str]
+) -> dict[str, float]:
+    """The changed sampling, for the names that an API knows, but never below what the request asks for.
 
-    A value that is no number is for the upstream to refuse: it stays as it is.
+    A value that is not a number stays as it is: the upstream refuses it.
     """
     return {
         name: max(value, fields.get(name) or 0)
@@ -197,8 +199,10 @@ def warmer(sampling: Mapping[str, float], fields: Fields, names: Sequence[str]) 
     }
 
 
-def less(fields: Fields, names: Sequence[str], used: int, floor: int = 1) -> dict[str, int]:
-    """Limits of tokens less those that are used."""
+def subtract_used(
+    fields: Fields, names: Sequence[str], used: int, floor: int = 1
+) -> dict[str, int]:
+    """The limits of tokens that a request sets, less the tokens that are used."""
     return {n: max(floor, fields[n] - used) for n in names if isinstance(fields.get(n), int)}
 
 

@@ -19,9 +19,9 @@ from headgate.guard.dialects.dialect import (
     OwnAnswer,
     Usage,
     check_messages,
-    less,
+    never_below,
     pick,
-    warmer,
+    subtract_used,
 )
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.resume import Message
@@ -85,14 +85,14 @@ class MessagesDialect(Dialect):
         thinking = fields.get("thinking")
         budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else 0
         floor = budget + 1 if isinstance(budget, int) and budget else 1
-        return less(fields, ("max_tokens",), used_tokens, floor)
+        return subtract_used(fields, ("max_tokens",), used_tokens, floor)
 
-    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Temperature, at most 1; not beside thinking, which allows no other than 1."""
         if _thinks(fields):
             return {}
-        warm = warmer(sampling, fields, ("temperature",))
-        return {name: min(1.0, value) for name, value in warm.items()}
+        raised = never_below(sampling, fields, ("temperature",))
+        return {name: min(1.0, value) for name, value in raised.items()}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Switch thinking off."""

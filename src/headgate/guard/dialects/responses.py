@@ -18,9 +18,9 @@ from headgate.guard.dialects.dialect import (
     OwnAnswer,
     Usage,
     check_messages,
-    less,
+    never_below,
     pick,
-    warmer,
+    subtract_used,
 )
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
 from headgate.guard.resume import Message
@@ -87,13 +87,13 @@ class ResponsesDialect(Dialect):
         return limit if isinstance(limit, int) else 0
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        return less(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
+        return subtract_used(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
 
-    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Temperature, where the request names one: models that reason take none."""
         if fields.get("temperature") is None:
             return {}
-        return warmer(sampling, fields, ("temperature",))
+        return never_below(sampling, fields, ("temperature",))
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Ask for the least effort, if the request asks for reasoning."""

@@ -58,7 +58,7 @@ class GuardedExchange:
         self._asks = asks or {}  # for usage, which the client did not ask for
         self._usage = UsageSum()
         fields = request.fields
-        cold = (target.name, request.model, "refuses sampling") in target.known
+        words_only = (target.name, request.model, "refuses sampling") in target.known
         self._session = Session(
             request.messages,
             policy=guard,
@@ -66,7 +66,7 @@ class GuardedExchange:
             earlier_loops=earlier_loops,
             max_tokens=dialect.token_limit(fields),
             how=dialect.resume,
-            words_only=cold or not dialect.heat(SAMPLING[0], fields),
+            words_only=words_only or not dialect.sampling_overrides(SAMPLING[0], fields),
         )
         call.report = self._session.report
 
@@ -105,7 +105,7 @@ class GuardedExchange:
             try:
                 return await relay.run(response)
             finally:
-                if relay.said_error:
+                if relay.has_error_event:
                     self._call.error = "upstream_error_event"
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
@@ -178,7 +178,7 @@ class GuardedExchange:
         dialect, fields, session = self._dialect, self._request.fields, self._session
         if session.last_attempt and (rescued := await self._ask_rescue()):
             return rescued
-        sampling = dialect.heat(call.sampling or {}, fields)
+        sampling = dialect.sampling_overrides(call.sampling or {}, fields)
         if sampling and session.words_only:  # the rescue was tried in vain
             call, sampling = session.reword(), {}
         changed: dict[str, Any] = sampling | (dialect.answer_now(fields) if call.answer_now else {})

@@ -30,22 +30,24 @@ GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
 # What reading an event of another shape than its API has may raise.
-STRANGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 class Frame:
     """The bytes of an event, and how many of its pieces have not yet gone out."""
 
-    __slots__ = ("as_it_came", "data", "found", "left", "size", "written")
+    __slots__ = ("data", "found", "pieces_left", "size", "verbatim", "written")
 
-    def __init__(self, data: bytes, found: Event | None, left: int, *, as_it_came: bool) -> None:
-        self.data, self.left, self.as_it_came = data, left, as_it_came
+    def __init__(
+        self, data: bytes, found: Event | None, pieces_left: int, *, verbatim: bool
+    ) -> None:
+        self.data, self.pieces_left, self.verbatim = data, pieces_left, verbatim
         self.size = 0  # bytes that are booked for it while it waits
         self.found = found  # until it has to wait: parsed, it takes many times its bytes
         self.written: list[Event] = []  # of the pieces that have, should the rest be cut
 
 
-class UpstreamSaidError(Exception):
+class UpstreamErrorEvent(Exception):
     """The upstream sent an error event, which is passed on as it came."""
 
     def __init__(self, event: bytes) -> None:
@@ -71,7 +73,7 @@ class Relay:
     ) -> None:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum() if usage is None else usage
-        self.said_error = False
+        self.has_error_event = False
         """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
         self._hides_usage = hides_usage  # it was asked for, but not by the client
@@ -79,12 +81,12 @@ class Relay:
         self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
         self._plain_event = b""  # the event of plain content that is being read ...
-        self._plain_frame = Frame(b"", None, 0, as_it_came=True)  # ... and its frame, if it waits
+        self._plain_frame = Frame(b"", None, 0, verbatim=True)  # ... and its frame, if it waits
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
         self._unsplit = 0  # bytes of the event that is still coming in
-        self._verbatim = False  # whether bytes are passed on without being read
+        self._unread = False  # whether bytes are passed on without being read
         self._total = 0
         self._loop = asyncio.get_running_loop()
         self._written = self._loop.time()
@@ -101,8 +103,8 @@ class Relay:
             self._begin_call()
             try:
                 await self._read_call(response)
-            except UpstreamSaidError as error:
-                self.said_error = True
+            except UpstreamErrorEvent as error:
+                self.has_error_event = True
                 await self._send([*self._release_clean(), error.event])
                 return response
             except BaseException as error:
@@ -145,7 +147,7 @@ class Relay:
             await self._send(out)
         self._book_unsplit(0)
         rest = splitter.end()  # after a stall it is dropped
-        if self._is_as_it_came():
+        if self._is_first_call_complete():
             await self._pass_rest(response, rest)
 
     async def _pass_rest(self, response: Response, data: bytes | None) -> None:
@@ -160,7 +162,7 @@ class Relay:
                 self._count_bytes(len(data))
                 await self._write(data)
 
-    def _is_as_it_came(self) -> bool:
+    def _is_first_call_complete(self) -> bool:
         """Whether the model ended its answer itself, in its first call."""
         return self._calls == 1 and self.session.done and not self.session.report.ended
 
@@ -193,7 +195,7 @@ class Relay:
     # Events
 
     def _take_bytes(self, splitter: Splitter, data: bytes) -> list[bytes]:
-        if self._verbatim:
+        if self._unread:
             return [data]
         out = self._take(splitter.feed(data))
         if splitter.pending == self._unsplit or self._book_unsplit(splitter.pending):
@@ -202,7 +204,7 @@ class Relay:
             self._calls > 1
         ):  # an event of a later call has to be written anew, which needs all of it
             raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
-        self._verbatim = True
+        self._unread = True
         out += self._emit(self.session.stop_watching("an event is too large to be held"))
         out.append(splitter.end())
         self._book_unsplit(0)
@@ -231,7 +233,7 @@ class Relay:
             else:
                 out += self._read(event, parse(data))
             if self._is_over():
-                out += events[at + 1 :] if self._is_as_it_came() else ()
+                out += events[at + 1 :] if self._is_first_call_complete() else ()
                 break
         return out
 
@@ -254,23 +256,23 @@ class Relay:
         out = self._emit(ready)
         if self._is_over():
             return out + self._write_rest()
-        return out + self._hold(self._plain_frame) if self._plain_frame.left else out
+        return out + self._hold(self._plain_frame) if self._plain_frame.pieces_left else out
 
     def _frame_plain_event(self) -> tuple[Frame, None]:
         """The event of plain content that is being read, should it have to wait; nearly none has to."""
-        self._plain_frame = Frame(self._plain_event, None, 1, as_it_came=True)
+        self._plain_frame = Frame(self._plain_event, None, 1, verbatim=True)
         return self._plain_frame, None
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """Feed one event of the model to the guard; the bytes that may go out now."""
         try:
             if self.dialect.is_error(found):
-                raise UpstreamSaidError(event)
+                raise UpstreamErrorEvent(event)
             self.usage.note(self.dialect.usage(found))
             pieces = self.dialect.read(found)
-        except STRANGE as error:
+        except SHAPE_ERRORS as error:
             raise _shape_error(event) from error
-        frame = Frame(event, found, len(pieces), as_it_came=self._calls == 1)
+        frame = Frame(event, found, len(pieces), verbatim=self._calls == 1)
         out: list[bytes] = []
         for piece in pieces:
             piece.raw = (frame, None if piece.raw is found else piece.raw)
@@ -278,7 +280,7 @@ class Relay:
             if self._is_over():
                 out += self._write_rest()
                 return out
-        if frame.left:
+        if frame.pieces_left:
             out += self._hold(frame)
         if self.dialect.ended and not self.dialect.done:  # this was the last event
             out += self._emit(self.session.end())
@@ -287,7 +289,7 @@ class Relay:
     def _hold(self, frame: Frame) -> list[bytes]:
         """Let an event wait; where there is no room for it, what goes out because nothing is watched any more."""
         frame.found = None
-        size = len(frame.data) + WAITING * frame.left
+        size = len(frame.data) + WAITING * frame.pieces_left
         if self._held + size <= self._policy.max_held_bytes and self._share.try_hold(size):
             frame.size = size
             self._held += size
@@ -304,7 +306,7 @@ class Relay:
                 piece.raw = raw or frame.found or parse(payload(frame.data))
             try:
                 written = self.dialect.write(piece)
-            except STRANGE as error:
+            except SHAPE_ERRORS as error:
                 raise _shape_error(frame.data if frame else b"") from error
             if frame is None:  # half of a piece that was cut in two
                 out += self._write_rest()
@@ -315,13 +317,13 @@ class Relay:
 
     def _emit_piece(self, frame: Frame, written: Sequence[Event]) -> list[bytes]:
         """Let one more piece of an event out; the last one lets the event go as it came, if it may."""
-        frame.left -= 1
-        if not frame.left and frame.size:
+        frame.pieces_left -= 1
+        if not frame.pieces_left and frame.size:
             self._held -= frame.size
             self._share.drop(frame.size)
-        if not frame.as_it_came:
+        if not frame.verbatim:
             return [self._encode(event) for event in written]
-        if frame.left:
+        if frame.pieces_left:
             frame.written += written
             self._frame = frame
             return []
@@ -348,7 +350,7 @@ class Relay:
 
     def _end_call(self, rest: bytes) -> list[bytes]:
         """The upstream closed: release what is left, if the answer is complete."""
-        if self._verbatim:
+        if self._unread:
             return self._emit(self.session.end())
         blank = not rest.strip()  # such as the last byte of a CRLF
         out = [] if blank else self._take([rest])
@@ -366,7 +368,7 @@ class Relay:
         """Release after an error what waits and is clean."""
         if self._is_over():
             return []
-        if self._verbatim:
+        if self._unread:
             return [
                 b"\n\n"
             ]  # ends the event that is out in part, so that an error event can follow

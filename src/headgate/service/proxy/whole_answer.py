@@ -19,7 +19,7 @@ from headgate.guard.dialects.usage import UsageSum, estimate_prompt
 from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
-from headgate.service.proxy.relay import STRANGE
+from headgate.service.proxy.relay import SHAPE_ERRORS
 from headgate.text.bounded_json import loads
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
@@ -66,7 +66,7 @@ async def guard_answer(
             report = session.report
             figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
             joined = dialect.with_usage(joined, usage.total(last, figures))
-    except STRANGE as error:
+    except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
     return orjson.dumps(joined)
 
@@ -79,7 +79,7 @@ def _read(
     try:
         pieces = dialect.pieces(answer) if answer else []
         usage.note(dialect.usage(answer or {}))
-    except STRANGE as error:
+    except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
     return answer, _feed(session, pieces, texts)
 
