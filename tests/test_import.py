@@ -12,7 +12,6 @@ UNASKED = (
     "headgate.ingest.load",
     "headgate.keys",
     "headgate.memory.sessions",
-    "headgate.spending",
     "headgate.stores.memory.store",
     "numpy.ma",
 )

@@ -9,7 +9,7 @@ from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
 from tests.service.clients import until
 
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb, Mark
 from headgate.guard.report import Cut, GuardReport
 from headgate.guard.tools import Circle, Tried
@@ -31,7 +31,7 @@ def hostile_call(gate, number, text):
     )  # fmt: skip
     circle = Circle(1, 3, (Tried(text, "{}", text),), 1, 3)
     call.climb = Climb((Mark(2, "note", circle),))
-    call.readings = (Reading("session", text, "paused", 9, 5, "tokens"),)
+    call.cap_statuses = (CapStatus("session", text, "paused", 9, 5, "tokens"),)
     gate.save_trace(call_trace(call, tenant=gate.tenant, now=time.time()))
 
 

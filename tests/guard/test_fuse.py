@@ -14,11 +14,11 @@ from headgate.guard.fuse import (
     FusePolicy,
     Price,
     amount_of,
-    hold,
+    cap_status,
+    hold_rows,
     lets_through,
-    read,
-    resume,
-    settle,
+    resume_rows,
+    settle_rows,
 )
 from headgate.types import Amount, Spend
 
@@ -28,8 +28,10 @@ ROW = Spend("session", "s")
 
 def call(row, size, cap=CAP, now=1.0):
     """One whole call; None where it was refused."""
-    (row,), readings = hold([row], [cap], Amount(size), now)
-    return settle([row], Amount(size), Amount(size), now)[0] if lets_through(readings) else None
+    (row,), statuses = hold_rows([row], [cap], Amount(size), now)
+    return (
+        settle_rows([row], Amount(size), Amount(size), now)[0] if lets_through(statuses) else None
+    )
 
 
 def test_a_session_runs_to_its_cap_and_one_call_beyond():
@@ -37,35 +39,38 @@ def test_a_session_runs_to_its_cap_and_one_call_beyond():
     while (after := call(row, 300)) is not None:
         row = after
     assert row.tokens == 1200
-    (paused,), readings = hold([row], [CAP], Amount(1), 2.0)
-    assert not lets_through(readings)
+    (paused,), statuses = hold_rows([row], [CAP], Amount(1), 2.0)
+    assert not lets_through(statuses)
     assert paused.paused == 2.0
-    assert read(paused, CAP).describe() == "session s has spent 1,200 of 1,000 tokens and is paused"
+    assert (
+        cap_status(paused, CAP).describe()
+        == "session s has spent 1,200 of 1,000 tokens and is paused"
+    )
 
 
 def test_calls_at_the_same_time_do_not_pass_the_cap_together():
     row, admitted = ROW, 0
     for _ in range(10):
-        (row,), readings = hold([row], [CAP], Amount(400), 1.0)
-        admitted += lets_through(readings)
+        (row,), statuses = hold_rows([row], [CAP], Amount(400), 1.0)
+        admitted += lets_through(statuses)
     assert admitted == 3
     assert row.paused is None, "what is only held may still be released"
-    assert read(row, CAP).state == "busy"
+    assert cap_status(row, CAP).state == "busy"
 
 
 def test_any_spender_at_its_cap_stops_the_call_and_the_others_are_not_charged():
     rows = [ROW, Spend("tenant", tokens=50)]
     caps = [CAP, Cap("tenant", "", tokens=50)]
-    after, readings = hold(rows, caps, Amount(10), 3.0)
-    assert not lets_through(readings)
+    after, statuses = hold_rows(rows, caps, Amount(10), 3.0)
+    assert not lets_through(statuses)
     assert after[0].held_tokens == 0
     assert after[1].paused == 3.0
 
 
 def test_a_person_gives_the_whole_cap_again():
     row = call(call(ROW, 600), 600)
-    (paused,), _ = hold([row], [CAP], Amount(1), 2.0)
-    (again,) = resume([paused], 5.0)
+    (paused,), _ = hold_rows([row], [CAP], Amount(1), 2.0)
+    (again,) = resume_rows([paused], 5.0)
     assert call(again, 600, now=6.0).tokens == 600
     assert again.total_tokens == 1200
 
@@ -78,22 +83,22 @@ def test_a_period_that_is_over_starts_again():
 
 
 def test_a_hold_that_nobody_settles_counts_as_spent():
-    (row,), _ = hold([ROW], [CAP], Amount(990), 1.0)
+    (row,), _ = hold_rows([ROW], [CAP], Amount(990), 1.0)
     assert call(row, 20, now=2.0).tokens == 20
-    (later,), readings = hold([row], [CAP], Amount(20), 2.0 + HOLD_S)
-    assert lets_through(readings)
+    (later,), statuses = hold_rows([row], [CAP], Amount(20), 2.0 + HOLD_S)
+    assert lets_through(statuses)
     assert (later.tokens, later.held_tokens) == (990, 20)
-    (settled,) = settle([replace(later, held_tokens=0)], Amount(990), Amount(1000), 3.0)
+    (settled,) = settle_rows([replace(later, held_tokens=0)], Amount(990), Amount(1000), 3.0)
     assert settled.tokens == 1000, "a call that was only slow is not booked twice"
 
 
-def test_the_reading_warns_and_forecasts():
+def test_the_status_warns_and_forecasts():
     row = call(call(ROW, 400), 450)
-    found = read(row, CAP, warn_at=0.8)
+    found = cap_status(row, CAP, warn_at=0.8)
     assert found.state == "warn"
     assert found.calls_left == 1
     assert "full in 1 call at this rate" in found.describe()
-    assert read(call(ROW, 100), CAP, warn_at=0.8).calls_left == 9
+    assert cap_status(call(ROW, 100), CAP, warn_at=0.8).calls_left == 9
 
 
 def test_money_is_capped_as_well():
@@ -103,11 +108,11 @@ def test_money_is_capped_as_well():
     (cap,) = policy.caps_of("s", "")
     amount = amount_of(policy.price("gpt-5"), input_tokens=5_000, output_tokens=600)
     assert amount == Amount(5_600, 11_000)
-    (row,), readings = hold([ROW], [cap], amount, 1.0)
-    assert lets_through(readings)
-    (row,) = settle([row], amount, amount, 1.0)
-    assert read(row, cap).state == "paused"
-    assert "0.011 of 0.01" in read(row, cap).describe()
+    (row,), statuses = hold_rows([ROW], [cap], amount, 1.0)
+    assert lets_through(statuses)
+    (row,) = settle_rows([row], amount, amount, 1.0)
+    assert cap_status(row, cap).state == "paused"
+    assert "0.011 of 0.01" in cap_status(row, cap).describe()
 
 
 def test_cached_input_has_its_own_price_and_the_longest_name_wins():
@@ -139,14 +144,14 @@ def test_no_order_of_calls_spends_more_than_the_cap_plus_one(most, steps):
     under_way, largest = [], 0
     for what, size in steps:
         if what == "hold":
-            (row,), readings = hold([row], [cap], Amount(size), 1.0)
-            under_way += [size] * lets_through(readings)
+            (row,), statuses = hold_rows([row], [cap], Amount(size), 1.0)
+            under_way += [size] * lets_through(statuses)
             largest = max(largest, size)
         elif under_way:
             spent = Amount(under_way.pop())
-            (row,) = settle([row], spent, spent, 1.0)
+            (row,) = settle_rows([row], spent, spent, 1.0)
     for size in under_way:
-        (row,) = settle([row], Amount(size), Amount(size), 1.0)
+        (row,) = settle_rows([row], Amount(size), Amount(size), 1.0)
     assert row.tokens < most + max(largest, 1)
     assert row.held_tokens == 0
 
@@ -154,11 +159,11 @@ def test_no_order_of_calls_spends_more_than_the_cap_plus_one(most, steps):
 def test_of_two_limits_the_nearer_one_is_read_with_what_is_held():
     cap = Cap("session", "s", tokens=1000, micros=2_000_000)
     tokens = replace(ROW, tokens=500, micros=400_000)
-    assert (read(tokens, cap).unit, read(tokens, cap).used) == ("tokens", 500)
+    assert (cap_status(tokens, cap).unit, cap_status(tokens, cap).used) == ("tokens", 500)
     money = replace(ROW, tokens=500, micros=1_200_000)
-    assert (read(money, cap).unit, read(money, cap).used) == ("money", 1.2)
+    assert (cap_status(money, cap).unit, cap_status(money, cap).used) == ("money", 1.2)
     held = replace(money, held_tokens=300)
-    assert (read(held, cap).unit, read(held, cap).used) == ("tokens", 500)
+    assert (cap_status(held, cap).unit, cap_status(held, cap).used) == ("tokens", 500)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +171,4 @@ def test_of_two_limits_the_nearer_one_is_read_with_what_is_held():
     [(799, 0, "open"), (800, 0, "warn"), (999, 0, "warn"), (1000, 0, "paused"), (600, 399, "open"), (600, 400, "busy")],
 )  # fmt: skip
 def test_each_state_begins_at_its_bound(used, held, state):
-    assert read(replace(ROW, tokens=used, held_tokens=held), CAP, warn_at=0.8).state == state
+    assert cap_status(replace(ROW, tokens=used, held_tokens=held), CAP, warn_at=0.8).state == state

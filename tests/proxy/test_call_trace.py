@@ -4,7 +4,7 @@ import orjson
 from bench.fixtures.sessions import MadeCall, Turn, render
 
 from headgate.explain.as_data import redact_trace
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage
 from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
@@ -100,9 +100,9 @@ def test_a_long_piece_before_a_cut_keeps_its_end():
 
 
 def test_the_step_of_a_cap_says_how_many_calls_are_left_where_that_is_known():
-    known = Reading("session", "s", "open", 25, 100, "tokens", calls_left=0)
-    unknown = Reading("tenant", "t", "open", 25, 100, "tokens")
-    steps = [s for s in traced(readings=(known, unknown)).steps if s.stage is Stage.FUSE]
+    known = CapStatus("session", "s", "open", 25, 100, "tokens", calls_left=0)
+    unknown = CapStatus("tenant", "t", "open", 25, 100, "tokens")
+    steps = [s for s in traced(cap_statuses=(known, unknown)).steps if s.stage is Stage.FUSE]
     assert [step.facts.get("calls_left") for step in steps] == [0, None]
 
 

@@ -4,10 +4,9 @@ import pytest
 
 from headgate.errors import PausedError, StoreError
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
-from headgate.guard.fuse import FusePolicy, Reading
+from headgate.guard.fuse import CapStatus, FusePolicy, Hold
 from headgate.service.proxy.fuse import LARGE, Fuse, _spent, count_prompt
 from headgate.service.proxy.model_call import ModelCall
-from headgate.spending import Hold
 from headgate.types import Amount
 
 
@@ -50,7 +49,7 @@ def fuse_over(book, **caps):
 
 
 def hold_of(state="open"):
-    return Hold((), Amount(60), (Reading("session", "s", state, 10, 100, "tokens"),))
+    return Hold((), Amount(60), (CapStatus("session", "s", state, 10, 100, "tokens"),))
 
 
 @pytest.mark.parametrize(("limit", "tokens"), [(50, PROMPT + 50), (0, PROMPT + 700)])
@@ -59,7 +58,7 @@ async def test_a_call_is_held_at_its_prompt_and_its_limit_or_the_usual_output(li
     held, headers = await fuse_over(book).hold({}, Request, Dialect(limit), call)
     assert book.asked == [("s", "k", tokens)]
     assert (held, headers) == (book.held, {})
-    assert call.readings == book.held.readings
+    assert call.cap_statuses == book.held.statuses
 
 
 async def test_without_a_cap_nothing_is_held():
@@ -94,7 +93,7 @@ async def test_booked_is_what_a_call_spent_and_its_likely_size_where_nobody_know
     call = ModelCall("/", session="s", **facts)
     await fuse_over(book).settle({}, hold_of(), call)
     assert book.booked == [booked]
-    assert call.readings == ("read",)
+    assert call.cap_statuses == ("read",)
 
 
 def test_cached_input_counts_once():

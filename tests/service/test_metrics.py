@@ -4,7 +4,7 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.report import GuardReport, State
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics
@@ -30,9 +30,9 @@ def test_a_call_counts_its_tokens_times_and_the_caps_of_its_spenders():
     metrics = Metrics()
     call = ModelCall("/v1/responses", model="m", upstream="main", status=200, seconds=2.0, input_tokens=7)  # fmt: skip
     call.first_byte_s = 0.5
-    call.readings = (
-        Reading("session", "s", "open", 25, 100, "tokens", calls_left=4),
-        Reading("tenant", "t", "open", 50, 100, "tokens"),
+    call.cap_statuses = (
+        CapStatus("session", "s", "open", 25, 100, "tokens", calls_left=4),
+        CapStatus("tenant", "t", "open", 50, 100, "tokens"),
     )
     metrics.count_call(call)
     seen, labels = values(metrics), ("m", "/v1/responses", "main")

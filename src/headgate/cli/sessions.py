@@ -10,7 +10,7 @@ from rich.table import Table
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.tools import clip
 from headgate.types import Spend, SpendScope
 
@@ -33,14 +33,14 @@ def show(store: str | None, tenant: str | None, scope: str, limit: int, as_json:
     with open_existing(store, tenant) as hg:
         found = hg.spending.list_spends(chosen, limit=limit)
     if as_json:
-        print_json([as_row(spend, reading) for spend, reading in found])
+        print_json([as_row(spend, status) for spend, status in found])
         return
     table = Table(
         "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
     )
-    for spend, reading in found:
-        state = "no cap" if reading is None else reading.state
-        forecast = reading.forecast if reading else ""
+    for spend, status in found:
+        state = "no cap" if status is None else status.state
+        forecast = status.forecast if status else ""
         table.add_row(
             spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
             f"{spend.total_micros / 1e6:,.4f}", state, forecast,
@@ -78,6 +78,6 @@ def resume(
         echo(f"resumed {scope} {who}".rstrip())
 
 
-def as_row(spend: Spend, reading: Reading | None) -> dict[str, Any]:
+def as_row(spend: Spend, status: CapStatus | None) -> dict[str, Any]:
     """A spender as JSON."""
-    return asdict(spend) | {"reading": reading}
+    return asdict(spend) | {"reading": status}

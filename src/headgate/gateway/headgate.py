@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from headgate.graph.graph import Graph
+    from headgate.guard.fuse import Spending
     from headgate.keys import Keys
-    from headgate.spending import Spending
 
 _PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
 _DEFAULT = Request("")
@@ -74,7 +74,7 @@ class Headgate(Documents, Traces):
     @property
     def spending(self) -> "Spending":
         """What sessions, keys and this tenant have spent through the proxy: list, resume."""
-        from headgate.spending import Spending  # noqa: PLC0415  (as above)
+        from headgate.guard.fuse import Spending  # noqa: PLC0415  (as above)
 
         components = self._components
         return Spending(

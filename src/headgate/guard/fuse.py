@@ -1,12 +1,16 @@
 """The session fuse: caps on what a session, a key and a tenant may spend, in tokens or money.
 
-Before a call its likely size is held; after it the real size is booked and the hold released. A call is let through
-while what is booked and held stays under every cap, so that nothing spends more than its cap plus one call, however
-many calls run at once. Then: warn (from a share of the cap on) -> pause (nothing goes on) -> resume, by a person, with
-the whole cap again. The functions are pure. A store applies them to its rows as one step (`amend_spends`), so counts
-hold over workers and restarts. A hold whose worker died is booked as spent after HOLD_S.
+`Spending` is the one place where a cap is checked (`hold`) and booked (`settle`); `hg.spending` gives it. Before a call
+its likely size is held. After the call its real size is booked, and the hold is released. A call is let through while
+what is booked and held stays under every cap. So an account spends at most its cap plus one call, however many calls
+run at once. From a share of the cap on, answers carry a warning. At the cap the account is paused, until a person
+resumes it with the whole cap again.
+
+The functions on rows are pure. A store applies them to its rows in one step (`amend_spends`), so counts hold over
+workers and restarts.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -14,14 +18,24 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from headgate.errors import BusyError, NotFound, PausedError
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
+from headgate.protocols import Clock, SpendStore
+from headgate.twins import in_thread
 from headgate.types import Amount, Spend, SpendScope
 
-HOLD_S = 900.0  # longer than any call lasts
+# A hold whose worker died is booked as spent after this time: longer than a call lasts, whose answer may take ten
+# minutes to begin (`UpstreamPolicy.answer_s`).
+HOLD_S = 900.0
 SMOOTHING = 0.3  # weight of the last call in the rate that forecasts
+RETRY_S = 5.0  # how soon a call may come again that was refused because of others under way
+KEEP_S = 90 * 86_400.0  # sessions that were idle for longer are forgotten
 
 State = Literal["open", "warn", "busy", "paused"]
 Name = tuple[SpendScope, str]
+
+
+# Settings
 
 
 class Price(Policy):
@@ -34,7 +48,7 @@ class Price(Policy):
 
 
 class CapPolicy(Policy):
-    """The most that one spender may spend."""
+    """The most that one account may spend."""
 
     tokens: PositiveCount | None = None
     """Tokens, sent and received."""
@@ -74,9 +88,12 @@ class FusePolicy(Policy):
         return self.prices[max(fitting, key=len)] if fitting else None
 
 
+# Accounts and their caps
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A limit on one spender; a limit that is None does not hold."""
+    """A limit on one account: a session, a key or a tenant. A limit that is None does not hold."""
 
     scope: SpendScope
     name: str
@@ -86,8 +103,8 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a spender stands to its cap: used of cap, and how many more calls fit at the rate of the last ones."""
+class CapStatus:
+    """How much of its cap an account has used, and how many more calls fit at the rate of the last ones."""
 
     scope: SpendScope
     name: str
@@ -104,7 +121,7 @@ class Reading:
 
     @property
     def forecast(self) -> str:
-        """When the cap is reached, empty where that cannot be said."""
+        """When the cap is reached; empty if no call has been booked yet."""
         if self.calls_left is None:
             return ""
         return f"full in {self.calls_left} call{'' if self.calls_left == 1 else 's'}"
@@ -113,33 +130,146 @@ class Reading:
         """One sentence for a person."""
         who = "this tenant" if self.scope == "tenant" else f"{self.scope} {self.name}"
         spent = f"{self.used:,.0f} of {self.cap:,.0f} tokens" if self.unit == "tokens" else f"{self.used:,.4g} of {self.cap:,.4g}"  # fmt: skip
-        told = f"{who} has spent {spent}"
+        sentence = f"{who} has spent {spent}"
         if self.state == "paused":
-            return f"{told} and is paused"
+            return f"{sentence} and is paused"
         if self.state == "busy":
-            return f"{told}, and calls under way may use up the rest"
-        return f"{told}; {self.forecast} at this rate" if self.forecast else told
+            return f"{sentence}, and calls under way may use up the rest"
+        return f"{sentence}; {self.forecast} at this rate" if self.forecast else sentence
 
 
-def hold(
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What is held for a call, and how its accounts stood to their caps before."""
+
+    caps: tuple[Cap, ...]
+    amount: Amount
+    statuses: tuple[CapStatus, ...] = ()
+
+    @property
+    def refusal(self) -> BusyError | PausedError | None:
+        """Why the call may not go through; None if it may."""
+        return None if lets_through(self.statuses) else _refusal(self.statuses)
+
+    @property
+    def warnings(self) -> tuple[CapStatus, ...]:
+        """The accounts that are near their cap."""
+        return tuple(status for status in self.statuses if status.state != "open")
+
+
+class Spending:
+    """What the sessions, the keys and one tenant have spent, kept in the store."""
+
+    def __init__(
+        self, store: SpendStore, tenant: str, policy: FusePolicy, *, clock: Clock = time.time
+    ) -> None:
+        self.policy = policy
+        self._store = store
+        self._tenant = tenant
+        self._clock = clock
+
+    def hold(self, session: str, key: str, amount: Amount) -> Hold:
+        """Hold a call's likely size if every cap lets it through; else hold nothing, and `refusal` says why."""
+        caps = self.policy.caps_of(session, key)
+        if not caps:
+            return Hold((), amount)
+        now, statuses, is_new = self._clock(), tuple[CapStatus, ...](), False
+
+        def change(rows: list[Spend]) -> list[Spend]:
+            nonlocal statuses, is_new
+            is_new = not rows[0].since
+            after, statuses = hold_rows(rows, caps, amount, now, warn_at=self.policy.warn_at)
+            return after
+
+        self._store.amend_spends(self._tenant, _names(caps), change)
+        if is_new:
+            self._store.forget_spends(self._tenant, idle_since=now - KEEP_S)
+        return Hold(caps, amount, statuses)
+
+    def settle(self, held: Hold, spent: Amount) -> tuple[CapStatus, ...]:
+        """Book what a call really spent, and release its hold; how its accounts stand now."""
+        if not held.caps:
+            return ()
+        now = self._clock()
+        rows = self._store.amend_spends(
+            self._tenant,
+            _names(held.caps),
+            lambda rows: settle_rows(rows, held.amount, spent, now),
+        )
+        return tuple(self._status(row, cap) for row, cap in zip(rows, held.caps, strict=True))
+
+    def list_spends(
+        self, scope: SpendScope | None = "session", *, limit: int = 100
+    ) -> list[tuple[Spend, CapStatus | None]]:
+        """Accounts, those used last first, each with how it stands to its cap, if it has one."""
+        found = self._store.spends(self._tenant, scope=scope, limit=limit)
+        return [(row, self._status_of(row)) for row in found]
+
+    def resume(self, name: str = "", scope: SpendScope = "session") -> Spend:
+        """Let an account go on with its whole cap again; NotFound if none has that name."""
+        now = self._clock()
+
+        def change(rows: list[Spend]) -> list[Spend]:
+            if not rows[0].since:
+                raise NotFound(f"there is no {scope} {name!r}", hint="see: headgate sessions list")
+            return resume_rows(rows, now)
+
+        return self._store.amend_spends(self._tenant, [(scope, name)], change)[0]
+
+    ahold = in_thread(hold)
+    asettle = in_thread(settle)
+    alist_spends = in_thread(list_spends)
+    aresume = in_thread(resume)
+
+    def _status_of(self, row: Spend) -> CapStatus | None:
+        caps = self.policy.caps_of(row.name, row.name)
+        cap = next((cap for cap in caps if cap.scope == row.scope), None)
+        return self._status(row, cap) if cap else None
+
+    def _status(self, row: Spend, cap: Cap) -> CapStatus:
+        return cap_status(row, cap, warn_at=self.policy.warn_at)
+
+
+def _names(caps: Sequence[Cap]) -> list[Name]:
+    return [(cap.scope, cap.name) for cap in caps]
+
+
+def _refusal(statuses: Sequence[CapStatus]) -> BusyError | PausedError:
+    paused = next((status for status in statuses if status.state == "paused"), None)
+    if paused is not None:
+        option = {"session": paused.name, "key": f"--key {paused.name}", "tenant": "--all"}
+        return PausedError(
+            paused.describe(),
+            hint=f"a person resumes it: headgate sessions resume {option[paused.scope]}",
+        )
+    busy = next(status for status in statuses if status.state == "busy")
+    return BusyError(busy.describe(), retry_after=RETRY_S, hint="try again when they are over")
+
+
+# The arithmetic of rows
+
+
+def hold_rows(
     rows: Sequence[Spend],
     caps: Sequence[Cap],
     amount: Amount,
     now: float,
     *,
     warn_at: float = 1.0,
-) -> tuple[list[Spend], tuple[Reading, ...]]:
-    """Hold a call's likely size, where every spender is under its cap; else only mark who is paused.
+) -> tuple[list[Spend], tuple[CapStatus, ...]]:
+    """Hold a call's likely size if every account is under its cap; else only mark the accounts that are paused.
 
-    The readings say how the spenders stood before; `lets_through` tells from them which it was.
+    The statuses say how the accounts stood before; `lets_through` tells from them which it was.
     """
     fresh = [_refresh(row, cap, now) for row, cap in zip(rows, caps, strict=True)]
-    readings = tuple(read(row, cap, warn_at=warn_at) for row, cap in zip(fresh, caps, strict=True))
-    if not lets_through(readings):
+    statuses = tuple(
+        cap_status(row, cap, warn_at=warn_at) for row, cap in zip(fresh, caps, strict=True)
+    )
+    if not lets_through(statuses):
         return [
-            replace(row, paused=now) if reading.state == "paused" and row.paused is None else row
-            for row, reading in zip(fresh, readings, strict=True)
-        ], readings
+            replace(row, paused=now) if status.state == "paused" and row.paused is None else row
+            for row, status in zip(fresh, statuses, strict=True)
+        ], statuses
     return [
         replace(
             row,
@@ -149,15 +279,15 @@ def hold(
             last=now,
         )
         for row in fresh
-    ], readings
+    ], statuses
 
 
-def lets_through(readings: Sequence[Reading]) -> bool:
+def lets_through(statuses: Sequence[CapStatus]) -> bool:
     """Whether one more call may be made."""
-    return all(reading.state in ("open", "warn") for reading in readings)
+    return all(status.state in ("open", "warn") for status in statuses)
 
 
-def settle(rows: Sequence[Spend], held: Amount, spent: Amount, now: float) -> list[Spend]:
+def settle_rows(rows: Sequence[Spend], held: Amount, spent: Amount, now: float) -> list[Spend]:
     """Book what a call really spent, and release what was held for it.
 
     What is no longer held was booked when the call seemed lost; it is not booked twice.
@@ -184,15 +314,15 @@ def _settle(row: Spend, held: Amount, spent: Amount, now: float) -> Spend:
     )
 
 
-def resume(rows: Sequence[Spend], now: float) -> list[Spend]:
-    """Let paused spenders go on, with their whole cap again."""
+def resume_rows(rows: Sequence[Spend], now: float) -> list[Spend]:
+    """Let paused accounts go on, with their whole cap again."""
     return [
         replace(row, tokens=0, micros=0, calls=0, paused=None, since=now, last=now) for row in rows
     ]
 
 
-def read(row: Spend, cap: Cap, *, warn_at: float = 1.0) -> Reading:
-    """How a spender stands to its cap, by the limit it is nearer to."""
+def cap_status(row: Spend, cap: Cap, *, warn_at: float = 1.0) -> CapStatus:
+    """How an account stands to its cap, by the limit that it is nearer to."""
     limits = list(_limits(row, cap))
     nearest = max(limits, key=lambda limit: (limit.used + limit.held) / limit.most)
     state: State = "open"
@@ -204,7 +334,7 @@ def read(row: Spend, cap: Cap, *, warn_at: float = 1.0) -> Reading:
         state = "warn"
     left = max(0.0, nearest.most - nearest.used)
     calls = ceil(left / nearest.rate) if nearest.rate > 0 else None
-    return Reading(cap.scope, cap.name, state, nearest.used, nearest.most, nearest.unit, calls)
+    return CapStatus(cap.scope, cap.name, state, nearest.used, nearest.most, nearest.unit, calls)
 
 
 class _Limit(NamedTuple):
@@ -242,7 +372,7 @@ def to_micros(money: float | None) -> int | None:
 
 
 def _refresh(row: Spend, cap: Cap, now: float) -> Spend:
-    """The row as of now: a period that is over starts again, and a hold that nobody will settle is booked."""
+    """The row as of now: a hold that is too old is booked, and a period that is over starts again."""
     if row.held_tokens + row.held_micros and now - row.held_at > HOLD_S:
         row = replace(
             row,

@@ -168,11 +168,11 @@ class Metrics:
             self.count_stream(call.report)
         for mark in call.climb.marks:
             self._rungs.labels(mark.rung).inc()
-        for reading in call.readings:
-            self._spenders.labels(reading.scope, reading.state).inc()
-            self._cap_share.labels(reading.scope).observe(reading.share)
-            if reading.calls_left is not None:
-                self._calls_left.labels(reading.scope).observe(reading.calls_left)
+        for status in call.cap_statuses:
+            self._spenders.labels(status.scope, status.state).inc()
+            self._cap_share.labels(status.scope).observe(status.share)
+            if status.calls_left is not None:
+                self._calls_left.labels(status.scope).observe(status.calls_left)
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""

@@ -19,6 +19,7 @@ from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import HeadgateError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
+from headgate.guard.fuse import Spending
 from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
 from headgate.service.body import weigh
@@ -32,7 +33,6 @@ from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
-from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request, Trace
 

@@ -7,7 +7,7 @@ its spenders stand to their caps.
 from collections.abc import Iterator, Mapping
 
 from headgate.guard.channels import CONTENT
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.policy import Rung
 from headgate.guard.report import Cut
 from headgate.guard.tools import Circle
@@ -39,7 +39,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
         *_window_steps(call),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
-        *(_fuse_step(reading) for reading in call.readings),
+        *(_fuse_step(reading) for reading in call.cap_statuses),
     )
     return Trace(call.id, request, plan, steps, created=now)
 
@@ -114,7 +114,7 @@ def _circle_step(rung: Rung, circle: Circle) -> Step:
     return Step(Stage.CIRCLES, 0.0, facts=facts)
 
 
-def _fuse_step(reading: Reading) -> Step:
+def _fuse_step(reading: CapStatus) -> Step:
     facts: dict[str, float | str] = {
         "scope": reading.scope,
         "name": reading.name,

@@ -12,10 +12,9 @@ from starlette.types import Scope
 from headgate.errors import StoreError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.usage import estimate_prompt
-from headgate.guard.fuse import FusePolicy, Price, amount_of
+from headgate.guard.fuse import FusePolicy, Hold, Price, Spending, amount_of
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.request import ProxyRequest
-from headgate.spending import Hold, Spending
 from headgate.types import Amount
 
 LARGE = 200_000  # bytes of a request whose tokens are counted in a thread
@@ -48,17 +47,17 @@ class Fuse:
             held = await self._spending(scope).ahold(call.session, key, likely)
         except StoreError as error:
             return None, {"x-headgate-degraded": f"fuse: {error.message}"}
-        call.readings = held.readings
+        call.cap_statuses = held.statuses
         if held.refusal is not None:
             raise held.refusal
-        told = "; ".join(reading.describe() for reading in held.warnings)
+        told = "; ".join(status.describe() for status in held.warnings)
         return held, {"x-headgate-fuse": told} if told else {}
 
     async def settle(self, scope: Scope, held: Hold, call: ModelCall) -> None:
         """Book what the call spent; nothing where the upstream refused it."""
         spent = held.amount if call.is_untold else _spent(self._policy.price(call.model), call)
         try:
-            call.readings = await self._spending(scope).asettle(held, spent)
+            call.cap_statuses = await self._spending(scope).asettle(held, spent)
         except StoreError as error:
             call.error = call.error or f"not booked: {error.message}"
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from headgate.errors import UpstreamTimeout
 from headgate.guard.dialects.usage import CachedInput
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
 from headgate.guard.report import GuardReport, State
 from headgate.service.proxy.transport import NotReached
@@ -49,7 +49,7 @@ class ModelCall:
     """The upstream that made the last try, where another one did."""
     climb: Climb = field(default_factory=Climb)
     """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
-    readings: tuple[Reading, ...] = ()
+    cap_statuses: tuple[CapStatus, ...] = ()
     """How its spenders stand to their caps, where they have any."""
     prompt_tokens: int | None = None
     """The tokens of its prompt, estimated; None as long as nobody had to."""

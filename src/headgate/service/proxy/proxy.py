@@ -21,6 +21,7 @@ from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
+from headgate.guard.fuse import Hold
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
@@ -43,7 +44,6 @@ from headgate.service.proxy.sse import encode, is_stream
 from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import MayUse, Upstreams, request_path
 from headgate.service.proxy.usage_tap import UsageTap
-from headgate.spending import Hold
 from headgate.text.bounded_json import HUGE
 
 MAX_QUERY = 100_000  # characters of a question that its trace keeps

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.guard.fuse import Reading
+from headgate.guard.fuse import CapStatus
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute
 from headgate.service.request_state import Caller
@@ -25,7 +25,7 @@ class SpenderOut(BaseModel):
     """A spender, and how it stands to its cap, where it has one."""
 
     spend: Spend
-    reading: Reading | None
+    reading: CapStatus | None
 
 
 class SessionsOut(BaseModel):

@@ -10,8 +10,7 @@ import pytest
 
 from headgate import Headgate
 from headgate.errors import BusyError, NotFound, PausedError
-from headgate.guard.fuse import HOLD_S, CapPolicy, FusePolicy
-from headgate.spending import Spending
+from headgate.guard.fuse import HOLD_S, CapPolicy, FusePolicy, Spending
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.testing import FixedClock
