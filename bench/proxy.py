@@ -98,8 +98,8 @@ def serve(url: str, guard: str) -> None:
 
     from headgate.guard.policy import GuardPolicy
     from headgate.policy import ProxyPolicy
+    from headgate.service.proxy.app import routes
     from headgate.service.proxy.proxy import Proxy
-    from headgate.service.proxy.routes import routes
 
     policy = ProxyPolicy.model_validate({"upstreams": {"main": {"url": url}}})
     proxy = Proxy(policy, GuardPolicy(enabled=guard == "on"))

@@ -38,9 +38,7 @@ from mcp import Client, StdioServerParameters
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.service.proxy.call_trace import call_trace
-from headgate.service.proxy.call_window import window_step
-from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.model_call import ModelCall, call_trace, window_step
 from headgate.settings import Settings
 from headgate.types import Edge
 

@@ -159,8 +159,6 @@ class ProxyPolicy(Policy):
     """Where injected context comes from when no header says so."""
     budget: PositiveCount = 1000
     """Tokens of injected context when no header says so."""
-    max_body_bytes: Tuning[PositiveCount] = 33_554_432
-    """Largest request, where the service has let it in (`service.body_bytes`)."""
     max_answer_bytes: Tuning[PositiveCount] = 8_388_608
     """Largest answer, not streamed, that is watched; a larger one passes on as it comes."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216

@@ -15,8 +15,9 @@ from tests.proxy.upstream import Upstream
 
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.app import routes
 from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.routes import routes
+from headgate.service.request_state import Caller, RequestState
 
 
 class Loop:
@@ -49,6 +50,31 @@ class Served:
         return [call.report for call in self.calls if call.report]
 
 
+class Observer:
+    """Keeps the calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def count_context(self, context):
+        pass
+
+    def observe(self, exchange):
+        self.calls.append(exchange.call)
+
+
+def with_key(app, key):
+    """The application as the service serves it to a caller with this key."""
+    caller = Caller("default", frozenset({"proxy"}), key)
+
+    async def serve(scope, receive, send):
+        if scope["type"] == "http":
+            scope["headgate"] = RequestState("r", scope["method"], caller=caller)
+        await app(scope, receive, send)
+
+    return serve
+
+
 class ProxyRig:
     """Makes proxies and serves them until the session ends."""
 
@@ -68,9 +94,9 @@ class ProxyRig:
         self.upstream.script(name, *calls)
         return name
 
-    def serve(self, policy=None, guard=None, **more):
-        """A proxy in a small application, until the session ends."""
-        calls = []
+    def serve(self, policy=None, guard=None, *, key="", **more):
+        """A proxy in a small application, until the session ends; with a key, every caller has it."""
+        observer = Observer()
 
         async def own(request):
             return JSONResponse({"ours": True})
@@ -80,13 +106,14 @@ class ProxyRig:
                 upstreams={"main": self.at(idle_s=5, answer_s=5, connect_s=5)}
             )
             limits = guard or GuardPolicy(keep_alive_s=0.25)
-            return Proxy(given, limits, observe=lambda _, call: calls.append(call), **more)
+            return Proxy(given, limits, observer=observer, **more)
 
         proxy = self.run(made())
         self._proxies.append(proxy)
-        url, stop = self.app(Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)]))
+        app = Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)])
+        url, stop = self.app(with_key(app, key) if key else app)
         self._stops.append(stop)
-        return Served(url, proxy, calls)
+        return Served(url, proxy, observer.calls)
 
     def app(self, app):
         """Serve an application: its address, and how to end it."""

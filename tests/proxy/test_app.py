@@ -7,10 +7,12 @@ import pytest
 
 from headgate.bugs import set_strict
 from headgate.errors import AccessError, BusyError, StoreError
+from headgate.guard.dialects.chat import ChatDialect
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics
 from headgate.service.proxy import app as proxy_app
-from headgate.service.proxy.app import _key, _may_use, _Observer, _tenant, error_response
+from headgate.service.proxy.app import CallObserver, error_response
+from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import Caller, RequestState
 
@@ -41,8 +43,10 @@ class Service:
         return self.gate
 
 
-def scope_of(caller=CALLER):
-    return {"headgate": RequestState("r", "POST", caller=caller)}
+def exchange_of(call, caller=CALLER):
+    state = RequestState("r", "POST", caller=caller)
+    scope = {"method": "POST", "path": "/v1/chat/completions", "headers": [], "headgate": state}
+    return Exchange.begin(scope, None, ChatDialect(), call)
 
 
 def call_of(size=0):
@@ -54,12 +58,13 @@ def call_of(size=0):
 @pytest.mark.parametrize(("keep", "caller", "operation", "saved"), [(1, CALLER, "chat", 1), (0, CALLER, "chat", 0), (1, None, "chat", 0), (1, CALLER, "", 0)])  # fmt: skip
 async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, caller, operation, saved):  # fmt: skip
     gate = Gate(keep)
-    observer, scope = _Observer(Service(gate)), scope_of(caller)
+    observer = CallObserver(Service(gate))
     call = ModelCall("/v1/chat/completions", operation)
-    observer.observe(scope, call)
+    exchange = exchange_of(call, caller)
+    observer.observe(exchange)
     await observer.close()
     assert len(gate.saved) == saved
-    assert scope["headgate"].call is call
+    assert exchange.state.call is call
 
 
 async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip
@@ -67,15 +72,15 @@ async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leav
     monkeypatch.setattr(proxy_app, "SHORT", -1)
     gate = Gate()
     gate.ready.clear()
-    observer = _Observer(Service(gate))
+    observer = CallObserver(Service(gate))
     for size in (70, 50, 50):
-        observer.observe(scope_of(), call_of(size))
+        observer.observe(exchange_of(call_of(size)))
     assert observer._waiting == 120
     gate.ready.set()
     await asyncio.wrap_future(observer._reader.submit(int))  # behind those before it
     kinds = [Stage.WINDOW in {step.stage for step in trace.steps} for trace in gate.saved]
     assert sorted(kinds) == [False, True, True]
-    observer.observe(scope_of(), call_of(120))
+    observer.observe(exchange_of(call_of(120)))
     await observer.close()
     assert len(gate.saved) == 4
     assert observer._waiting == 0, "what was read no longer waits"
@@ -85,8 +90,8 @@ async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leav
 async def test_a_short_conversation_is_read_by_whoever_writes_its_trace(size, threads):
     gate, made = Gate(), []
     gate.save_trace_later = lambda _, make: made.append(make)
-    observer = _Observer(Service(gate))
-    observer.observe(scope_of(), call_of(size))
+    observer = CallObserver(Service(gate))
+    observer.observe(exchange_of(call_of(size)))
     assert len(observer._reader._threads) == threads
     await observer.close()
     assert Stage.WINDOW in {step.stage for step in made[0]().steps}
@@ -94,9 +99,9 @@ async def test_a_short_conversation_is_read_by_whoever_writes_its_trace(size, th
 
 async def test_a_trace_that_cannot_be_stored_is_counted_and_logged(caplog):
     service = Service(Gate(error=StoreError("gone")))
-    observer = _Observer(service)
+    observer = CallObserver(service)
     call = call_of()
-    observer.observe(scope_of(), call)
+    observer.observe(exchange_of(call))
     await observer.close()
     assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
     assert f"the trace of the model call {call.id} is lost: gone" in caplog.text
@@ -105,11 +110,11 @@ async def test_a_trace_that_cannot_be_stored_is_counted_and_logged(caplog):
 @pytest.mark.parametrize("sent", [b"[" * 20_000, b'["no object"]'.ljust(20_000)])
 async def test_a_conversation_that_cannot_be_read_for_its_trace_is_counted_and_logged(caplog, sent):  # fmt: skip
     service = Service(Gate())
-    observer = _Observer(service)
+    observer = CallObserver(service)
     call = ModelCall("/v1/chat/completions", "chat", sent=sent)
     before = set_strict(False)
     try:
-        observer.observe(scope_of(), call)
+        observer.observe(exchange_of(call))
         await observer.close()
     finally:
         set_strict(before)
@@ -119,11 +124,13 @@ async def test_a_conversation_that_cannot_be_read_for_its_trace_is_counted_and_l
 
 
 def test_who_calls_is_read_from_the_request():
-    assert (_tenant(scope_of()), _key(scope_of())) == ("acme", "k1")
-    assert (_tenant(scope_of(None)), _key(scope_of(None))) == ("", "")
-    assert _may_use(scope_of(), "main")
-    assert not _may_use(scope_of(), "other")
-    assert not _may_use(scope_of(None), "main")
+    caller = exchange_of(call_of()).caller
+    assert (caller.tenant, caller.key) == ("acme", "k1")
+    assert caller.may_use("main")
+    assert not caller.may_use("other")
+    nobody = exchange_of(call_of(), None).caller
+    assert (nobody.tenant, nobody.key) == ("", "")
+    assert not nobody.may_use("main")
 
 
 @pytest.mark.parametrize(("error", "header"), [(BusyError("busy", retry_after=3), "retry-after"), (AccessError("no"), "www-authenticate")])  # fmt: skip
@@ -139,7 +146,7 @@ def test_a_refusal_has_the_shape_of_the_paths_api_and_its_headers(error, header)
 async def test_a_huge_request_is_not_read_for_its_trace(monkeypatch, heaviest, told):
     monkeypatch.setattr(proxy_app, "HEAVIEST", heaviest)
     gate = Gate()
-    observer = _Observer(Service(gate))
-    observer.observe(scope_of(), call_of(50))
+    observer = CallObserver(Service(gate))
+    observer.observe(exchange_of(call_of(50)))
     await observer.close()
     assert (Stage.WINDOW in {step.stage for step in gate.saved[0].steps}) is told

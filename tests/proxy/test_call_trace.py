@@ -7,8 +7,13 @@ from headgate.explain.as_data import redact_trace
 from headgate.guard.fuse import CapStatus
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage
-from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
-from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.model_call import (
+    GAP,
+    MOST_MESSAGES,
+    PIECE_CHARS,
+    ModelCall,
+    call_trace,
+)
 from headgate.stores.stored_trace import trim
 from headgate.text.fence import fence
 from headgate.types import TraceSummary

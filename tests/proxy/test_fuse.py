@@ -13,7 +13,7 @@ from headgate.cli import app
 from headgate.gateway import Headgate
 from headgate.policy import ProxyPolicy
 from headgate.service.app import create
-from headgate.service.proxy.sessions import session_of
+from headgate.service.proxy.exchange import session_of
 from headgate.settings import Settings
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]

@@ -1,12 +1,14 @@
-"""What a call is held and booked as, and what is said where the store cannot count."""
+"""What a call is held and booked as, and what the reply says if the store cannot count."""
 
 import pytest
 
 from headgate.errors import PausedError, StoreError
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import CapStatus, FusePolicy, Hold
-from headgate.service.proxy.fuse import LARGE, Fuse, _spent, count_prompt
+from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.steps import LARGE, count_prompt, fuse, settle, spent_by
+from headgate.service.request_state import Caller, RequestState
 from headgate.types import Amount
 
 
@@ -15,6 +17,7 @@ class Request:
 
 
 PROMPT = estimate_prompt(Request.fields)
+CAPPED = FusePolicy(caps={"session": {"tokens": 100}}, output_tokens=700)
 
 
 class Dialect:
@@ -26,10 +29,11 @@ class Dialect:
 
 
 class Book:
-    """Spending that says what it is told to."""
+    """Spending that says what it is told to; it is its own gate."""
 
-    def __init__(self, held=None, error=None):
+    def __init__(self, held=None, error=None, policy=CAPPED):
         self.held, self.error, self.asked, self.booked = held, error, [], []
+        self.policy, self.spending = policy, self
 
     async def ahold(self, session, key, amount):
         self.asked.append((session, key, amount.tokens))
@@ -44,8 +48,13 @@ class Book:
         return ("read",)
 
 
-def fuse_over(book, **caps):
-    return Fuse(FusePolicy(caps=caps or {"session": {"tokens": 100}}, output_tokens=700), lambda _: book, lambda _: "k")  # fmt: skip
+def exchange_over(book, limit=1, hold=None, **facts):
+    state = RequestState("r", "POST", caller=Caller("t", frozenset(), "k"))
+    scope = {"method": "POST", "path": "/v1/x", "headers": [], "headgate": state}
+    call = ModelCall("/v1/x", session="s", **facts)
+    exchange = Exchange.begin(scope, None, Dialect(limit), call, lambda _: book)
+    exchange.request, exchange.hold = Request, hold
+    return exchange
 
 
 def hold_of(state="open"):
@@ -54,51 +63,57 @@ def hold_of(state="open"):
 
 @pytest.mark.parametrize(("limit", "tokens"), [(50, PROMPT + 50), (0, PROMPT + 700)])
 async def test_a_call_is_held_at_its_prompt_and_its_limit_or_the_usual_output(limit, tokens):
-    book, call = Book(hold_of()), ModelCall("/v1/x", session="s")
-    held, headers = await fuse_over(book).hold({}, Request, Dialect(limit), call)
+    book = Book(hold_of())
+    exchange = exchange_over(book, limit)
+    await fuse(exchange)
     assert book.asked == [("s", "k", tokens)]
-    assert (held, headers) == (book.held, {})
-    assert call.cap_statuses == book.held.statuses
+    assert (exchange.hold, exchange.reply_headers) == (book.held, {})
+    assert exchange.call.cap_statuses == book.held.statuses
 
 
 async def test_without_a_cap_nothing_is_held():
-    book = Book()
-    fuse = Fuse(FusePolicy(), lambda _: book, lambda _: "k")
-    assert await fuse.hold({}, Request, Dialect(1), ModelCall("/v1/x", session="s")) == (None, {})
-    assert book.asked == []
+    book = Book(policy=FusePolicy())
+    exchange = exchange_over(book)
+    await fuse(exchange)
+    assert (exchange.hold, exchange.reply_headers, book.asked) == (None, {}, [])
 
 
 async def test_a_warning_is_a_header_and_a_refusal_is_raised():
-    told = (await fuse_over(Book(hold_of("warn"))).hold({}, Request, Dialect(1), ModelCall("/", session="s")))[1]  # fmt: skip
-    assert list(told) == ["x-headgate-fuse"]
-    refused = Book(hold_of("paused"))
+    exchange = exchange_over(Book(hold_of("warn")))
+    await fuse(exchange)
+    assert list(exchange.reply_headers) == ["x-headgate-fuse"]
+    refused = exchange_over(Book(hold_of("paused")))
     with pytest.raises(PausedError):
-        await fuse_over(refused).hold({}, Request, Dialect(1), ModelCall("/", session="s"))
+        await fuse(refused)
+    assert refused.hold is None
 
 
 async def test_a_store_that_cannot_count_is_said_and_an_error_of_the_call_goes_before():
-    book, call = Book(error=StoreError("gone")), ModelCall("/", session="s")
-    fuse = fuse_over(book)
-    assert await fuse.hold({}, Request, Dialect(1), call) == (None, {"x-headgate-degraded": "fuse: gone"})  # fmt: skip
-    await fuse.settle({}, hold_of(), call)
-    assert call.error == "not booked: gone"
-    call.error = "the upstream broke off"
-    await fuse.settle({}, hold_of(), call)
-    assert call.error == "the upstream broke off"
+    book = Book(error=StoreError("gone"))
+    exchange = exchange_over(book)
+    await fuse(exchange)
+    assert exchange.hold is None
+    assert exchange.reply_headers == {"x-headgate-degraded": "fuse: gone"}
+    exchange.hold = hold_of()
+    await settle(exchange)
+    assert exchange.call.error == "not booked: gone"
+    exchange.call.error = "the upstream broke off"
+    await settle(exchange)
+    assert exchange.call.error == "the upstream broke off"
 
 
-@pytest.mark.parametrize(("facts", "booked"), [({"input_tokens": 7, "output_tokens": 5}, 12), ({}, 0), ({"is_untold": True}, 60)])  # fmt: skip
-async def test_booked_is_what_a_call_spent_and_its_likely_size_where_nobody_knows(facts, booked):
+@pytest.mark.parametrize(("facts", "booked"), [({"input_tokens": 7, "output_tokens": 5}, 12), ({}, 0), ({"is_spend_unknown": True}, 60)])  # fmt: skip
+async def test_booked_is_what_a_call_spent_and_its_likely_size_if_that_is_unknown(facts, booked):
     book = Book()
-    call = ModelCall("/", session="s", **facts)
-    await fuse_over(book).settle({}, hold_of(), call)
+    exchange = exchange_over(book, hold=hold_of(), **facts)
+    await settle(exchange)
     assert book.booked == [booked]
-    assert call.cap_statuses == ("read",)
+    assert exchange.call.cap_statuses == ("read",)
 
 
 def test_cached_input_counts_once():
     call = ModelCall("/", input_tokens=10, output_tokens=1, cached_input=CachedInput(within=4, read=3, written=2))  # fmt: skip
-    assert _spent(None, call).tokens == 10 + 3 + 2 + 1
+    assert spent_by(call, None).tokens == 10 + 3 + 2 + 1
 
 
 async def test_the_prompt_of_a_call_is_counted_once():

@@ -4,13 +4,16 @@ import pytest
 from pydantic import ValidationError
 from tests.service.clients import connected
 
-from headgate.errors import ScopeError, UpstreamError
+from headgate.errors import InputError, ScopeError, UpstreamError
 from headgate.gateway import Headgate
+from headgate.guard.dialects import dialect_for
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.app import create
-from headgate.service.proxy.asgi import Reply
+from headgate.service.proxy.exchange import Exchange
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import pass_on
 from headgate.service.proxy.upstreams import Upstreams, is_shared, returned_headers
+from headgate.service.request_state import Caller, RequestState
 from headgate.settings import Settings
 
 
@@ -39,12 +42,17 @@ class Answer:
         pass
 
 
-def scope_for(method, path, *headers):
-    return {"method": method, "path": path, "raw_path": path.encode(), "headers": list(headers), "query_string": b""}  # fmt: skip
+def exchange_for(method, path, *headers, scopes=("proxy",)):
+    async def send(message):
+        pass
+
+    state = RequestState("r", method, caller=Caller("default", frozenset(scopes)))
+    scope = {"method": method, "path": path, "raw_path": path.encode(), "headers": list(headers), "headgate": state}  # fmt: skip
+    return Exchange.begin(scope, send, dialect_for(path), ModelCall("/v1/*"))
 
 
-def upstreams(may_use=lambda _, __: True, **policies):
-    made = Upstreams(ProxyPolicy(upstreams=policies), Recorder(), may_use=may_use)
+def upstreams(**policies):
+    made = Upstreams(ProxyPolicy(upstreams=policies), Recorder())
     return made, made._transport
 
 
@@ -60,13 +68,12 @@ HELD = UpstreamPolicy(url="http://model.example:8080", key="sk-HELD")
         ("POST", "/v1/fine_tuning/jobs"),
         ("POST", "/v1/organization/admin_api_keys"),
         ("GET", "/v1/responses/r"),
-        ("POST", "/v1/chat/completions/../files"),
     ],
 )
 async def test_a_held_key_serves_nothing_but_calls_of_models(method, path):
     made, transport = upstreams(main=HELD)
     with pytest.raises(ScopeError, match="is not passed on"):
-        await made.send(made.policy.upstreams["main"], scope_for(method, path), b"", path=path)
+        await made.send(exchange_for(method, path), made.policy.upstreams["main"], b"")
     assert not transport.sent
 
 
@@ -78,12 +85,20 @@ def test_calls_of_models_are_shared(method, path):
     assert is_shared(method, path)
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions/../files", "/v1/models/%2e%2e/files"])
+async def test_a_path_that_climbs_reaches_no_upstream(path):
+    made, transport = upstreams(main=HELD)
+    with pytest.raises(InputError, match="cannot be passed on"):
+        await made.send(exchange_for("POST", path), made.policy.upstreams["main"], b"")
+    assert not transport.sent
+
+
 async def test_which_upstreams_a_key_may_use_is_part_of_the_key():
-    made, _ = upstreams(lambda _, name: name == "cheap", cheap=HELD, dear=UpstreamPolicy(url="http://dear/v1", key="k"))  # fmt: skip
-    scope = scope_for("POST", "/v1/chat/completions")
-    await made.send(made.policy.upstreams["cheap"], scope, b"{}")
+    made, _ = upstreams(cheap=HELD, dear=UpstreamPolicy(url="http://dear/v1", key="k"))  # fmt: skip
+    exchange = exchange_for("POST", "/v1/chat/completions", scopes=("proxy:cheap",))
+    await made.send(exchange, made.policy.upstreams["cheap"], b"{}")
     with pytest.raises(ScopeError, match="upstream dear"):
-        await made.send(made.policy.upstreams["dear"], scope, b"{}")
+        await made.send(exchange, made.policy.upstreams["dear"], b"{}")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +120,7 @@ async def test_reading_alone_does_not_open_the_models(scopes, status):
 
 async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080"))
-    await made.send(made.policy.upstreams["main"], scope_for("GET", "/v1/@evil:80/steal"), b"")
+    await made.send(exchange_for("GET", "/v1/@evil:80/steal"), made.policy.upstreams["main"], b"")
     assert (transport.sent[0].address.host, transport.sent[0].address.port) == ("127.0.0.1", 8080)
     with pytest.raises(ValidationError):
         UpstreamPolicy(url="http://user:pass@model.example/v1")
@@ -123,7 +138,7 @@ async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
 )
 async def test_the_gates_own_key_goes_no_further(header):
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080/v1"))
-    await made.send(made.policy.upstreams["main"], scope_for("POST", "/v1/x", header), b"")
+    await made.send(exchange_for("POST", "/v1/x", header), made.policy.upstreams["main"], b"")
     assert not any(b"hg_" in value for _, value in transport.sent[0].headers)
 
 
@@ -132,16 +147,13 @@ async def test_a_clients_key_goes_to_no_upstream_it_may_not_be_meant_for():
     made, transport = upstreams(**two)
     key = (b"authorization", b"Bearer sk-CLIENT")
 
-    async def send(message):
-        pass
-
     with pytest.raises(UpstreamError, match="no upstream listed its models"):
-        await pass_on(made, scope_for("GET", "/v1/models", key), b"", Reply(send), "/v1/models")
-    await pass_on(made, scope_for("GET", "/v1/files", key), b"", Reply(send), "/v1/files")
+        await pass_on(exchange_for("GET", "/v1/models", key), b"", made)
+    await pass_on(exchange_for("GET", "/v1/files", key), b"", made)
     assert len(transport.sent) == 3
     assert not any(key in request.headers for request in transport.sent)
     named = (b"x-headgate-upstream", b"two")
-    await pass_on(made, scope_for("GET", "/v1/files", key, named), b"", Reply(send), "/v1/files")
+    await pass_on(exchange_for("GET", "/v1/files", key, named), b"", made)
     assert key in transport.sent[-1].headers
 
 
@@ -149,7 +161,7 @@ async def test_configured_headers_replace_the_clients():
     policy = UpstreamPolicy(url="http://m/v1", headers={"openai-organization": "ours"})
     made, transport = upstreams(main=policy)
     header = (b"openai-organization", b"theirs")
-    await made.send(made.policy.upstreams["main"], scope_for("POST", "/v1/x", header), b"")
+    await made.send(exchange_for("POST", "/v1/x", header), made.policy.upstreams["main"], b"")
     assert [v for n, v in transport.sent[0].headers if n == b"openai-organization"] == [b"ours"]
 
 

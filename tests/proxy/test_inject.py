@@ -15,9 +15,9 @@ from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.policy import ProxyPolicy
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.exchange import parse_request
 from headgate.service.proxy.inject import MAX_NEW, inject
-from headgate.service.proxy.remembered import Remembered
-from headgate.service.proxy.request import parse_request
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
@@ -169,9 +169,9 @@ def asked(api, messages, **headers):
     return parse_request(pairs, body, dialect(), ProxyPolicy())
 
 
-async def sent(api, messages, gate, remembered, **headers):
+async def sent(api, messages, gate, conversations, **headers):
     request, told = await inject(
-        asked(api, messages, **headers), APIS[api][0](), gate, "t", remembered
+        asked(api, messages, **headers), APIS[api][0](), gate, "t", conversations
     )
     return request, told
 
@@ -188,14 +188,14 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before_it(
 ):
     turn = APIS[api][2]
     turns = [turn("ask", 0), *(turn(kind, n) for n, kind in enumerate(kinds, 1))]
-    # With a store that changes, what was added is remembered; with one that does not, it may be forgotten.
-    gate, remembered = settled_gate() if settled else changing_gate(), Remembered()
+    # With a store that changes, what was added is conversations; with one that does not, it may be forgotten.
+    gate, conversations = settled_gate() if settled else changing_gate(), ConversationState()
     before, messages = b"", []
     for number, more in enumerate(turns):
         if settled and number in restarts:
-            remembered = Remembered()
+            conversations = ConversationState()
         messages = [*messages, *more]
-        request, _ = await sent(api, messages, gate, remembered)
+        request, _ = await sent(api, messages, gate, conversations)
         assert request.body.startswith(before)
         assert request.body.count(b"<context ") == sum(
             k in ("ask", "parts") for k in ["ask", *kinds[:number]]
@@ -205,10 +205,10 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before_it(
 
 @pytest.mark.parametrize("api", APIS)
 async def test_fifty_tool_calls_keep_the_block_where_it_was(api):
-    turn, remembered, gate = APIS[api][2], Remembered(), changing_gate()
+    turn, conversations, gate = APIS[api][2], ConversationState(), changing_gate()
     messages, before = turn("ask", 0), b""
     for n in range(1, 51):
-        request, _ = await sent(api, messages, gate, remembered)
+        request, _ = await sent(api, messages, gate, conversations)
         assert request.body.startswith(before)
         assert request.body.count(b"<context 0/>") == 1
         assert request.body.index(b"<context 0/>") < request.body.index(b"Question 0?")
@@ -219,7 +219,7 @@ async def test_fifty_tool_calls_keep_the_block_where_it_was(api):
 @pytest.mark.parametrize("api", APIS)
 async def test_notes_and_rollbacks_build_on_the_messages_with_their_blocks(api):
     dialect, name, turn = APIS[api]
-    request, _ = await sent(api, turn("ask", 0), changing_gate(), Remembered())
+    request, _ = await sent(api, turn("ask", 0), changing_gate(), ConversationState())
     assert list(request.messages) == json.loads(request.body)[name]
     again = request.with_messages([*request.messages, *turn("say", 1)], dialect())
     assert again.body.count(b"<context 0/>") == 1
@@ -227,12 +227,12 @@ async def test_notes_and_rollbacks_build_on_the_messages_with_their_blocks(api):
 
 async def test_another_worker_and_a_restart_add_the_same_block(tmp_path):
     messages = chat_turn("ask", 0)
-    one = Remembered(tmp_path / "proxy.db")
+    one = ConversationState(tmp_path / "proxy.db")
     first, _ = await sent("chat", messages, changing_gate(), one)
-    other = Remembered(tmp_path / "proxy.db")
+    other = ConversationState(tmp_path / "proxy.db")
     second, told = await sent("chat", [*messages, *chat_turn("tool", 1)], changing_gate(), other)
     one.close()
-    after = Remembered(tmp_path / "proxy.db")
+    after = ConversationState(tmp_path / "proxy.db")
     third, _ = await sent("chat", messages, changing_gate(), after)
     other.close()
     after.close()
@@ -243,7 +243,7 @@ async def test_another_worker_and_a_restart_add_the_same_block(tmp_path):
 
 
 async def test_two_workers_at_once_agree_on_the_first_block(tmp_path):
-    one, two = Remembered(tmp_path / "proxy.db"), Remembered(tmp_path / "proxy.db")
+    one, two = ConversationState(tmp_path / "proxy.db"), ConversationState(tmp_path / "proxy.db")
     assert await one.get(b"k") is None
     assert await two.get(b"k") is None
     assert await one.put(b"k", b"first") == b"first"
@@ -253,20 +253,20 @@ async def test_two_workers_at_once_agree_on_the_first_block(tmp_path):
 
 
 async def test_a_file_that_cannot_be_used_is_told_and_memory_goes_on(tmp_path):
-    remembered = Remembered(tmp_path / "no such folder" / "proxy.db")
+    conversations = ConversationState(tmp_path / "no such folder" / "proxy.db")
     gate = changing_gate()
-    first, told = await sent("chat", chat_turn("ask", 0), gate, remembered)
-    again, _ = await sent("chat", chat_turn("ask", 0), gate, remembered)
+    first, told = await sent("chat", chat_turn("ask", 0), gate, conversations)
+    again, _ = await sent("chat", chat_turn("ask", 0), gate, conversations)
     assert again.body == first.body
     assert told["x-headgate-degraded"].startswith("remembered:")
 
 
 async def test_other_options_tenants_and_conversations_have_blocks_of_their_own():
-    remembered, gate = Remembered(), changing_gate()
+    conversations, gate = ConversationState(), changing_gate()
     ask = chat_turn("ask", 0)
-    bodies = {(await sent("chat", ask, gate, remembered, **headers))[0].body
+    bodies = {(await sent("chat", ask, gate, conversations, **headers))[0].body
               for headers in ({}, {"x_headgate_budget": "77"}, {"x_headgate_collection": "docs"}, {"x_headgate_session": "s"})}  # fmt: skip
-    other = await inject(asked("chat", ask), ChatDialect(), gate, "another tenant", remembered)
+    other = await inject(asked("chat", ask), ChatDialect(), gate, "another tenant", conversations)
     bodies.add(other[0].body)
     assert len(bodies) == 5
 
@@ -275,7 +275,7 @@ async def test_other_options_tenants_and_conversations_have_blocks_of_their_own(
 async def test_the_question_is_found_through_tool_results_and_reminders(api):
     turn, heard = APIS[api][2], []
     messages = [*turn("ask", 0), *turn("tool", 1), *turn("remind", 2), *turn("tool", 3)]
-    await sent(api, messages, changing_gate(heard), Remembered())
+    await sent(api, messages, changing_gate(heard), ConversationState())
     assert [request.query for request in heard] == ["Question 0?"]
 
 
@@ -283,7 +283,7 @@ async def test_the_question_is_found_through_tool_results_and_reminders(api):
 async def test_the_window_of_a_question_ends_with_it_and_holds_earlier_blocks(api):
     turn, heard = APIS[api][2], []
     messages = [*turn("ask", 0), *turn("tool", 1), *turn("ask", 2), *turn("tool", 3)]
-    await sent(api, messages, changing_gate(heard), Remembered(), x_headgate_window="8000")
+    await sent(api, messages, changing_gate(heard), ConversationState(), x_headgate_window="8000")
     first, second = heard
     assert first.window.texts == ("Question 0?",)
     assert "<context 0/>" in "".join(second.window.texts)
@@ -296,25 +296,27 @@ async def test_the_system_prompt_is_part_of_the_window():
     heard = []
     body = orjson.dumps({"model": "m", "system": [{"type": "text", "text": "Be brief."}], "messages": chat_turn("ask", 0)})  # fmt: skip
     request = parse_request([], body, MessagesDialect(), ProxyPolicy())
-    await inject(request, MessagesDialect(), changing_gate(heard), "t", Remembered())
+    await inject(request, MessagesDialect(), changing_gate(heard), "t", ConversationState())
     assert heard[0].window.texts == ("Be brief.", "Question 0?")
 
 
 async def test_a_block_stands_in_front_of_the_words_and_behind_tool_results():
     image = {"type": "image_url", "image_url": {"url": "data:,"}}
-    request, _ = await sent("chat", [{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], changing_gate(), Remembered())  # fmt: skip
+    request, _ = await sent("chat", [{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], changing_gate(), ConversationState())  # fmt: skip
     assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["text", "image_url", "text"]  # fmt: skip
     result = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
-    request, _ = await sent("messages", [{"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}], changing_gate(), Remembered())  # fmt: skip
+    request, _ = await sent("messages", [{"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
     assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["tool_result", "text", "text"]  # fmt: skip
-    request, _ = await sent("responses", [{"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}], changing_gate(), Remembered())  # fmt: skip
+    request, _ = await sent("responses", [{"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
     assert [part["type"] for part in request.fields["input"][0]["content"]] == ["input_text"] * 2
 
 
 async def test_a_prompt_is_one_question():
     body = orjson.dumps({"model": "m", "prompt": "Once upon a time"})
     request = parse_request([], body, CompletionsDialect(), ProxyPolicy())
-    request, _ = await inject(request, CompletionsDialect(), changing_gate(), "t", Remembered())
+    request, _ = await inject(
+        request, CompletionsDialect(), changing_gate(), "t", ConversationState()
+    )
     assert request.fields["prompt"] == "<context 0/>\n\nOnce upon a time"
 
 
@@ -325,11 +327,11 @@ async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
         next(calls)
         raise StoreError("the store is gone")
 
-    remembered = Remembered()
-    request, told = await sent("chat", chat_turn("ask", 0), failing, remembered)
+    conversations = ConversationState()
+    request, told = await sent("chat", chat_turn("ask", 0), failing, conversations)
     assert request.fields["messages"] == chat_turn("ask", 0)
     assert told["x-headgate-degraded"] == "context: the store is gone"
-    again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), remembered)
+    again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), conversations)
     assert again.body == request.body
     assert next(calls) == 1
 
@@ -337,11 +339,11 @@ async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
 async def test_a_long_conversation_that_nobody_remembers_costs_a_bounded_number_of_contexts():
     heard = []
     messages = [m for n in range(3 * MAX_NEW) for m in chat_turn("ask", n)]
-    remembered = Remembered()
-    first, _ = await sent("chat", messages, changing_gate(heard), remembered)
+    conversations = ConversationState()
+    first, _ = await sent("chat", messages, changing_gate(heard), conversations)
     assert len(heard) == MAX_NEW
     assert heard[-1].query == f"Question {3 * MAX_NEW - 1}?"
-    again, _ = await sent("chat", messages, changing_gate(heard), remembered)
+    again, _ = await sent("chat", messages, changing_gate(heard), conversations)
     assert (again.body, len(heard)) == (first.body, MAX_NEW)
 
 
@@ -352,7 +354,7 @@ async def test_without_a_question_nothing_is_asked(message):
     async def gate(request):
         raise AssertionError
 
-    request, told = await sent("chat", [message], gate, Remembered())
+    request, told = await sent("chat", [message], gate, ConversationState())
     assert json.loads(request.body)["messages"] == [message]
     assert told == {"x-headgate-context-tokens": "0"}
 
@@ -360,7 +362,7 @@ async def test_without_a_question_nothing_is_asked(message):
 async def test_the_gate_hears_the_options():
     heard = []
     options = {"x_headgate_budget": "77", "x_headgate_collection": "docs", "x_headgate_k": "3"}
-    await sent("chat", chat_turn("ask", 0), changing_gate(heard), Remembered(), **options)
+    await sent("chat", chat_turn("ask", 0), changing_gate(heard), ConversationState(), **options)
     assert heard[0] == Request("Question 0?", budget=77, tenant="t", collection="docs", k=3, window=heard[0].window)  # fmt: skip
 
 
@@ -372,24 +374,26 @@ async def test_turns_that_the_request_brings_are_not_injected_again():
     ]
     options = {"x_headgate_collection": "turns"}
     with Headgate.open(":memory:", tenant="t") as gate:
-        remembered = Remembered()
+        conversations = ConversationState()
         for spoken in (1, 3):
             gate.add_turns("monday", talk[:spoken])
             request, told = await sent(
-                "chat", talk[:spoken], gate.acontext_for, remembered, **options
+                "chat", talk[:spoken], gate.acontext_for, conversations, **options
             )
             assert json.loads(request.body)["messages"] == talk[:spoken]
             assert told["x-headgate-context-tokens"] == "0"
-        request, _ = await sent("chat", talk[-1:], gate.acontext_for, Remembered(), **options)
+        request, _ = await sent(
+            "chat", talk[-1:], gate.acontext_for, ConversationState(), **options
+        )
         assert "old town" in json.loads(request.body)["messages"][0]["content"]
 
 
 async def test_of_a_long_conversation_only_the_blocks_that_it_shows_are_remembered():
-    heard, remembered = [], Remembered()
+    heard, conversations = [], ConversationState()
     messages = [m for n in range(2 * MAX_NEW) for m in chat_turn("ask", n)]
-    first, _ = await sent("chat", messages, changing_gate(heard), remembered)
-    assert len(remembered._memory) == MAX_NEW
-    longer, _ = await sent("chat", [*messages, *chat_turn("ask", 999)], changing_gate(heard), remembered)  # fmt: skip
+    first, _ = await sent("chat", messages, changing_gate(heard), conversations)
+    assert len(conversations._memory) == MAX_NEW
+    longer, _ = await sent("chat", [*messages, *chat_turn("ask", 999)], changing_gate(heard), conversations)  # fmt: skip
     assert len(heard) == MAX_NEW + 1, "the questions before those that are known get no block"
     assert longer.fields["messages"][: len(messages)] == first.fields["messages"]
 
@@ -397,6 +401,8 @@ async def test_of_a_long_conversation_only_the_blocks_that_it_shows_are_remember
 async def test_the_tokens_of_a_window_are_those_of_all_its_texts():
     heard = []
     messages = [m for n in range(4) for m in (*chat_turn("ask", n), *chat_turn("tool", n))]
-    await sent("chat", messages, changing_gate(heard), Remembered(), x_headgate_window="8000")
+    await sent(
+        "chat", messages, changing_gate(heard), ConversationState(), x_headgate_window="8000"
+    )
     for request in heard:
         assert request.context_budget.used_tokens == sum(map(estimate_tokens, request.window.texts))

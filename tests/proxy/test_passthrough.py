@@ -8,7 +8,7 @@ from tests.proxy.upstream import answer
 
 from headgate.errors import NotFound
 from headgate.policy import ProxyPolicy
-from headgate.service.proxy import passthrough, request, whole_answer
+from headgate.service.proxy import exchange, passthrough, whole_answer
 from headgate.service.proxy.passthrough import _find, _is_reached, _model_of
 from headgate.service.proxy.upstreams import Upstreams
 from headgate.text.bounded_json import loads
@@ -28,7 +28,7 @@ JSON = [(b"content-type", b"application/json; charset=utf-8")]
     ],
 )
 def test_a_model_is_read_from_the_path_or_a_json_body(path, headers, body, model):
-    assert _model_of({"path": path, "headers": headers}, body) == model
+    assert _model_of(path, headers, body) == model
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_large_body_is_not_parsed_on_the_event_loop(rig, served, monkeypatch, 
         threads.append(threading.current_thread())
         return loads(body)
 
-    for module in (passthrough, request, whole_answer):
+    for module in (passthrough, exchange, whole_answer):
         monkeypatch.setattr(module, "loads", spy)
     model = rig.script(answer(" ".join(str(n * n) for n in range(40_000))))
     asked = {"model": model, "input": [], "messages": [{"role": "user", "content": "word " * 500_000}]}  # fmt: skip

@@ -21,7 +21,7 @@ from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.refusals import FORGET_S, MOST, ExpiringSet
+from headgate.service.proxy.upstreams import FORGET_S, MOST_FACTS, ExpiringSet
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 REFUSES = [json_head(400), b'{"error": {"message": "temperature is not supported", "type": "t", "code": "c"}}']  # fmt: skip
@@ -73,10 +73,10 @@ def test_a_refusal_is_forgotten_after_a_while_and_there_are_never_many():
     assert ("up", "m", "usage") not in refusals
     now[0] += FORGET_S + 1
     assert ("up", "m", "refuses sampling") not in refusals
-    for n in range(MOST + 1):
+    for n in range(MOST_FACTS + 1):
         refusals.add("up", f"m{n}", "sampling")
     assert ("up", "m0", "sampling") not in refusals
-    assert ("up", f"m{MOST}", "sampling") in refusals
+    assert ("up", f"m{MOST_FACTS}", "sampling") in refusals
 
 
 def test_thinking_takes_no_temperature_and_is_switched_off_when_it_loops(rig, served, upstream):

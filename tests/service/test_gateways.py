@@ -8,7 +8,7 @@ from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.service.proxy.remembered import Remembered
+from headgate.service.proxy.conversation_state import ConversationState
 from headgate.settings import Settings
 from headgate.types import Amount
 
@@ -89,7 +89,9 @@ def test_traces_reviews_and_facts_of_one_gateway_are_read_by_the_other(gates):
 
 
 async def test_injected_blocks_are_the_same_on_both_gateways(gates):
-    one, two = (Remembered(shared=gates(name).store, tenant="default") for name in ("one", "two"))
+    one, two = (
+        ConversationState(shared=gates(name).store, tenant="default") for name in ("one", "two")
+    )
     assert await one.put(b"k", b"first") == b"first"
     assert await two.get(b"k") == b"first"
     assert await two.put(b"k", b"second") == b"first"

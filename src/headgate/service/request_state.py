@@ -65,6 +65,11 @@ def start(scope: AsgiScope) -> RequestState:
     return state
 
 
+def find_state(scope: AsgiScope) -> RequestState | None:
+    """The state of the request with this scope; None outside of the service."""
+    return scope.get(_SCOPE_KEY)
+
+
 def state_of(connection: HTTPConnection) -> RequestState:
     """The state of a request."""
     state: RequestState = connection.scope[_SCOPE_KEY]

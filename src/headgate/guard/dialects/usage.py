@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from headgate.guard.dialects.dialect import Fields, Usage
+from headgate.guard.dialects.dialect import Dialect, Event, Fields, Usage
 from headgate.text.tokens import estimate_tokens
 
 INPUT = ("prompt_tokens", "input_tokens")
@@ -21,6 +21,7 @@ OUTPUT = ("completion_tokens", "output_tokens")
 FILE_CHARS = 1_000  # a text of so many characters that is all base64 is a file
 # of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
 FILE_TOKENS = 1_600
+_null_usage = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,\s*')
 _file = re.compile(rb"(?:data:[\w.+/;=-]*,)?[A-Za-z0-9+/_-]++=*+")
 
 
@@ -117,6 +118,19 @@ def estimate_prompt(fields: Fields) -> int:
         else:
             texts.append(text)
     return estimate_tokens(b'"'.join(texts).decode()) + FILE_TOKENS * files
+
+
+def hide_usage(event: bytes, parsed: Event, dialect: Dialect) -> bytes:
+    """The bytes of an event as they would be if nobody had asked for usage; b"" if the event would not be there.
+
+    A usage beside other things stays: servers that send such an event send it unasked.
+    """
+    if dialect.is_usage_event(parsed):
+        return b""
+    if parsed.get("usage", event) is not None:
+        return event
+    del parsed["usage"]
+    return _null_usage.sub(b"", event, count=1)  # in no text: a quote there is escaped
 
 
 def _sum(calls: Sequence[Usage], names: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from math import log2
 from headgate.guard.channels import CONTENT
 from headgate.guard.plot import BITS, RUN, Profile
 from headgate.notes import Stage
-from headgate.service.proxy.call_trace import GAP
+from headgate.service.proxy.model_call import GAP
 from headgate.types import Step, Trace
 
 WIDTH, HEIGHT = 1000, 90

@@ -1,93 +1,155 @@
 """App: the proxy in the service, under the same keys, limits, log and metrics as every other route.
 
 Streams take longer than other requests, so the service's deadline does not hold for them; the upstream's own limits do.
-What the service refuses on these paths has the shape of their APIs. Every call becomes a trace.
+What the service refuses on these paths has the format of their APIs. Every call becomes a trace. Without any upstream
+only the well-known paths are there, to say what is missing.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import HeadgateError
-from headgate.guard.dialects import dialect_for
+from headgate.guard.dialects import DIALECTS, dialect_for
 from headgate.guard.dialects.error_codes import status_of
-from headgate.guard.fuse import Spending
 from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
 from headgate.service.body import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
-from headgate.service.proxy.call_trace import call_trace
-from headgate.service.proxy.fuse import Fuse
-from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.exchange import Exchange
+from headgate.service.proxy.model_call import ModelCall, call_trace
 from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.remembered import Remembered
-from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
 from headgate.stores.open import folder_of
-from headgate.types import Context, Request, Trace
+from headgate.types import Context, Trace
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
-NOBODY = Caller("", frozenset())
-SHORT = 16 << 10  # bytes of one that is read in less time than waking a thread takes
-HEAVIEST = 5 << 20  # weight of one that is read: more than a million tokens
+SHORT = 16 << 10  # bytes of a request that is read in less time than waking a thread takes
+HEAVIEST = 5 << 20  # weight of a request that is read: more than a million tokens
+METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+KNOWN = ("/v1/models", "/v1/embeddings")
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
     settings = service.gate.settings
-    observer = _Observer(service)
-
-    async def gate(request: Request) -> Context:
-        gate = service.gate_for(Caller(request.tenant, frozenset()))
-        context = await gate.acontext_for(request)
-        service.metrics.count_context(context.trace, context.token_estimate)
-        return context
-
-    def spending(scope: Scope) -> Spending:
-        return service.gate_for(_caller(scope)).spending
-
+    observer = CallObserver(service)
     proxy = Proxy(
         settings.proxy,
         settings.guard,
-        gate=gate,
-        tenant=_tenant,
-        may_use=_may_use,
-        observe=observer.observe,
-        remembered=_open_remembered(service),
         circles=settings.circles,
-        fuse=Fuse(settings.fuse, spending, _key),
-        key=_key,
+        gate_for=service.gate_for,
+        observer=observer,
+        conversations=_open_conversations(service),
         budget=service.budget,
+        body_bytes=settings.service.body_bytes,
     )
-    app.router.routes[:0] = routes(proxy, wrap=_admit)  # first: they are in a hurry
+    # Before FastAPI's routes, so that a model call is not matched against all of them.
+    app.router.routes[:0] = routes(proxy, wrap=_admit)
     service.on_shutdown += [proxy.close, observer.close]
 
 
-def _open_remembered(service: ServiceState) -> Remembered:
-    """Where injected blocks are kept: in the store where gateways share it, else in a file beside it."""
+def _open_conversations(service: ServiceState) -> ConversationState:
+    """In the store if gateways share it, else in a file beside the store."""
     gate = service.gate
     if isinstance(gate.store, SharedState):
-        return Remembered(shared=gate.store, tenant=gate.tenant)
+        return ConversationState(shared=gate.store, tenant=gate.tenant)
     folder = folder_of(gate.settings.store)
-    return Remembered(folder / "proxy.db" if folder else None)
+    return ConversationState(folder / "proxy.db" if folder else None)
 
 
-class _Observer:
+# Routes
+
+
+class ProxiedRoutes(BaseRoute):
+    """All paths that are not the gate's own, as one route: of many, each would be tried in turn."""
+
+    def __init__(self, known: Mapping[str, Route], rest: Route | None) -> None:
+        self._known, self._rest = known, rest
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """No match for our own paths, whatever the method: an upstream must not see them.
+
+        The scope gets the route, by which log and metrics name it.
+        """
+        path = scope.get("path", "")
+        route = self._known.get(path, self._rest) if is_proxied(path) else None
+        if route is None:
+            return Match.NONE, {}
+        match, found = route.matches(scope)
+        return match, {**found, "route": route}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that matches."""
+        await scope["route"].handle(scope, receive, send)
+
+
+def routes(
+    proxy: Proxy, *, wrap: Callable[[ASGIApp], Any] = lambda app: app
+) -> Sequence[BaseRoute]:
+    """What to add to an application's routes; `wrap` goes around each."""
+
+    def route(path: str, app: ASGIApp) -> Route:
+        made = Route(path, app, methods=METHODS, include_in_schema=False)
+        made.app = wrap(app)  # a route takes a function for one that makes responses
+        return made
+
+    known = {kind.path: route(kind.path, proxy.app_for(kind)) for kind in DIALECTS}
+    if proxy.policy.upstreams:
+        return [ProxiedRoutes(known, route("/v1/{rest:path}", proxy.rest))]
+    return [ProxiedRoutes(known | {path: route(path, proxy.rest) for path in KNOWN}, None)]
+
+
+# Who is let in, and how a refusal looks
+
+
+def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
+    """What the service refuses, in the format of the path's API."""
+    refused = refusal(error, request_id)
+    if not is_proxied(scope["path"]):
+        return refused
+    names = ("retry-after", "www-authenticate")
+    headers = {name: refused.headers[name] for name in names if name in refused.headers}
+    return JSONResponse(dialect_for(scope["path"]).error(error), status_of(error), headers)
+
+
+def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
+    """The application for callers who may read, without the service's deadline."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope["headgate"]
+        if state.caller is None or "read" not in state.caller.scopes:
+            await error_response(missing_scope("read"), scope, state.id)(scope, receive, send)
+            return
+        if state.deadline is not None:
+            state.deadline.reschedule(None)
+        await app(scope, receive, send)
+
+    return serve
+
+
+# What becomes of every call
+
+
+class CallObserver:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. Whoever writes it reads a short conversation for that; another thread reads
-    the others, and nobody waits for it. Where too many are unread, the traces of further calls leave it out; so do
-    those of huge requests.
+    A trace says what stood in the window. For a short conversation the thread that writes the trace reads that; for the
+    others a thread of ours does, and no request waits for it. If too many are unread, the traces of further calls leave
+    the window out, and so do those of huge requests.
     """
 
     def __init__(self, service: ServiceState) -> None:
@@ -96,21 +158,26 @@ class _Observer:
         self._waiting = 0  # bytes of their requests
         self._lock = Lock()
 
-    def observe(self, scope: Scope, call: ModelCall) -> None:
-        """A call is over."""
-        state = _state(scope)
-        state.call = call
+    def count_context(self, context: Context) -> None:
+        """A context was built for a question."""
+        self._service.metrics.count_context(context.trace, context.token_estimate)
+
+    def observe(self, exchange: Exchange) -> None:
+        """An exchange is over."""
+        call, caller = exchange.call, exchange.caller
+        if exchange.state is not None:
+            exchange.state.call = call
         self._service.metrics.count_call(call)
-        if not call.operation or not state.caller:
+        if not call.operation or not caller.tenant:
             return
         if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
             call.sent = b""
-        make = partial(call_trace, call, tenant=state.caller.tenant, now=time.time())
+        make = partial(call_trace, call, tenant=caller.tenant, now=time.time())
         if len(call.sent) <= SHORT:
-            self._save(state.caller, call, make)
+            self._save(caller, call, make)
         else:
             self._count_waiting(len(call.sent))
-            self._reader.submit(self._read, state.caller, call, make)
+            self._reader.submit(self._read, caller, call, make)
 
     def _count_waiting(self, size: int) -> None:
         with self._lock:
@@ -122,7 +189,7 @@ class _Observer:
             self._save(caller, call, lambda: trace)
         except EXPECTED as error:
             self._lose(call, error)
-        except Exception as error:  # noqa: BLE001  a bug: nobody else looks at what this thread raises
+        except Exception as error:  # noqa: BLE001  a bug: no caller sees what this thread raises
             self._lose(call, error)
             report(error, "the trace of a model call")
         finally:
@@ -144,49 +211,3 @@ class _Observer:
     async def close(self) -> None:
         """Wait for the last traces."""
         await asyncio.to_thread(self._reader.shutdown)
-
-
-def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
-    """What the service refuses, in the shape that the path's API has."""
-    refused = refusal(error, request_id)
-    if not is_proxied(scope["path"]):
-        return refused
-    names = ("retry-after", "www-authenticate")
-    headers = {name: refused.headers[name] for name in names if name in refused.headers}
-    return JSONResponse(dialect_for(scope["path"]).error(error), status_of(error), headers)
-
-
-def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
-    """The application for callers who may read, without the service's deadline."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        state = _state(scope)
-        if state.caller is None or "read" not in state.caller.scopes:
-            await error_response(missing_scope("read"), scope, state.id)(scope, receive, send)
-            return
-        if state.deadline is not None:
-            state.deadline.reschedule(None)
-        await app(scope, receive, send)
-
-    return serve
-
-
-def _state(scope: Scope) -> RequestState:
-    state: RequestState = scope["headgate"]
-    return state
-
-
-def _caller(scope: Scope) -> Caller:
-    return _state(scope).caller or NOBODY
-
-
-def _tenant(scope: Scope) -> str:
-    return _caller(scope).tenant
-
-
-def _may_use(scope: Scope, upstream: str) -> bool:
-    return _caller(scope).may_use(upstream)
-
-
-def _key(scope: Scope) -> str:
-    return _caller(scope).key

@@ -1,21 +1,21 @@
-"""Asgi: one request of a client, as plain ASGI, since every layer between costs each chunk of a stream.
+"""Asgi: the reply to a client as plain ASGI, since every layer between costs CPU for each chunk of a stream.
 
-The reply begins with its first bytes, so that an error before them still gets a status of its own. A client that
-goes away ends the work at once, and with it the upstream's.
+The reply begins with its first bytes, so that an error before them still gets a status of its own. If the client goes
+away, the work ends at once, and with it the upstream's.
 """
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from headgate.service.body import ClientGone
 from headgate.service.proxy.transport import Headers
 
-# A comment, which clients skip: it tells whoever reads the bytes, `headgate wrap` among them, that this is meant.
+# A comment, which clients skip. It tells a reader of the bytes, such as `headgate wrap`, that the break is meant.
 BROKEN_OFF = b": headgate breaks off here, since a tool call looped; ask again\n\n"
 
 
@@ -92,11 +92,10 @@ async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, None])
         gone.cancel()
 
 
-async def break_connection(scope: Scope, receive: Receive) -> None:
+async def break_connection(close: Callable[[], None] | None, receive: Receive) -> None:
     """Break the client's connection once all that was written is out, if the server can; else it ends with the app."""
-    extension = scope.get("extensions", {}).get(BREAK)
-    if extension is not None:
-        extension["close"]()
+    if close is not None:
+        close()
         await _wait_for_disconnect(receive)
 
 

@@ -7,12 +7,18 @@ sent a second time only when it went over a kept connection that the server clos
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
-from headgate.service.proxy.decoding import FORMATS, Decoder, Read, codings_of
-from headgate.service.proxy.transport import Headers, NotReached, Request, Response
+from headgate.service.proxy.transport import (
+    Headers,
+    NotReached,
+    Request,
+    Response,
+    codings_of,
+)
 
 try:
     import aiohttp
@@ -30,6 +36,12 @@ PART = 16_384  # bytes that are read at once; a part of crumbs takes long to wor
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
 ON_KEPT = "headgate_kept"  # marks a connection that has answered, and errors on it
+GZIP, DEFLATE, RAW_DEFLATE = 31, 15, -15  # window bits that tell zlib the format
+GZIP_MAGIC = b"\x1f"
+FORMATS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": DEFLATE}
+
+Read = Callable[[int], Awaitable[bytes]]
+"""The next bytes, at most so many; b"" at the end."""
 
 
 class HttpClient:
@@ -256,3 +268,45 @@ def _translate(error: Exception, place: str) -> UpstreamError:
     else:
         what = f"{place}: {error}"
     return UpstreamError(" ".join(what.split())[:500])
+
+
+class Decoder:
+    """Undoes one coding, a bounded part at a time: a few bytes may unpack to a thousand times as many.
+
+    A compressed body that ends too early ends here too; `HttpResponse.is_complete` tells whether all of it came.
+    """
+
+    def __init__(self, read: Read, coding: bytes) -> None:
+        self._read, self._coding = read, coding
+        self._unpack = zlib.decompressobj(FORMATS[coding])
+        self._packed = b""
+        self._begun = False
+        self._is_full = False  # whether more may wait inside the last part
+
+    async def read(self, size: int) -> bytes:
+        """The next plain bytes, at most so many; b"" at the end."""
+        while True:
+            if not self._packed and not self._is_full:
+                self._packed = await self._read(size)
+                if not self._packed:
+                    return b""
+            if data := self._decode(size):
+                return data
+
+    def _decode(self, size: int) -> bytes:
+        if not self._begun and self._coding == b"deflate" and self._packed[0] & 0x0F != 8:
+            self._unpack = zlib.decompressobj(RAW_DEFLATE)  # some servers leave zlib's head out
+        if self._unpack.eof:
+            if FORMATS[self._coding] != GZIP or not self._packed.startswith(GZIP_MAGIC):
+                self._packed = b""  # padding
+                return b""
+            self._unpack = zlib.decompressobj(GZIP)  # gzip is a row of such bodies
+        self._begun = True
+        try:
+            data = self._unpack.decompress(self._packed, size)
+        except zlib.error as error:
+            coding = self._coding.decode()
+            raise UpstreamError(f"the upstream's answer is not {coding}: {error}") from error
+        self._packed = self._unpack.unconsumed_tail or self._unpack.unused_data
+        self._is_full = len(data) == size and not self._unpack.eof
+        return data

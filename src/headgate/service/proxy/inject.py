@@ -3,8 +3,8 @@
 The prefix law: what is changed in message i depends only on the messages up to i. So each request of a conversation
 begins with the very bytes of the one before it, and the provider's prompt cache holds, through tool calls, further
 turns, restarts and several workers. A question is a human turn; its block stands in front of its words, in this and
-every later request. It is built once, when the question is new, and remembered by a hash of the conversation up to
-there: the store may change, the block does not.
+every later request. The block is built once, when the question is new, and kept under a hash of the conversation up
+to there: the store may change, the block does not.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from headgate.errors import HeadgateError, InputError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
 from headgate.service.body import read_apart
-from headgate.service.proxy.remembered import Remembered
-from headgate.service.proxy.request import Options, ProxyRequest
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.exchange import Options, ProxyRequest
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, ContextBudget, Request, Window
 
-Gate = Callable[[Request], Awaitable[Context]]
+BuildContext = Callable[[Request], Awaitable[Context]]
 
 # questions of one request that get a new block; older ones get none, nor do those before one that is known
 MAX_NEW = 32
@@ -30,7 +30,7 @@ MAX_NEW = 32
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What was added for one question: nothing, where nothing was worth it or the gate failed."""
+    """What is added for one question: nothing if no chunk was worth it, or if the context could not be built."""
 
     text: str = ""
     trace: str = ""
@@ -52,9 +52,9 @@ class Block:
 async def inject(
     request: ProxyRequest,
     dialect: Dialect,
-    gate: Gate,
+    build: BuildContext,
     tenant: str,
-    remembered: Remembered,
+    conversations: ConversationState,
     *,
     asker: str = "",
 ) -> tuple[ProxyRequest, dict[str, str]]:
@@ -64,7 +64,7 @@ async def inject(
     earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
     before = (tenant, earlier, *preamble)
     keys = await read_apart(request.body, _keys, request, questions, before)
-    known = await remembered.get_all(keys)
+    known = await conversations.get_all(keys)
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW)
     block, seen = Block(), _Seen([], counts=bool(request.options.window))
@@ -74,24 +74,24 @@ async def inject(
             query = dialect.human_text(messages[at])
             await read_apart(request.body, seen.read_up_to, messages, at)
             asked = _context_request(request.options, query, seen, tenant, asker)
-            new = await _build(gate, asked)
-            known[key] = await remembered.put(key, orjson.dumps(asdict(new)))
+            new = await _build_block(build, asked)
+            known[key] = await conversations.put(key, orjson.dumps(asdict(new)))
         block = Block(**orjson.loads(known[key])) if key in known else Block()
         if block.text:
             messages[at] = dialect.add_block(messages[at], block.text)
     headers = block.headers()
-    if remembered.failure:
-        headers["x-headgate-degraded"] = f"remembered: {remembered.failure}"
+    if conversations.failure:
+        headers["x-headgate-degraded"] = f"remembered: {conversations.failure}"
     # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
     return request.with_messages(messages, dialect) if messages else request.with_fields(
         {}
     ), headers
 
 
-async def _build(gate: Gate, request: Request) -> Block:
-    """The block for a question. A gate that fails gives an empty one, which says why."""
+async def _build_block(build: BuildContext, request: Request) -> Block:
+    """The block for a question; an empty one that says why if the context cannot be built."""
     try:
-        context = await gate(request)
+        context = await build(request)
     except InputError:
         raise
     except HeadgateError as error:
@@ -161,10 +161,10 @@ def _readable(message: Message) -> Mapping[str, object]:
 
 
 def _context_request(options: Options, query: str, seen: _Seen, tenant: str, asker: str) -> Request:
-    room = None
+    budget = None
     if options.window:
         used = seen.tokens + _count(seen.question)
-        room = ContextBudget(context_length=options.window, used_tokens=used)
+        budget = ContextBudget(context_length=options.window, used_tokens=used)
     return Request(
         query,
         budget=options.budget,
@@ -172,7 +172,7 @@ def _context_request(options: Options, query: str, seen: _Seen, tenant: str, ask
         collection=options.collection,
         window=Window((*seen.texts, *seen.question)),
         k=options.k,
-        context_budget=room,
+        context_budget=budget,
         session=options.session,
         asker=asker,
     )

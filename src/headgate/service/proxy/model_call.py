@@ -1,19 +1,43 @@
-"""ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces."""
+"""ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces.
+
+As a trace, a call is one step for itself, one for its window, and one for each cut of its answer, each rung that its
+agent reached and each cap of its accounts. The window is read as the x-ray would read it from a log. Its texts are not
+kept, only sizes: by kind, by the tools whose results stand there, of tool definitions, of blocks that Headgate
+injected, and of what stands there twice or was made stale by an edit.
+"""
 
 import time
 from asyncio import CancelledError
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from headgate.errors import UpstreamTimeout
+from headgate.guard.channels import CONTENT
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
-from headgate.guard.report import GuardReport, State
+from headgate.guard.policy import Rung
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.guard.steps import as_json
+from headgate.guard.tools import Circle
+from headgate.notes import Stage
 from headgate.service.proxy.transport import NotReached
+from headgate.text.bounded_json import loads
+from headgate.text.fence import LABEL, without_fences
+from headgate.text.tokens import estimate_tokens
+from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from headgate.xray.findings import KINDS
+from headgate.xray.formats import entries_of
+from headgate.xray.parts import parts_of
+from headgate.xray.session import SessionBuilder
+
+MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds
+GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
+PIECE_CHARS = 8000
+TOOLS = 8  # tools that are named, those that brought most
 
 Outcome = Literal["off", "clean", "recovered", "passed", "failed", "abandoned"]
 
@@ -32,10 +56,10 @@ class ModelCall:
     """What the last human turn asked."""
     session: str = ""
     context_trace: str = ""
-    sent: bytes = b""  # none where it is huge
-    """The request as the model got it. Its values would take up to ten times the room while it waits to be traced."""
+    sent: bytes = b""
+    """The request as the model got it, empty if it is huge. Parsed it would take up to ten times the memory."""
     length: int = 0
-    """The length of the model's window, where the client says it."""
+    """The length of the model's window, if the client says it."""
     answer: str = ""
     """What the client has of an answer that was cut."""
     status: int = 0
@@ -44,19 +68,19 @@ class ModelCall:
     unwatched: str = ""
     """Why the guard did not watch although it was asked to."""
     report: GuardReport | None = None
-    """What the guard did; None where it did not watch."""
+    """What the guard did; None if it did not watch."""
     rescued_by: str = ""
-    """The upstream that made the last try, where another one did."""
+    """The upstream that made the last try, if another one did."""
     climb: Climb = field(default_factory=Climb)
     """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
     cap_statuses: tuple[CapStatus, ...] = ()
-    """How its spenders stand to their caps, where they have any."""
+    """How its accounts stand to their caps."""
     prompt_tokens: int | None = None
-    """The tokens of its prompt, estimated; None as long as nobody had to."""
-    untold_prompts: int = 0
-    """How often an upstream got the prompt and did not tell its tokens; they are estimated when the call is over."""
-    is_untold: bool = False
-    """Whether nobody knows what it spent: it is booked at its likely size."""
+    """The tokens of its prompt, estimated; None until they are needed."""
+    unreported_prompts: int = 0
+    """How often an upstream got the prompt and did not report its tokens; they are estimated when the call is over."""
+    is_spend_unknown: bool = False
+    """Whether the upstream did not report what the call spent: it is booked at its likely size."""
     estimated: bool = False
     """Whether some of its tokens are an estimate."""
     input_tokens: int = 0
@@ -84,11 +108,11 @@ class ModelCall:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The call waits for the head of a response. If nobody waits for it any more, its prompt may still be read."""
+        """Wait for the head of a response. If the wait is given up, the upstream may still have read the prompt."""
         try:
             yield
         except (UpstreamTimeout, CancelledError) as error:
-            self.untold_prompts += not isinstance(error, NotReached)
+            self.unreported_prompts += not isinstance(error, NotReached)
             raise
 
     def end(self, begun_at: float | None) -> None:
@@ -96,3 +120,152 @@ class ModelCall:
         self.seconds = time.perf_counter() - self.began
         if begun_at is not None:
             self.first_byte_s = begun_at - self.began
+
+
+def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
+    """The call as a trace: one step for the call itself, one for its window, and one for each cut, rung and cap."""
+    what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.error
+    plan = Plan(
+        skip=True,
+        tier=Tier.STUFF,
+        strategy=Strategy.STUFF,
+        budget=0,
+        reasoning=f"{call.path} {what}",
+    )
+    request = Request(call.query, tenant=tenant, session=call.session)
+    cuts = call.report.cuts if call.report else []
+    steps = (
+        _call_step(call),
+        *_window_steps(call),
+        *(_cut_step(cut) for cut in cuts),
+        *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
+        *(_fuse_step(status) for status in call.cap_statuses),
+    )
+    return Trace(call.id, request, plan, steps, created=now)
+
+
+def _window_steps(call: ModelCall) -> Iterator[Step]:
+    """What was in the window, if that is known and can be read in little time."""
+    fields = loads(call.sent) if call.sent else {}
+    messages = fields.get("messages") or fields.get("input")
+    if fields and not (isinstance(messages, list) and len(messages) > MOST_MESSAGES):
+        yield window_step(fields, call.length)
+
+
+def _call_step(call: ModelCall) -> Step:
+    facts: dict[str, float | str] = {
+        "path": call.path,
+        "model": call.model,
+        "upstream": call.upstream,
+        "status": call.status,
+        "guard": call.outcome,
+        "rollbacks": call.report.rollbacks if call.report else 0,
+        "saved_tokens": call.report.saved_tokens if call.report else 0,
+        "wasted_tokens": call.report.wasted_tokens if call.report else 0,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+        "estimated": 1 if call.estimated else "",
+        "first_byte_s": round(call.first_byte_s or 0.0, 4),
+        "unwatched": call.unwatched,
+        "passed_on": call.report.passed_on if call.report else "",
+        "rescued_by": call.rescued_by,
+        "response_id": call.response_id,
+        "context_trace": call.context_trace,
+    }
+    text = GAP.join(_pieces(call))
+    return Step(
+        Stage.MODEL, call.seconds, degraded=call.error, facts=_without_blanks(facts), text=text
+    )
+
+
+def _pieces(call: ModelCall) -> Iterator[str]:
+    """What the client has of an answer that was cut: what stands before each cut, and after the last."""
+    if not call.answer:
+        return
+    at, answer = 0, call.answer.replace(GAP, " ")
+    for cut in call.report.cuts if call.report else ():
+        if cut.channel == CONTENT:
+            yield answer[max(at, cut.at - PIECE_CHARS) : cut.at]
+            at = cut.at
+    yield answer[at : at + PIECE_CHARS]
+
+
+def _cut_step(cut: Cut) -> Step:
+    facts: dict[str, float | str] = {
+        "channel": cut.channel,
+        "onset": cut.onset,
+        "period": cut.period,
+        "cut_chars": cut.cut_chars,
+        "reason": cut.reason,
+        "unit": cut.unit,
+    }
+    return Step(Stage.CUT, 0.0, facts=facts, text=cut.text)
+
+
+def _circle_step(rung: Rung, circle: Circle) -> Step:
+    facts: dict[str, float | str] = {
+        "rung": rung,
+        "period": circle.period,
+        "copies": circle.copies,
+        "first": circle.first,
+        "last": circle.last,
+        "reason": circle.describe(),
+    }
+    return Step(Stage.CIRCLES, 0.0, facts=facts)
+
+
+def _fuse_step(status: CapStatus) -> Step:
+    facts: dict[str, float | str] = {
+        "scope": status.scope,
+        "name": status.name,
+        "state": status.state,
+        "used": status.used,
+        "cap": status.cap,
+        "unit": status.unit,
+        "calls_left": "" if status.calls_left is None else status.calls_left,
+        "reason": status.describe(),
+    }
+    return Step(Stage.FUSE, 0.0, facts=_without_blanks(facts))
+
+
+def _without_blanks(facts: Mapping[str, float | str]) -> dict[str, float | str]:
+    return {name: value for name, value in facts.items() if value != ""}
+
+
+def window_step(fields: Mapping[str, Any], length: int) -> Step:
+    """The window that a request's fields describe; `length` is the model's, 0 if unknown."""
+    began = time.perf_counter()
+    builder = SessionBuilder("", "")
+    entries = list(entries_of(dict(fields)))
+    for entry in entries:
+        builder.take(entry)
+    found = builder.finish()
+    definitions = fields.get("tools")
+    tools = estimate_tokens(as_json(definitions)) if definitions else 0
+    facts: dict[str, float | str] = {
+        "tokens": found.added + tools,
+        **{kind: found.by_kind.get(kind, 0) for kind in KINDS},
+        "tools": tools,
+        "repeated": found.repeated,
+        "stale": found.stale,
+        "injected": sum(_count_injected(m) for entry in entries for m in entry.snapshot or ()),
+        "length": length,
+        **{f"result {use.tool}": use.tokens for use in found.tools[:TOOLS] if use.tokens},
+    }
+    facts = {name: value for name, value in facts.items() if value}
+    return Step(Stage.WINDOW, time.perf_counter() - began, facts=facts)
+
+
+def _count_injected(message: dict[str, Any]) -> int:
+    """The tokens of the fenced blocks in a message of a person or of the system."""
+    content = message.get("content")
+    if isinstance(content, str) and f"<{LABEL} " not in content:
+        return 0
+    return sum(
+        _count_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system")
+    )
+
+
+def _count_fenced(text: str) -> int:
+    rest = without_fences(text)
+    return estimate_tokens(text) - estimate_tokens(rest) if rest != text else 0

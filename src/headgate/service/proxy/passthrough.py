@@ -1,7 +1,11 @@
-"""Passthrough: requests that are none of the gate's business go to an upstream and come back as they are.
+"""Passthrough: answers that the guard does not watch, and requests of other APIs, which pass as they are.
 
 The list of models is that of all upstreams, each with those that requests would really reach there. A client's own key
-goes to none of them then: it is meant for one, and which is not known.
+then goes to no upstream: it is meant for one of them, but the request does not say which.
+
+If a cap needs the usage of an answer, a `UsageTap` reads it on the way. A stream of chat completions reports its usage
+only if the request asks for it. If the client did not ask, we do, and take out what comes of it: an event of its own at
+the end, and in all other events a usage that is null. So the client gets the bytes that it would have got otherwise.
 """
 
 import asyncio
@@ -9,42 +13,92 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
+from headgate.guard.dialects.dialect import Dialect, Event
+from headgate.guard.dialects.usage import UsageSum, hide_usage
 from headgate.policy import UpstreamPolicy
 from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
-from headgate.service.proxy.request import parse_options
-from headgate.service.proxy.transport import Response, header
+from headgate.service.proxy.exchange import Exchange, parse_options
+from headgate.service.proxy.sse import Splitter, is_stream, parse, payload
+from headgate.service.proxy.transport import Headers, Response, codings_of, header
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
-from headgate.service.proxy.usage_tap import UsageTap
 from headgate.text.bounded_json import loads
 
 MODELS = "/v1/models"
 MODELS_BYTES = 8_000_000  # of a list of models: ten times the longest that aggregators send
 BODILESS = (204, 205, 304)
+# Bytes of an event or an answer that is read for its usage; what a larger one spent is not known. The answer of the
+# longest model, 128 000 tokens, has half of it.
+MAX_COUNTED_BYTES = 1 << 20
 
 
-async def pass_on(
-    upstreams: Upstreams, scope: Scope, body: bytes, reply: Reply, path: str
-) -> tuple[str, str]:
-    """One request there and back, to this path; the model and the upstream it was for."""
+class UsageTap:
+    """Reads the usage of one answer that passes."""
+
+    def __init__(self, dialect: Dialect, *, is_stream: bool, hides: bool) -> None:
+        self.usage = UsageSum()
+        self.hides = hides
+        self._dialect, self._is_stream = dialect, is_stream
+        self._splitter = Splitter()
+        self._body = b""
+        self._is_reading = True
+
+    def feed(self, data: bytes) -> bytes:
+        """Take a part of the answer in; what goes on to the client."""
+        if not self._is_reading:
+            return data
+        if not self._is_stream:
+            self._body += data
+            self._is_reading = len(self._body) <= MAX_COUNTED_BYTES
+            return data
+        out = b"".join(map(self._pass, self._splitter.feed(data)))
+        if self._splitter.pending > MAX_COUNTED_BYTES:
+            self._is_reading = False
+            out += self._splitter.end()
+        return out
+
+    def end(self) -> bytes:
+        """The answer is over: what is left of it for the client."""
+        if self._is_stream:
+            return self._pass(self._splitter.end())
+        if self._is_reading:
+            self._note(self._body)
+        return b""
+
+    def _pass(self, event: bytes) -> bytes:
+        found = self._note(payload(event)) if b'"usage"' in event else None
+        return hide_usage(event, found, self._dialect) if found and self.hides else event
+
+    def _note(self, data: bytes) -> Event | None:
+        """The object in some JSON, its usage noted; None if it is not an object."""
+        try:
+            found = parse(data)
+        except UpstreamError:
+            return None
+        self.usage.note(self._dialect.usage(found))
+        return found
+
+
+async def pass_on(exchange: Exchange, body: bytes, upstreams: Upstreams) -> None:
+    """Send one request of another API to its upstream, and the answer back."""
     several = len(upstreams.policy.upstreams) > 1
-    options = parse_options(scope["headers"], upstreams.policy)
-    if scope["path"] == MODELS and scope["method"] == "GET" and several and not options.upstream:
-        await _list_models(upstreams, scope, reply)
-        return "", ""
-    model = await read_apart(body, _model_of, scope, body)
-    name, upstream = _find(upstreams, model, options.upstream)
+    named = parse_options(exchange.headers, upstreams.policy).upstream
+    if exchange.path == MODELS and exchange.method == "GET" and several and not named:
+        await _list_models(exchange, upstreams)
+        return
+    model = await read_apart(body, _model_of, exchange.path, exchange.headers, body)
+    name, upstream = _find(upstreams, model, named)
     # A request that names neither model nor upstream may be for any of several: none gets the client's key.
-    unclear = several and not (model or options.upstream)
-    response = await upstreams.send(upstream, scope, body, path=path, own_key_only=unclear)
+    unclear = several and not (model or named)
+    response = await upstreams.send(exchange, upstream, body, own_key_only=unclear)
+    headers = {"x-headgate-upstream": name, "x-headgate-guard": "off"}
     try:
-        await copy(response, reply, {"x-headgate-upstream": name, "x-headgate-guard": "off"})
+        await copy(response, exchange.reply, headers)
     finally:
         await response.close()
-    return model, name
+    exchange.call.model, exchange.call.upstream = model, name
 
 
 async def copy(
@@ -63,6 +117,23 @@ async def copy(
         await reply.write(data)
 
 
+async def copy_counted(exchange: Exchange, response: Response) -> None:
+    """Pass an answer on that is not watched, and read what it spent."""
+    call = exchange.call
+    call.is_spend_unknown = call.estimated = True
+    if codings_of(response.headers):
+        await copy(response, exchange.reply, exchange.reply_headers)
+        return
+    streams = await is_stream(response, exchange.request.fields)
+    tap = UsageTap(exchange.dialect, is_stream=streams, hides=bool(exchange.usage_fields))
+    try:
+        await copy(response, exchange.reply, exchange.reply_headers, tap)
+    finally:
+        call.is_spend_unknown = call.estimated = any(tap.usage.gaps())
+        call.input_tokens, call.output_tokens = tap.usage.tokens()
+        call.cached_input = tap.usage.cached_input()
+
+
 def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:
     """The upstream for a request that may name no model: then the one for any model, else the first."""
     try:
@@ -73,12 +144,11 @@ def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPo
         return next(iter(upstreams.policy.upstreams.items()))
 
 
-def _model_of(scope: Scope, body: bytes) -> str:
+def _model_of(path: str, headers: Headers, body: bytes) -> str:
     """The model that a request names in its path or body, if it names one."""
-    path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")
-    if b"json" not in header(scope["headers"], b"content-type"):
+    if b"json" not in header(headers, b"content-type"):
         return ""
     try:
         fields = loads(body)
@@ -88,24 +158,26 @@ def _model_of(scope: Scope, body: bytes) -> str:
     return model if isinstance(model, str) else ""
 
 
-async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None:
+async def _list_models(exchange: Exchange, upstreams: Upstreams) -> None:
     """The models of all upstreams; one that does not answer is left out and named."""
     named = upstreams.policy.upstreams
-    lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
+    lists = await asyncio.gather(*(_models_of(exchange, upstreams, name) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]
     if len(failed) == len(named):
         raise UpstreamError("no upstream listed its models", hint=f"asked: {', '.join(named)}")
     rows = {row["id"]: row for found in lists for row in found or ()}
     headers = {"x-headgate-degraded": f"models: {', '.join(failed)}"} if failed else {}
-    reply.put_json(200, {"object": "list", "data": list(rows.values())}, headers)
+    exchange.reply.put_json(200, {"object": "list", "data": list(rows.values())}, headers)
 
 
-async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict[str, Any]] | None:
+async def _models_of(
+    exchange: Exchange, upstreams: Upstreams, name: str
+) -> list[dict[str, Any]] | None:
     """One upstream's models that requests would reach there; None when it cannot be asked."""
     upstream = upstreams.policy.upstreams[name]
     try:
         async with asyncio.timeout(10):
-            response = await upstreams.send(upstream, scope, b"", plain=True, own_key_only=True)
+            response = await upstreams.send(exchange, upstream, b"", plain=True, own_key_only=True)
             try:
                 body = b""
                 while (data := await response.read()) and len(body) < MODELS_BYTES:

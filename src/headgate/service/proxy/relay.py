@@ -13,7 +13,7 @@ from contextlib import suppress
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
-from headgate.guard.dialects.usage import UsageSum, estimate_prompt
+from headgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
 from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
@@ -22,7 +22,6 @@ from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
 from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import DRAIN_S
-from headgate.service.proxy.usage_tap import hide_usage
 
 # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
 WAITING = 600

@@ -6,11 +6,14 @@ client alive. Closing a response that is not complete severs the connection at o
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from headgate.errors import UpstreamTimeout
 
 Headers = list[tuple[bytes, bytes]]
+KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")  # which carry a client's key
 
 
 class NotReached(UpstreamTimeout):
@@ -51,6 +54,14 @@ class Request:
     """Whether a body that came compressed is given plain, if its coding is known; else it is passed on as it came."""
 
 
+@lru_cache(maxsize=256)
+def parse_address(url: str) -> Address:
+    """The parts of a base address."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Address(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+
 class Response(Protocol):
     """A response whose head has come."""
 
@@ -62,7 +73,7 @@ class Response(Protocol):
         """Whether all of it has come."""
 
     async def peek(self) -> bytes:
-        """The first bytes, which `read` gives again; b"" where there are none."""
+        """The first bytes, which `read` gives again; b"" if there are none."""
 
     async def read(self, tick_s: float | None = None) -> bytes | None:
         """The next bytes; b"" at the end; None after a tick of silence."""
@@ -88,8 +99,15 @@ def is_event_stream(headers: Headers) -> bool:
 
 
 def header(headers: Headers, name: bytes) -> bytes:
-    """The value of a header, b"" where there is none."""
+    """The value of a header, b"" if there is none."""
     for key, value in headers:
         if key.lower() == name:
             return value
     return b""
+
+
+def codings_of(headers: Headers) -> list[bytes]:
+    """The content codings of a body, in the order in which they were applied."""
+    named = b",".join(value for name, value in headers if name.lower() == b"content-encoding")
+    codings = (coding.strip().lower() for coding in named.split(b","))
+    return [coding for coding in codings if coding not in (b"", b"identity")]

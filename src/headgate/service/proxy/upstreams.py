@@ -1,33 +1,37 @@
-"""Upstreams: requests of clients sent on to the model service that has the model."""
+"""Upstreams: requests of clients sent on to the model service that has the model.
+
+An upstream refuses a whole request for one field that it does not know, so `ExpiringSet` remembers what upstreams
+refused and took. To ask again each time would cost a call. To believe a refusal until the restart would cost more: one
+bad answer, or an older version of the upstream, would decide for ever.
+"""
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from urllib.parse import unquote, urlsplit
-
-from starlette.types import Scope
+from urllib.parse import unquote
 
 from headgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.proxy.asgi import forwardable
+from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
-    Address,
+    KEY_HEADERS,
     Headers,
     Request,
     Response,
     Timeouts,
     Transport,
+    parse_address,
 )
 
 PREFIX = "/v1"
 DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
-KEYS = (b"authorization", b"x-api-key", b"api-key")
 NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
 # What a held key may be used for. Files, jobs, stored answers and settings of the account belong to all who share it.
 SHARED = {
@@ -59,8 +63,11 @@ NO_PAGE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"sandbox; default-src 'none'"),
 ]
-MayUse = Callable[[Scope, str], bool]
-"""Whether whoever sent a request may use an upstream with the key that is held for it."""
+REFUSED = (400, 422)  # what upstreams answer to fields that they do not know
+FORGET_S = 600.0  # one refused call in ten minutes is little beside the calls that it saves
+MOST_FACTS = 1_000  # facts about upstreams: clients choose the names of models
+# bytes of an error that are read; those of the known providers have under two thousand
+ERROR_BYTES = 65_536
 _our_key = re.compile(re.escape(OURS.encode()) + rb"[A-Za-z0-9_-]{20}")
 
 
@@ -95,11 +102,11 @@ class Upstreams:
         policy: ProxyPolicy,
         transport: Transport | None = None,
         *,
-        may_use: MayUse = lambda _, __: True,
         budget: ByteBudget | None = None,
     ) -> None:
         self.policy = policy
-        self._may_use = may_use
+        self.facts = ExpiringSet()
+        """What upstreams refused or took lately, with which model."""
         self._transport: Transport = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
         self.budget = budget or ByteBudget()
@@ -118,30 +125,28 @@ class Upstreams:
 
     async def send(
         self,
+        exchange: Exchange,
         upstream: UpstreamPolicy,
-        scope: Scope,
         body: bytes,
         *,
         plain: bool = False,
         own_key_only: bool = False,
-        path: str | None = None,
     ) -> Response:
         """The upstream's response to the client's request with this body.
 
         `plain` asks for no compression, and undoes it; `own_key_only` keeps the client's key from this upstream.
         """
-        path = path or request_path(scope)
+        path = check_path(exchange.raw_path)
         if upstream.key:
-            self._check_held_key(upstream, scope, path)
+            self._check_held_key(exchange, upstream, path)
         target = path.removeprefix(PREFIX)
-        query: bytes = scope.get("query_string", b"")
-        if _our_key.search(query):
+        if _our_key.search(exchange.query):
             raise InputError("the gate's key stands in the query", hint="send it in a header")
-        if query:
-            target += f"?{query.decode('latin-1')}"
-        headers = _headers(scope["headers"], upstream, plain=plain, own_key_only=own_key_only)
+        if exchange.query:
+            target += f"?{exchange.query.decode('latin-1')}"
+        headers = _headers(exchange.headers, upstream, plain=plain, own_key_only=own_key_only)
         request = Request(
-            scope["method"],
+            exchange.method,
             parse_address(upstream.url),
             target,
             headers,
@@ -156,17 +161,17 @@ class Upstreams:
             raise UpstreamError(f"the upstream answered with the status {response.status}")
         return response
 
-    def _check_held_key(self, upstream: UpstreamPolicy, scope: Scope, path: str) -> None:
+    def _check_held_key(self, exchange: Exchange, upstream: UpstreamPolicy, path: str) -> None:
         """Refuse a call that a key of the service must not be used for, or not by this caller."""
         name = next(name for name, known in self.policy.upstreams.items() if known is upstream)
-        if not self._may_use(scope, name):
+        if not exchange.caller.may_use(name):
             raise ScopeError(
                 f"this key may not use the upstream {name}",
                 hint=f"make one with: headgate keys create --scope read --scope proxy:{name}",
             )
-        if not is_shared(scope["method"], path):
+        if not is_shared(exchange.method, path):
             raise ScopeError(
-                f"{scope['method']} {path[:200]} is not passed on with a key that the service holds",
+                f"{exchange.method} {path[:200]} is not passed on with a key that the service holds",
                 hint="ask the model service itself, with a key of your own",
             )
 
@@ -185,18 +190,8 @@ class Upstreams:
         await self._transport.close()
 
 
-@lru_cache(maxsize=256)
-def parse_address(url: str) -> Address:
-    """The parts of a base address."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return Address(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
-
-
-def request_path(scope: Scope) -> str:
-    """The path as the client wrote it; one that climbs out of the version, however it is written, is refused."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    path = raw.split(b"?", 1)[0].decode("latin-1")
+def check_path(path: str) -> str:
+    """The path that a client wrote; one that climbs out of the version, however it is written, is refused."""
     if not path.startswith(f"{PREFIX}/") or _has_parent_segment(path):
         raise InputError(f"the path {path[:200]!r} cannot be passed on")
     return path
@@ -228,7 +223,7 @@ def _headers(
     ours = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
     without = [*NEVER_SENT, *(name for name, _ in ours)]
     if upstream.key or own_key_only:
-        without += KEYS
+        without += KEY_HEADERS
     theirs = [
         (name, value) for name, value in forwardable(given, without) if not _our_key.search(value)
     ]
@@ -258,3 +253,38 @@ def is_shared(method: str, path: str) -> bool:
     """Whether a request is one that a held key may be used for."""
     allowed = SHARED.get(method)
     return allowed is not None and allowed.fullmatch(path) is not None
+
+
+class ExpiringSet:
+    """Facts about upstreams and models, each kept for ten minutes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, ...], float] = {}
+
+    def add(self, *what: str) -> None:
+        """Remember a fact."""
+        if len(self._until) >= MOST_FACTS:
+            self._until.clear()
+        self._until[what] = self._clock() + FORGET_S
+
+    def __contains__(self, what: tuple[str, ...]) -> bool:
+        return self._until.get(what, 0.0) > self._clock()
+
+
+async def read_refusal(response: Response) -> bytes:
+    """The body of a refusal, as far as it can be read; the response is closed."""
+    body = b""
+    try:
+        while len(body) < ERROR_BYTES and (data := await response.read()):
+            body += data
+    except UpstreamError:
+        pass  # the status alone says that it refused
+    finally:
+        await response.close()
+    return body
+
+
+def names_any(body: bytes, fields: Iterable[str]) -> bool:
+    """Whether an error names one of these fields."""
+    return any(name.encode() in body for name in fields)

@@ -19,8 +19,7 @@ from aiohttp import web
 
 from headgate.errors import UpstreamError
 from headgate.service.proxy.http_client import HttpClient
-from headgate.service.proxy.transport import Headers, header
-from headgate.service.proxy.upstreams import parse_address
+from headgate.service.proxy.transport import Headers, header, parse_address
 from headgate.service.wrap.agents import CHATGPT, CHATGPT_HEADER, PROVIDERS
 from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.recording import Recording

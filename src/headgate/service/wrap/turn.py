@@ -17,6 +17,7 @@ from typing import Literal
 from headgate.errors import UpstreamError
 from headgate.service.proxy.asgi import BROKEN_OFF, forwardable
 from headgate.service.proxy.transport import (
+    KEY_HEADERS,
     Address,
     Headers,
     Request,
@@ -24,7 +25,6 @@ from headgate.service.proxy.transport import (
     Timeouts,
     Transport,
 )
-from headgate.service.proxy.upstreams import KEYS
 from headgate.service.wrap.gateways import NEVER_S, Gateway, GatewayPool
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply
@@ -191,7 +191,7 @@ class Turn:
 
     async def _relay(self, gateway: Gateway) -> bool:
         """The gateway's answer to the agent, behind what the agent has; whether it came to its end."""
-        headers = forwardable(self.request.headers, (*NOT_SENT, *KEYS))
+        headers = forwardable(self.request.headers, (*NOT_SENT, *KEY_HEADERS))
         headers += [(TURN_HEADER, self.name.encode()), (b"x-headgate-upstream", UPSTREAM.encode())]
         headers += _headgate_headers(self.request.headers)
         try:

@@ -1,8 +1,9 @@
-"""Remembered: small values by key, kept for as long as conversations last, shared by the workers of a machine.
+"""ConversationState: what the proxy must remember of a conversation, shared by the workers of a machine.
 
-The first value under a key stays: whoever comes later gets it, whatever they would have written. The values stand in a
-SQLite file beside the store, or in a store that gateways share, and the latest of them in memory; without either in
-memory alone. `failure` says why the values cannot be kept; memory goes on.
+That is the blocks that it injected, the ids of answers that were resumed, and requests whose tool call looped: small
+values by key, kept for as long as conversations last. The first value under a key stays, and a later writer gets it
+back. The values stand in a SQLite file beside the store, or in a store that gateways share, and the latest of them in
+memory too. Without either, memory alone holds them. `failure` says why the values cannot be kept; memory goes on.
 """
 
 import asyncio
@@ -15,20 +16,22 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
+import orjson
+
 from headgate.bugs import describe
 from headgate.errors import StoreError
 from headgate.protocols import SharedState
 
 MEMORY = 4096  # values kept in memory
-# and their sizes together: a usual block has 4 kB, a caller may ask for a hundred times that
+# bytes of these values together: a usual block has 4 kB, a caller may ask for a hundred times that
 MEMORY_BYTES = 32 << 20
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
 FILE_BYTES = 1 << 30  # size of the file beyond which the oldest quarter goes
-AGE_S = 30 * 86_400.0  # and those that were written so long ago
+AGE_S = 30 * 86_400.0  # age beyond which values go
 PRUNE_EVERY = 500  # writes between two looks at what is old
 
 
-class Remembered:
+class ConversationState:
     """Values by key; the first one written stays."""
 
     def __init__(
@@ -73,6 +76,19 @@ class Remembered:
         if self._path is not None or self._shared is not None:
             value = await asyncio.to_thread(self._write, key, value)
         return self._keep(key, value)
+
+    async def stored_answer(self, id: str) -> str:
+        """The id under which the upstream has stored the answer that the client knows by this id.
+
+        After a rollback the client knows an answer by the id of its first call, and the upstream by that of the last.
+        """
+        stored = await self.get(_answer_key(id))
+        return stored.decode() if stored else id
+
+    async def put_answer(self, known: str, stored: str) -> None:
+        """Remember under which id the upstream has stored an answer."""
+        if known != stored:
+            await self.put(_answer_key(known), stored.encode())
 
     def close(self) -> None:
         """Close the file."""
@@ -169,6 +185,10 @@ class Remembered:
             connection.execute("CREATE INDEX IF NOT EXISTS by_age ON remembered (written)")
             self._connection = connection
         return self._connection
+
+
+def _answer_key(id: str) -> bytes:
+    return b"answer:" + orjson.dumps(id)
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,334 @@
+"""Exchange: one request to a model API and its answer, and how the proxy reads it from the client.
+
+The ASGI scope is read once, into the Exchange. Of the body the proxy checks only what it must understand; everything
+else is the upstream's business and passes untouched. What the client wants of the proxy itself stands in `x-headgate-*`
+headers, which never reach the upstream.
+
+Each request belongs to a session. Its name is our own header, else a header or field that agents send and that stays
+the same for a whole session, else a hash of how the conversation begins. Session names are not trusted; limits that
+must hold belong on the key or tenant.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import orjson
+from starlette.types import Scope, Send
+
+from headgate.errors import InputError
+from headgate.guard.calls import opening
+from headgate.guard.dialects.dialect import Dialect, InvalidRequest
+from headgate.guard.fuse import Hold, Spending
+from headgate.guard.policy import CirclesPolicy, GuardPolicy
+from headgate.guard.resume import Message
+from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.asgi import BREAK, Reply
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.transport import Headers, header
+from headgate.service.request_state import Caller, RequestState, find_state
+from headgate.text.bounded_json import loads
+from headgate.types import Context, Request
+
+GUARD_HEADERS = {
+    "detector": "x-headgate-guard-detector",
+    "divergence_token": "x-headgate-guard-divergence-token",
+    "tool_calls": "x-headgate-guard-tool-calls",
+}
+ENTROPY_HEADERS = {
+    "window": "x-headgate-guard-window",
+    "min_bits": "x-headgate-guard-min-bits",
+    "max_drop": "x-headgate-guard-max-drop",
+}
+# Names of a session, as Claude Code, Codex, OpenCode and others send them.
+SESSION_HEADERS = (
+    b"x-headgate-session", b"x-claude-code-session-id", b"session-id", b"session_id", b"x-session-id",
+    b"x-opencode-session", b"x-session-affinity",
+)  # fmt: skip
+SESSION_FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
+MAX_NAME = 200  # longer names are hashed
+MAX_END = 32_768  # characters of either end of a long beginning that are hashed
+_LEGACY_USER = re.compile(r"_session_([0-9a-f-]{36})$")
+NOBODY = Caller("", frozenset())
+# Without the service there are no keys: every client of the proxy may use every upstream.
+ANYONE = Caller("default", frozenset({"proxy"}))
+SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip
+
+
+class WrongContentType(InputError):
+    """A body in a form that cannot be read."""
+
+    status = 415
+
+
+class Gate(Protocol):
+    """A caller's Headgate, as far as the proxy uses it."""
+
+    @property
+    def spending(self) -> Spending:
+        """What the caller's tenant has spent."""
+
+    async def acontext_for(self, request: Request) -> Context:
+        """The context for a question."""
+
+
+class Observer(Protocol):
+    """Gets what the proxy did, for metrics, log and traces."""
+
+    def count_context(self, context: Context) -> None:
+        """A context was built for a question."""
+
+    def observe(self, exchange: "Exchange") -> None:
+        """An exchange is over."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request to a model API and its answer: what the steps of the proxy read and fill."""
+
+    method: str
+    path: str
+    raw_path: str
+    """The path as the client wrote it, and as the upstream gets it."""
+    query: bytes
+    headers: Headers = field(repr=False)
+    caller: Caller
+    reply: Reply
+    dialect: Dialect
+    call: ModelCall
+    """What metrics, log and traces keep of the exchange."""
+    gate: Gate | None = None
+    """The caller's Headgate; None if the proxy neither injects context nor counts spending."""
+    state: RequestState | None = None
+    """The service's state of this HTTP request; None without the service."""
+    close_connection: Callable[[], None] | None = None
+    """Ends the client's connection, if the server can."""
+
+    # What the steps find out, in their order.
+    request: "ProxyRequest" = field(init=False)
+    upstream_name: str = ""
+    upstream: UpstreamPolicy = field(init=False)
+    reply_headers: dict[str, str] = field(default_factory=dict)
+    """Headers of ours on the reply."""
+    hold: Hold | None = None
+    """What the fuse holds for this call; None if its accounts have no cap."""
+    guard: GuardPolicy = field(init=False)
+    is_watched: bool = False
+    """Whether the guard watches the answer."""
+    usage_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that we added to ask for usage, which the client did not ask for."""
+
+    @classmethod
+    def begin(
+        cls,
+        scope: Scope,
+        send: Send,
+        dialect: Dialect,
+        call: ModelCall,
+        gate_for: Callable[[Caller], Gate] | None = None,
+    ) -> "Exchange":
+        """The exchange of an ASGI request; nothing else of the proxy reads the scope."""
+        state = find_state(scope)
+        caller = ANYONE if state is None else state.caller or NOBODY
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        extension = scope.get("extensions", {}).get(BREAK)
+        return cls(
+            method=scope["method"],
+            path=scope["path"],
+            raw_path=raw_path.split(b"?", 1)[0].decode("latin-1"),
+            query=scope.get("query_string", b""),
+            headers=scope["headers"],
+            caller=caller,
+            reply=Reply(send),
+            dialect=dialect,
+            call=call,
+            gate=gate_for(caller) if gate_for is not None else None,
+            state=state,
+            close_connection=extension["close"] if extension is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the client wants of the proxy."""
+
+    guard: bool = True
+    guard_changes: Mapping[str, Any] = field(default_factory=dict)
+    context: bool = False
+    collection: str = "main"
+    budget: int = 1000
+    k: int | None = None
+    window: int = 0
+    upstream: str = ""
+    session: str = ""
+    circles: CirclesPolicy | None = None
+    """The rungs that the client wants; None: as the settings say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """A checked request: its bytes, its fields, its conversation, and the options."""
+
+    body: bytes = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+    model: str
+    options: Options
+
+    def with_fields(self, changed: Mapping[str, Any]) -> "ProxyRequest":
+        """The same request with some fields replaced, each at its place in the body."""
+        fields = {**self.fields, **changed}
+        return replace(self, fields=fields, body=orjson.dumps(fields))
+
+    def with_added(self, added: Mapping[str, Any]) -> bytes:
+        """The body with more fields at its end, and all else as the client wrote it."""
+        if added.keys() & self.fields.keys():
+            return self.with_fields(added).body
+        return b"%b,%b" % (self.body.rstrip()[:-1], orjson.dumps(added)[1:])
+
+    def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
+        """The same request with another conversation."""
+        changed = self.with_fields(dialect.replace_conversation(messages))
+        return replace(changed, messages=tuple(messages))
+
+
+def parse_request(
+    headers: Headers, body: bytes, dialect: Dialect, policy: ProxyPolicy
+) -> ProxyRequest:
+    """The request in a body, or an error that names what is wrong with it."""
+    _check_content_type(headers)
+    try:
+        fields = loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    model = fields.get("model")
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest("model must be a name", param="model")
+    messages = dialect.conversation(fields)
+    return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
+
+
+def _check_content_type(headers: Headers) -> None:
+    kind = header(headers, b"content-type").split(b";")[0].strip().lower()
+    if kind and kind != b"application/json" and not kind.endswith(b"+json"):
+        raise WrongContentType(
+            f"content-type is {kind.decode('latin-1')!r}; it must be application/json"
+        )
+    packed = header(headers, b"content-encoding").strip().lower()
+    if packed not in (b"", b"identity"):
+        raise WrongContentType(
+            f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
+        )
+
+
+def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -> Options:
+    """What the headers say about guard and context; an error names the header."""
+    given = {
+        name.decode("latin-1").lower(): value.decode("latin-1").strip()
+        for name, value in headers
+        if name.lower().startswith(b"x-headgate-")
+    }
+    if not given:
+        return Options(context=policy.context, collection=policy.collection, budget=policy.budget)
+    return Options(
+        guard=_parse_switch(given, "x-headgate-guard", default=True),
+        guard_changes=_parse_guard(given),
+        context=_parse_switch(given, "x-headgate-context", default=policy.context),
+        collection=given.get("x-headgate-collection") or policy.collection,
+        budget=_parse_number(given, "x-headgate-budget") or policy.budget,
+        k=_parse_number(given, "x-headgate-k") or None,
+        window=_parse_number(given, "x-headgate-window"),
+        session=given.get("x-headgate-session", ""),
+        upstream=given.get("x-headgate-upstream", ""),
+        circles=_parse_rungs(given),
+    )
+
+
+def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers change in the guard's policy, which checks the values."""
+    rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
+    changes: dict[str, Any] = {"entropy": rule} if rule else {}
+    changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}
+    return changes
+
+
+def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if value.lower() not in SWITCH:
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be on or off", param=name)
+    return SWITCH[value.lower()]
+
+
+def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
+    """`x-headgate-circles`: off, on, or rungs as note=3, list=5, end=8."""
+    name = "x-headgate-circles"
+    value = given.get(name)
+    if value is None or SWITCH.get(value.lower()):
+        return None
+    if SWITCH.get(value.lower()) is False:
+        return CirclesPolicy(rungs={})
+    pairs = [part.split("=") for part in value.replace(" ", "").split(",")]
+    try:
+        return CirclesPolicy.model_validate({"rungs": dict(pairs)})
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{name} is {value[:80]!r}; it must be on, off, or rungs as note=3,list=5,end=8",
+            param=name,
+        ) from error
+
+
+def _parse_number(given: Mapping[str, str], name: str) -> int:
+    value = given.get(name)
+    if value is None:
+        return 0
+    if not (value.isascii() and value.isdigit() and int(value[:10]) > 0 and len(value) < 10):
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be a positive number", param=name)
+    return int(value)
+
+
+def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[object]) -> str:
+    """The name of the session."""
+    given = {name.lower(): value for name, value in headers}
+    named = [given[name].decode("latin-1") for name in SESSION_HEADERS if name in given]
+    named += [_in_metadata(fields.get("metadata"))]
+    named += [_in_field(fields.get(name)) for name in SESSION_FIELDS]
+    name = next((name.strip() for name in named if name.strip()), "")
+    if name and len(name) <= MAX_NAME and name.isprintable():
+        return name
+    system = fields.get("system") or fields.get("instructions") or ""
+    start = name or f"{_sample(str(system))}\n{_sample(opening(messages))}"
+    digest = blake2b(start.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"conversation-{digest}"
+
+
+def _sample(text: str) -> str:
+    """The text, or of a long one its length and both ends: hashing megabytes would delay the first token."""
+    if len(text) <= 2 * MAX_END:
+        return text
+    return f"{len(text)}\n{text[:MAX_END]}\n{text[-MAX_END:]}"
+
+
+def _in_metadata(metadata: object) -> str:
+    """Claude Code's user_id: JSON with a session_id, or, in older versions, a text that ends in it."""
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user, str) or len(user) > MAX_END:
+        return ""
+    if found := _LEGACY_USER.search(user):
+        return found[1]
+    try:
+        parsed = orjson.loads(user)
+    except orjson.JSONDecodeError:
+        return ""
+    return _in_field(parsed.get("session_id") if isinstance(parsed, dict) else None)
+
+
+def _in_field(value: object) -> str:
+    if isinstance(value, dict):
+        value = value.get("id")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,365 @@
+"""Steps: what the proxy does with one exchange, a function a step, in the order in which `Proxy._answer` calls them.
+
+A step reads what the steps before it have put into the Exchange, and adds its own. Where spending is capped, `fuse`
+holds the likely size of a call before it goes out, and `settle` books its real size when it is over; both ask
+`Spending` (guard/fuse.py), the one place where caps are checked and booked.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from uuid import uuid4
+
+import orjson
+
+from headgate.errors import ConfigError, PartialCallError, StoreError
+from headgate.guard.calls import events_of, is_from_model, is_plain
+from headgate.guard.climb_cache import ClimbCache
+from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
+from headgate.guard.dialects.usage import estimate_prompt
+from headgate.guard.fuse import Price, amount_of
+from headgate.guard.ladder import Climb, annotate, ending
+from headgate.guard.policy import CirclesPolicy, GuardPolicy
+from headgate.keys import KEYLESS
+from headgate.policy import ProxyPolicy
+from headgate.service.body import read_apart, weigh
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.exchange import (
+    Exchange,
+    Observer,
+    ProxyRequest,
+    parse_request,
+    session_of,
+)
+from headgate.service.proxy.guarded import GuardedAnswer
+from headgate.service.proxy.inject import inject
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.passthrough import copy, copy_counted
+from headgate.service.proxy.sse import encode
+from headgate.service.proxy.transport import Response, codings_of
+from headgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
+from headgate.text.bounded_json import HUGE
+from headgate.types import Amount, Context, Request
+
+MAX_QUERY = 100_000  # characters of a question that its trace keeps
+# Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
+LARGE = 200_000
+STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+
+
+# Read, and choose the upstream
+
+
+async def read(
+    exchange: Exchange, body: bytes, policy: ProxyPolicy, conversations: ConversationState
+) -> None:
+    """Parse the request: its model, its conversation, its options, its session."""
+    dialect, call = exchange.dialect, exchange.call
+    request = await read_apart(body, parse_request, exchange.headers, body, dialect, policy)
+    name = dialect.reference_field
+    id = request.fields.get(name) if name else None
+    if isinstance(id, str) and id and (stored := await conversations.stored_answer(id)) != id:
+        request = request.with_fields({name: stored})
+    exchange.request = request
+    call.model, call.length = request.model, request.options.window
+    call.session = session_of(exchange.headers, request.fields, request.messages)
+    texts = (dialect.human_text(message) for message in reversed(request.messages))
+    call.query = next((text for text in texts if text and not text.isspace()), "")[:MAX_QUERY]
+
+
+def choose_upstream(exchange: Exchange, upstreams: Upstreams) -> None:
+    """Find the upstream that has the model, or that a header names."""
+    request, call = exchange.request, exchange.call
+    name, upstream = upstreams.find(request.model, request.options.upstream)
+    exchange.upstream_name, exchange.upstream = name, upstream
+    call.upstream, call.server = name, upstream.url
+    exchange.reply_headers |= {"x-headgate-upstream": name, "x-headgate-call": call.id}
+
+
+# Inject
+
+
+async def inject_context(
+    exchange: Exchange, conversations: ConversationState, observer: Observer | None
+) -> None:
+    """Put a block of context in front of each question, if the request or the settings ask for it."""
+    gate, caller = exchange.gate, exchange.caller
+    if gate is None or not exchange.request.options.context:
+        return
+
+    async def build(question: Request) -> Context:
+        context = await gate.acontext_for(question)
+        if observer is not None:
+            observer.count_context(context)
+        return context
+
+    exchange.request, headers = await inject(
+        exchange.request,
+        exchange.dialect,
+        build,
+        caller.tenant,
+        conversations,
+        asker=caller.key or KEYLESS,
+    )
+    exchange.call.context_trace = headers.get("x-headgate-trace", "")
+    exchange.reply_headers |= headers
+
+
+# Circles: the ladder for agents that repeat their tool calls
+
+
+async def note_circles(exchange: Exchange, circles: CirclesPolicy, climbs: ClimbCache) -> None:
+    """Write notes where the conversation goes in circles. `call.climb` says what this request reached.
+
+    Notes stand in every request of a conversation, at the same places. Only those behind the last words of the model
+    are counted and traced.
+    """
+    request, dialect, call = exchange.request, exchange.dialect, exchange.call
+    policy = request.options.circles or circles.for_key(exchange.caller.key)
+    if len(request.body) > LARGE and not is_plain(request.messages):
+        # reading it takes milliseconds, and longer if it is hostile
+        request, call.climb = await asyncio.to_thread(
+            apply_ladder, request, dialect, policy, climbs
+        )
+    else:
+        request, call.climb = apply_ladder(request, dialect, policy, climbs)
+    if call.climb.marks or call.climb.ended:
+        rungs = (f"{mark.rung} {mark.circle.copies}" for mark in call.climb.marks)
+        exchange.reply_headers["x-headgate-circles"] = ", ".join(rungs) or "end"
+    exchange.request = request
+    call.sent = request.body if len(request.body) <= HUGE else b""  # reading it takes seconds
+
+
+def apply_ladder(
+    request: ProxyRequest, dialect: Dialect, policy: CirclesPolicy, climbs: ClimbCache
+) -> tuple[ProxyRequest, Climb]:
+    """The request with its notes, and what it reached."""
+    found = climbs.climb(request.messages, policy, size=weigh(request.body))
+    if not found.marks:
+        return request, found
+    noted = annotate(request.messages, found.marks)
+    if any(a is not b for a, b in zip(noted, request.messages, strict=True)):
+        request = request.with_messages(noted, dialect)
+    reached = tuple(mark for mark in found.marks if mark.at >= _first_new(noted))
+    return request, Climb(reached, found.ended)
+
+
+def _first_new(messages: Sequence[object]) -> int:
+    """Where the results begin that the model has not seen: behind its last words and a person's."""
+    for at in range(len(messages) - 1, -1, -1):
+        if is_from_model(messages[at]) or any(e.kind == "human" for e in events_of(messages[at])):
+            return at + 1
+    return 0
+
+
+async def end_turn(exchange: Exchange) -> None:
+    """Answer in the model's place, streamed or whole, if the ladder ended the turn: all but the end of the reply."""
+    dialect, request, reply = exchange.dialect, exchange.request, exchange.reply
+    circle = exchange.call.climb.ended
+    assert circle is not None
+    answer = OwnAnswer(ending(circle), request.model, uuid4().hex, int(time.time()))
+    if not request.fields.get("stream"):
+        reply.put_json(200, dialect.own_answer(answer), exchange.reply_headers)
+        return
+    reply.head(200, STREAM, exchange.reply_headers)
+    for event in dialect.own_events(answer, request.fields):
+        await reply.write(encode(event, name=dialect.event_name(event)))
+    if dialect.done:
+        await reply.write(b"data: " + dialect.done + b"\n\n")
+
+
+# Fuse: the caps on spending
+
+
+async def fuse(exchange: Exchange) -> None:
+    """Hold the call's likely size under the caps of its accounts; PausedError or BusyError at a cap.
+
+    If the store fails, the call goes on uncounted, and the reply says so: a broken counter must not stop work.
+    """
+    if exchange.gate is None:
+        return
+    spending, call, request = exchange.gate.spending, exchange.call, exchange.request
+    policy, key = spending.policy, exchange.caller.key
+    if not policy.caps_of(call.session, key):
+        return
+    likely = amount_of(
+        policy.price(request.model),
+        input_tokens=await count_prompt(request, call),
+        output_tokens=exchange.dialect.token_limit(request.fields) or policy.output_tokens,
+    )
+    try:
+        hold = await spending.ahold(call.session, key, likely)
+    except StoreError as error:
+        exchange.reply_headers["x-headgate-degraded"] = f"fuse: {error.message}"
+        return
+    call.cap_statuses = hold.statuses
+    if hold.refusal is not None:
+        raise hold.refusal
+    exchange.hold = hold
+    if hold.warnings:
+        warnings = "; ".join(status.describe() for status in hold.warnings)
+        exchange.reply_headers["x-headgate-fuse"] = warnings
+
+
+async def count_prompt(request: ProxyRequest, call: ModelCall) -> int:
+    """The tokens of a call's prompt, estimated once; in a thread if that takes a millisecond or more."""
+    if call.prompt_tokens is None:
+        if len(request.body) > LARGE:
+            call.prompt_tokens = await asyncio.to_thread(estimate_prompt, request.fields)
+        else:
+            call.prompt_tokens = estimate_prompt(request.fields)
+    return call.prompt_tokens
+
+
+# Send
+
+
+async def send(exchange: Exchange, upstreams: Upstreams, guard: GuardPolicy) -> Response:
+    """Send the request to its upstream; the response, once its head has come."""
+    exchange.guard = _guard_for(exchange.request, guard)
+    exchange.is_watched = _is_watched(exchange)
+    response = await _send_asking_usage(exchange, upstreams)
+    exchange.call.answered = response.status == 200
+    codings = codings_of(response.headers) if exchange.is_watched and response.status == 200 else []
+    if codings:  # unasked, and unknown: else the body would be plain by now
+        exchange.is_watched = False
+        names = b", ".join(codings).decode("latin-1")
+        exchange.call.unwatched = f"the answer is compressed: {names}"
+    return response
+
+
+def _guard_for(request: ProxyRequest, guard: GuardPolicy) -> GuardPolicy:
+    """The guard's policy for this model, with the changes of the headers."""
+    try:
+        return guard.for_model(request.model).replace(request.options.guard_changes)
+    except ConfigError as error:
+        raise InvalidRequest(f"x-headgate-guard-*: {error}") from error
+
+
+def _is_watched(exchange: Exchange) -> bool:
+    if not exchange.guard.enabled or not exchange.request.options.guard:
+        return False
+    exchange.call.unwatched = exchange.dialect.why_unwatched(exchange.request.fields)
+    return not exchange.call.unwatched
+
+
+async def _send_asking_usage(exchange: Exchange, upstreams: Upstreams) -> Response:
+    """Send the request, with fields that ask for usage if a cap needs it.
+
+    An upstream that refuses these fields is asked again without them, and the next time at once: what we add may not
+    cost the client its answer.
+    """
+    request, facts, who = exchange.request, upstreams.facts, (exchange.upstream_name, exchange.request.model)  # fmt: skip
+    fields = exchange.dialect.ask_usage(request.fields) if exchange.hold else {}
+    if not fields or (*who, "refuses usage") in facts:
+        return await _send(exchange, upstreams, request.body)
+    exchange.usage_fields = fields
+    response = await _send(exchange, upstreams, request.with_added(fields))
+    if response.status not in REFUSED:
+        if response.status == 200:
+            facts.add(*who, "takes usage")
+        return response
+    is_named = names_any(await response.peek(), fields)
+    if not is_named and (*who, "takes usage") in facts:
+        return response
+    await response.close()
+    exchange.usage_fields = {}
+    response = await _send(exchange, upstreams, request.body)
+    if is_named or response.status == 200:
+        facts.add(*who, "refuses usage")
+    return response
+
+
+async def _send(exchange: Exchange, upstreams: Upstreams, body: bytes) -> Response:
+    plain = exchange.is_watched or exchange.hold is not None
+    with exchange.call.waiting():
+        return await upstreams.send(exchange, exchange.upstream, body, plain=plain)
+
+
+# Relay
+
+
+async def relay(
+    exchange: Exchange, response: Response, upstreams: Upstreams, conversations: ConversationState
+) -> None:
+    """Give the answer to the client, through the guard if it is watched: all but the end of the reply."""
+    if exchange.is_watched and exchange.call.answered:
+        await _relay_guarded(exchange, response, upstreams, conversations)
+    else:
+        await _relay_unwatched(exchange, response)
+
+
+async def _relay_unwatched(exchange: Exchange, response: Response) -> None:
+    headers, call = exchange.reply_headers, exchange.call
+    headers["x-headgate-guard"] = "off"
+    if call.unwatched:
+        headers["x-headgate-guard-reason"] = call.unwatched
+    try:
+        if exchange.hold is not None and call.answered:
+            await copy_counted(exchange, response)
+        else:
+            await copy(response, exchange.reply, headers)
+    finally:
+        await response.close()
+
+
+async def _relay_guarded(
+    exchange: Exchange, response: Response, upstreams: Upstreams, conversations: ConversationState
+) -> None:
+    exchange.reply_headers["x-headgate-guard"] = "on"
+    looped = _looped_key(exchange)
+    try:
+        earlier_loops = await conversations.get(looped) is not None
+        answer = GuardedAnswer(exchange, upstreams, earlier_loops=earlier_loops)
+        response = await answer.run(response)
+    except BaseException as error:
+        if isinstance(error, PartialCallError):  # the client asks again
+            await conversations.put(looped, b"1")
+        await response.close()
+        raise
+    await upstreams.release(response)
+    known, stored = exchange.dialect.answer_ids
+    exchange.call.response_id = known
+    await conversations.put_answer(known, stored)
+
+
+def _looped_key(exchange: Exchange) -> bytes:
+    """By what the retry of a request is known whose tool call looped: the end of the same conversation.
+
+    Other fields may differ: some clients do not stream their retry.
+    """
+    owner = f"{exchange.caller.tenant}\0{exchange.caller.key}"
+    messages, model = exchange.request.messages, exchange.request.model
+    end = orjson.dumps((owner, model, len(messages), messages[-2:]), default=dict)
+    return b"looped:" + blake2b(end, digest_size=16).digest()
+
+
+# Settle
+
+
+async def settle(exchange: Exchange) -> None:
+    """Estimate the prompts whose tokens no upstream reported, and book what the call spent."""
+    call, hold = exchange.call, exchange.hold
+    if call.unreported_prompts:
+        call.input_tokens += call.unreported_prompts * await count_prompt(exchange.request, call)
+        call.estimated = True
+    if exchange.gate is None or hold is None:
+        return
+    spending = exchange.gate.spending
+    spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.policy.price(call.model))  # fmt: skip
+    try:
+        call.cap_statuses = await spending.asettle(hold, spent)
+    except StoreError as error:
+        call.error = call.error or f"not booked: {error.message}"
+
+
+def spent_by(call: ModelCall, price: Price | None) -> Amount:
+    """What a call spent; nothing if the upstream refused it."""
+    cached = call.cached_input
+    return amount_of(
+        price,
+        input_tokens=call.input_tokens + cached.read + cached.written,
+        output_tokens=call.output_tokens,
+        cached_tokens=cached.within + cached.read,
+    )
