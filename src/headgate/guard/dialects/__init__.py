@@ -1,11 +1,20 @@
-"""Dialects: one file for each API, with all that is known of it. A new API is a new file and its line here."""
+"""Dialects: the wire formats of model APIs, one file for each, with all that the guard and the proxy know of it.
 
+`dialect.py` has the protocol. `DIALECTS` lists those of this package; a user's package adds its own under the
+entry-point group `headgate.dialects`. Dialects know the guard's pieces and text, and nothing of HTTP. Start with
+`dialect.py`, then read `chat.py`.
+"""
+
+from functools import cache
+
+from headgate.errors import ConfigError
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
 
+ENTRY_POINTS = "headgate.dialects"
 DIALECTS: tuple[type[Dialect], ...] = (
     ChatDialect,
     CompletionsDialect,
@@ -14,7 +23,37 @@ DIALECTS: tuple[type[Dialect], ...] = (
 )
 
 
+@cache
+def installed_dialects() -> tuple[type[Dialect], ...]:
+    """The dialects of this package, then those that installed packages add, by name; read once a process."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  (only the proxy needs it)
+
+    found = list(DIALECTS)
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        try:
+            kind = entry.load()
+        except (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError) as error:
+            raise ConfigError(
+                f"the dialect {entry.name!r} cannot be loaded: {error}",
+                hint=f"repair or uninstall the package that offers {entry.value}",
+            ) from error
+        if Dialect not in getattr(kind, "__mro__", ()):
+            raise ConfigError(
+                f"the dialect {entry.name!r} is not a class that extends Dialect",
+                hint="extend headgate.guard.dialects.dialect.Dialect, or a dialect of headgate",
+            )
+        taken = next((other for other in found if other.path == kind.path), None)
+        if taken is not None:
+            raise ConfigError(
+                f"the dialect {entry.name!r} has the path {kind.path} of {taken.__name__}",
+                hint=f"give {entry.value} a path of its own",
+            )
+        found.append(kind)
+    return tuple(found)
+
+
 def dialect_for(path: str) -> Dialect:
     """The dialect of a path; that of OpenAI's chat for paths that belong to none."""
-    found = (kind for kind in DIALECTS if path == kind.path or path.startswith(f"{kind.path}/"))
+    kinds = installed_dialects()
+    found = (kind for kind in kinds if path == kind.path or path.startswith(f"{kind.path}/"))
     return next(found, ChatDialect)()

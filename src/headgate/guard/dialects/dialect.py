@@ -2,8 +2,19 @@
 own, its errors.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
-guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up.
-Each API is one file beside this one, and a line in DIALECTS. What most have in common stands here as a default.
+guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up. What most
+APIs have in common stands here as a default.
+
+Each API of this package is one file beside this one, and a line in `DIALECTS`. A package of yours adds one by an entry
+point. The proxy then serves its path, as here an API that is OpenAI's chat but for the name of one field:
+
+    class AcmeDialect(ChatDialect):
+        path = "/v1/acme/chat"
+        def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
+        def replace_conversation(self, messages): return {"turns": messages}
+
+    [project.entry-points."headgate.dialects"]
+    acme = "acme_headgate:AcmeDialect"
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +47,7 @@ class RequestFormat(Protocol):
     """What a request asks for, and how it is asked again."""
 
     path: ClassVar[str]
+    """Where the proxy serves the API, below /v1/."""
     operation: ClassVar[str] = "chat"
     """What OpenTelemetry calls it: chat or text_completion."""
     resume: ClassVar[Resume] = "auto"
@@ -182,7 +194,7 @@ class ErrorFormat(Protocol):
 class Dialect(
     RequestFormat, TurnFormat, StreamFormat, AnswerFormat, OwnAnswerFormat, ErrorFormat, Protocol
 ):
-    """One API."""
+    """One API. The module docstring has an example."""
 
 
 def never_below(

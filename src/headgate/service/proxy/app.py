@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.bugs import EXPECTED, LOGGER, describe, report
-from headgate.errors import HeadgateError
-from headgate.guard.dialects import DIALECTS, dialect_for
+from headgate.errors import ConfigError, HeadgateError
+from headgate.guard.dialects import dialect_for, installed_dialects
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
@@ -107,7 +107,14 @@ def routes(
         made.app = wrap(app)  # a route takes a function for one that makes responses
         return made
 
-    known = {kind.path: route(kind.path, proxy.app_for(kind)) for kind in DIALECTS}
+    known = {}
+    for kind in installed_dialects():
+        if not is_proxied(kind.path):
+            raise ConfigError(
+                f"{kind.__name__} has the path {kind.path}, which the proxy does not serve",
+                hint="a dialect's path is below /v1/, and not one of the service's own",
+            )
+        known[kind.path] = route(kind.path, proxy.app_for(kind))
     if proxy.policy.upstreams:
         return [ProxiedRoutes(known, route("/v1/{rest:path}", proxy.rest))]
     return [ProxiedRoutes(known | {path: route(path, proxy.rest) for path in KNOWN}, None)]

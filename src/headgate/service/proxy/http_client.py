@@ -218,7 +218,8 @@ class HttpResponse:
 class _BoundedResponse(aiohttp.ClientResponse):
     """A response that takes only so many informational ones before it; the library itself reads them without end.
 
-    Errors in place of it tell whether its connection was a kept one.
+    Errors in place of it tell whether its connection was a kept one, for only then may a request be sent again. Both
+    are promises and not there for speed: they run once a response, so a chunk pays nothing for them.
     """
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:  # noqa: ANN401  # the library's own

@@ -169,7 +169,8 @@ class Upstreams:
                 f"this key may not use the upstream {name}",
                 hint=f"make one with: headgate keys create --scope read --scope proxy:{name}",
             )
-        if not is_shared(exchange.method, path):
+        is_model_call = exchange.method == "POST" and path == exchange.dialect.path
+        if not is_model_call and not is_shared(exchange.method, path):
             raise ScopeError(
                 f"{exchange.method} {path[:200]} is not passed on with a key that the service holds",
                 hint="ask the model service itself, with a key of your own",

@@ -1,0 +1,35 @@
+"""A dialect as a user's package adds it: OpenAI's chat, but its conversation stands under `turns`."""
+
+import sys
+
+from headgate.guard.dialects import installed_dialects
+
+ACME = """
+from headgate.guard.dialects.chat import ChatDialect
+from headgate.guard.dialects.dialect import check_messages
+
+class AcmeDialect(ChatDialect):
+    path = "/v1/acme/chat"
+    def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
+    def replace_conversation(self, messages): return {"turns": messages}
+
+class Taken(ChatDialect):
+    path = "/v1/messages"
+
+class Ours(ChatDialect):
+    path = "/v1/context"
+
+def make(): return AcmeDialect()
+"""
+
+
+def install_dialect(value, folder, monkeypatch):
+    """Install a package that has this value as its entry point; the test clears the cache when it is over."""
+    (folder / "acme_headgate.py").write_text(ACME)
+    info = folder / "acme_headgate-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-headgate\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[headgate.dialects]\nacme = {value}\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "acme_headgate", raising=False)
+    installed_dialects.cache_clear()
