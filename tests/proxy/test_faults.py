@@ -78,7 +78,7 @@ FAULTS = {
     # the stream
     "wrong JSON": ([*BEGUN, b'data: {"choices": [\n\n', DONE], "after", 0, "not JSON"),
     "wrong JSON at once": ([b"data: hello\n\n"], "before", 502, "not JSON"),
-    "not an object": ([*BEGUN, b"data: [1, 2]\n\n"], "after", 0, "no object"),
+    "not an object": ([*BEGUN, b"data: [1, 2]\n\n"], "after", 0, "not an object"),
     "a strange shape": ([*BEGUN, b'data: {"choices": ["x"]}\n\n'], "after", 0, "strange shape"),
     "another strange shape": ([*BEGUN, b'data: {"choices": [{"delta": {"tool_calls": 5}}]}\n\n'], "after", 0, "strange shape"),
     "half a line": ([*BEGUN, b'data: {"choices": [{"del'], "after", 0, "not JSON"),

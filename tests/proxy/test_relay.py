@@ -320,7 +320,10 @@ async def test_what_cannot_be_held_passes_unwatched_and_the_report_says_so(polic
             ChatDialect(), [script], session=WholeSession, policy=policy, share=share
         )
     assert got == b"".join(script)
-    assert report.passed_on == "there is no room to hold more"
+    assert (
+        report.passed_on
+        == "what waits exceeds proxy.max_held_bytes, or service.memory_bytes is used up"
+    )
     assert full.held == 0
 
 

@@ -73,7 +73,7 @@ def test_an_event_is_written_with_its_name_where_there_is_one():
     assert (encode_data(b""), encode_data(b"[DONE]")) == (b"", b"data: [DONE]\n\n")
 
 
-@pytest.mark.parametrize(("data", "said"), [(b"", "not JSON: (nothing)"), (b"{", "not JSON: {"), (b"[1]", "no object: [1]")])  # fmt: skip
+@pytest.mark.parametrize(("data", "said"), [(b"", "not JSON: (nothing)"), (b"{", "not JSON: {"), (b"[1]", "not an object: [1]")])  # fmt: skip
 def test_what_is_no_object_is_shown_by_its_beginning(data, said):
     with pytest.raises(UpstreamError, match=re.escape(said)):
         parse(data)

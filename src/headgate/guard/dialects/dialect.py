@@ -53,22 +53,22 @@ class RequestFormat(Protocol):
     resume: ClassVar[Resume] = "auto"
     """How a call goes on from a text; auto: as the policy says."""
     reference_field: ClassVar[str] = ""
-    """The field that names an earlier answer which the upstream has stored, where there is one."""
+    """The field that names an earlier answer which the upstream has stored, if there is one."""
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        """The conversation, oldest message first; InvalidRequest where it cannot be read."""
+        """The conversation, oldest message first; InvalidRequest if it cannot be read."""
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The fields that carry this conversation."""
 
     def why_unwatched(self, fields: Fields) -> str:
-        """Why an answer to this request cannot be resumed, so that nobody watches it; else nothing."""
+        """Why an answer to this request cannot be resumed, so that the guard does not watch it; else nothing."""
 
     def is_structured(self, fields: Fields) -> bool:
         """Whether structured output is asked for."""
 
     def token_limit(self, fields: Fields) -> int:
-        """The request's limit of output tokens, 0 where there is none."""
+        """The request's limit of output tokens, 0 if there is none."""
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
@@ -77,10 +77,10 @@ class RequestFormat(Protocol):
         """Changed sampling as fields of this API, never below what the request asks for; none if it takes none."""
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """The fields that end the reasoning, or shorten it, where the request asked for it."""
+        """The fields that end the reasoning, or shorten it, if the request asked for it."""
 
     def ask_usage(self, fields: Fields) -> dict[str, Any]:
-        """The fields that ask for usage, where the stream would not tell it otherwise."""
+        """The fields that ask for usage, if the stream would not report it otherwise."""
         return {}
 
 
@@ -88,7 +88,7 @@ class TurnFormat(Protocol):
     """Who said what, for context that is added to a request."""
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
-        """What stands before the conversation: the system prompt, where it is a field of its own."""
+        """What stands before the conversation: the system prompt, if it is a field of its own."""
 
     def human_text(self, message: Message) -> str:
         """What a person said in this message; nothing for tool results, and for all other roles."""
@@ -103,7 +103,7 @@ class StreamFormat(Protocol):
     """The events of a stream."""
 
     done: ClassVar[bytes] = b""
-    """The data of the event that ends every stream, where there is one."""
+    """The data of the event that ends every stream, if there is one."""
     ended: bool
     """Whether the current call said that its answer is complete."""
     answer_ids: tuple[str, str]
@@ -138,7 +138,7 @@ class StreamFormat(Protocol):
         """The usage inside an event or a whole answer, or None."""
 
     def is_usage_event(self, event: Event) -> bool:
-        """Whether an event brings usage and nothing else, as it comes where usage was asked for."""
+        """Whether an event brings usage and nothing else, as it comes if usage was asked for."""
         return False
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
@@ -148,7 +148,7 @@ class StreamFormat(Protocol):
         """Usage in the words of this API."""
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """The events that tell usage after the last one, where this API has such and the request asked for them."""
+        """The events that tell usage after the last one, if this API has such and the request asked for them."""
 
 
 class AnswerFormat(Protocol):
@@ -158,7 +158,7 @@ class AnswerFormat(Protocol):
         """Its text, reasoning and tool calls; nothing for an answer of another shape."""
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
-        """The last call's answer with the texts of all calls, so many of its tool calls, and the first one's id."""
+        """The last call's answer with the texts of all calls, `calls` of its tool calls, and the id of the first."""
 
 
 @dataclass(frozen=True, slots=True)

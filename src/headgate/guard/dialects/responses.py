@@ -61,7 +61,7 @@ class ResponsesDialect(Dialect):
     # Requests
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        """`input`, a text or a list of items; none where a stored prompt brings it."""
+        """`input`, a text or a list of items; none if a stored prompt brings it."""
         given = fields.get("input")
         if given is None:
             return ()
@@ -90,7 +90,7 @@ class ResponsesDialect(Dialect):
         return subtract_used(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
 
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        """Temperature, where the request names one: models that reason take none."""
+        """Temperature, if the request names one: models that reason take none."""
         if fields.get("temperature") is None:
             return {}
         return never_below(sampling, fields, ("temperature",))

@@ -18,7 +18,7 @@ DETAILS = ("prompt_tokens_details", "input_tokens_details")
 OUTPUT = ("completion_tokens", "output_tokens")
 
 
-FILE_CHARS = 1_000  # a text of so many characters that is all base64 is a file
+FILE_CHARS = 1_000  # a text of at least this length that is all base64 is a file
 # of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
 FILE_TOKENS = 1_600
 _null_usage = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,\s*')
@@ -121,7 +121,7 @@ def estimate_prompt(fields: Fields) -> int:
 
 
 def hide_usage(event: bytes, parsed: Event, dialect: Dialect) -> bytes:
-    """The bytes of an event as they would be if nobody had asked for usage; b"" if the event would not be there.
+    """The bytes of an event as they would be if usage had not been asked for; b"" if there would be no event.
 
     A usage beside other things stays: servers that send such an event send it unasked.
     """

@@ -41,7 +41,7 @@ GZIP_MAGIC = b"\x1f"
 FORMATS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": DEFLATE}
 
 Read = Callable[[int], Awaitable[bytes]]
-"""The next bytes, at most so many; b"" at the end."""
+"""The next bytes, at most the given number; b"" at the end."""
 
 
 class HttpClient:
@@ -216,7 +216,7 @@ class HttpResponse:
 
 
 class _BoundedResponse(aiohttp.ClientResponse):
-    """A response that takes only so many informational ones before it; the library itself reads them without end.
+    """A response that takes at most ten informational ones before it; the library itself reads them without end.
 
     Errors in place of it tell whether its connection was a kept one, for only then may a request be sent again. Both
     are promises and not there for speed: they run once a response, so a chunk pays nothing for them.
@@ -285,7 +285,7 @@ class Decoder:
         self._is_full = False  # whether more may wait inside the last part
 
     async def read(self, size: int) -> bytes:
-        """The next plain bytes, at most so many; b"" at the end."""
+        """The next plain bytes, at most `size`; b"" at the end."""
         while True:
             if not self._packed and not self._is_full:
                 self._packed = await self._read(size)

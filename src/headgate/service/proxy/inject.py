@@ -129,7 +129,7 @@ class _Seen:
 
     texts: list[str]
     counts: bool
-    tokens: int = 0  # of these texts, where that counts
+    tokens: int = 0  # of these texts, if the window has a length
     question: tuple[str, ...] = ()
     read: int = 0
 

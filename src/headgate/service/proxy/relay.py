@@ -2,8 +2,8 @@
 
 Events are passed on as the bytes they came in. Only what the guard cut, and what comes after a rollback, is written
 anew, under the id of the first call. An event whose text waits for a verdict waits whole, so that a stream without a
-loop reaches the client byte for byte. A stall severs the upstream before the next call is made. Where there is no room
-to hold an event, the rest of the stream passes unwatched: an answer that was paid for is never thrown away.
+loop reaches the client byte for byte. A stall severs the upstream before the next call is made. If an event is
+too large to be held, the rest of the stream passes unwatched: an answer that was paid for is never thrown away.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ class Relay:
     async def _pass_rest(self, response: Response, data: bytes | None) -> None:
         """Pass on what follows the last event, until the upstream ends or falls silent.
 
-        The answer is complete: an upstream that breaks off now is no error.
+        The answer is complete: an upstream that breaks off now is not an error.
         """
         if data:
             await self._write(data)
@@ -178,7 +178,7 @@ class Relay:
             )
 
     async def _send(self, out: list[bytes]) -> None:
-        """Write what there is; a comment where the client has waited for a while."""
+        """Write what there is; a comment if there is nothing and the client has waited for a while."""
         if out:
             await self._write(out[0] if len(out) == 1 else b"".join(out))
             self._written = self._loop.time()
@@ -286,14 +286,18 @@ class Relay:
         return out
 
     def _hold(self, frame: Frame) -> list[bytes]:
-        """Let an event wait; where there is no room for it, what goes out because nothing is watched any more."""
+        """Let an event wait. If it cannot be held, nothing is watched any more: the bytes that go out for that."""
         frame.found = None
         size = len(frame.data) + WAITING * frame.pieces_left
         if self._held + size <= self._policy.max_held_bytes and self._share.try_hold(size):
             frame.size = size
             self._held += size
             return []
-        return self._emit(self.session.stop_watching("there is no room to hold more"))
+        return self._emit(
+            self.session.stop_watching(
+                "what waits exceeds proxy.max_held_bytes, or service.memory_bytes is used up"
+            )
+        )
 
     def _emit(self, pieces: list[Piece]) -> list[bytes]:
         """Pieces that go out, as bytes: an event of the first call as it came, as soon as all of it may go."""

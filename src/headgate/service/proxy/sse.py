@@ -92,12 +92,12 @@ def parse(data: bytes) -> dict[str, Any]:
             f"the stream holds an event that is not JSON: {_beginning(data)}"
         ) from error
     if not isinstance(found, dict):
-        raise UpstreamError(f"the stream holds an event that is no object: {_beginning(data)}")
+        raise UpstreamError(f"the stream holds an event that is not an object: {_beginning(data)}")
     return found
 
 
 def encode(data: object, *, name: str = "") -> bytes:
-    """An event with JSON data, and a name where the dialect has names."""
+    """An event with JSON data, and a name if the dialect has names."""
     head = f"event: {name}\n".encode() if name else b""
     return b"%bdata: %b\n\n" % (head, orjson.dumps(data))
 

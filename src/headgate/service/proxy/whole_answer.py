@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 Texts = dict[str, list[str]]
 
 SLICE = 65_536  # characters that the guard is given at a time
-LARGE = 200_000  # bytes of a reply that is read in a thread, so that others are served meanwhile
+LARGE = 200_000  # bytes of a reply that is read in a thread, so that other requests are served at the same time
 
 
 async def guard_answer(
