@@ -12,9 +12,9 @@
     dialect    headgate.guard.dialects.dialect.Dialect   entry points headgate.dialects
     prices     headgate.guard.fuse.Price                 the setting fuse.prices
 
-No part needs a base class: an object fits if it has the members of its protocol. An object that is handed in takes the
-place of what the settings name. The other protocols here are what our own parts read of each other: the postings of
-the index, and abilities that a store may have beyond Store (store.py, posting_store.py).
+But for a dialect no part needs a base class: an object fits if it has the members of its protocol. An object that is
+handed in takes the place of what the settings name. The other protocols here are what our own parts read of each
+other: the postings of the index, and abilities that a store may have beyond Store (store.py, posting_store.py).
 
 >>> import numpy as np
 >>> from headgate import Chunk, Guard, Headgate
@@ -91,10 +91,17 @@ holds text back, and begins behind a text after a rollback.
 >>> len("".join(Guard(generate, detector=NeverDetector).iterate([])))
 3000
 
-A dialect is one model API that the proxy speaks. A package offers its own as an entry point:
+A dialect is one model API that the proxy speaks. It extends Dialect, or one of ours if the API is much like it. A
+package offers its own under the entry-point group headgate.dialects: acme = "acme_headgate:AcmeDialect".
 
-    [project.entry-points."headgate.dialects"]
-    mine = "my_package.dialect:MyDialect"
+>>> from headgate.guard.dialects.chat import ChatDialect
+>>> from headgate.guard.dialects.dialect import check_messages
+>>> class AcmeDialect(ChatDialect):
+...     path = "/v1/acme/chat"
+...     def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
+...     def replace_conversation(self, messages): return {"turns": messages}
+>>> AcmeDialect().conversation({"turns": [{"role": "user", "content": "Hello"}]})
+({'role': 'user', 'content': 'Hello'},)
 
 Prices turn the tokens of calls into money, for caps on cost. A price is that of a million tokens; a model without one
 of its own has that of the longest name that its name begins with.
