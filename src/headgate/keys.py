@@ -20,7 +20,7 @@ from headgate.types import Key, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OURS: Final = "hg_"  # how each key begins
-KEYLESS: Final = "keyless"  # who asks, where no key was needed
+KEYLESS: Final = "keyless"  # the caller, if no key was needed
 _FOR_ONE_UPSTREAM = re.compile(r"proxy:[\w.-]{1,100}")
 _FORM = re.compile(OURS + r"[A-Za-z0-9_-]{43}")
 

@@ -15,8 +15,8 @@ def test_a_folder_is_named_by_its_path_and_a_drive_is_no_scheme(store, folder):
     assert folder_of(store) == (folder and Path(folder))
 
 
-@pytest.mark.parametrize(("store", "said", "hint"), [("mysql://ann:s3cret@db", "no store here understands mysql", "name a folder"), ("postgres:/ann:s3cret@db", "it is no folder", "give the address as a text")])  # fmt: skip
-def test_an_address_is_no_folder_and_its_password_is_kept_quiet(store, said, hint):
+@pytest.mark.parametrize(("store", "said", "hint"), [("mysql://ann:s3cret@db", "no store here understands mysql", "name a folder"), ("postgres:/ann:s3cret@db", "it is not a folder", "give the address as a text")])  # fmt: skip
+def test_an_address_is_not_a_folder_and_its_password_is_kept_quiet(store, said, hint):
     with pytest.raises(ConfigError, match=said) as raised:
         folder_of(store)
     assert hint in raised.value.hint

@@ -81,7 +81,7 @@ def load(data: object) -> Slice:
     try:
         orjson.dumps(
             data
-        )  # refuses what no hash can be made of: half a surrogate pair, numbers without end
+        )  # refuses what cannot be hashed: half a surrogate pair, numbers without end
         return Slice(
             **{name: _text(data, name) for name in ("id", "anchor", "policy_id")},
             **{name: _text(data, name) for name in ("params_hash", "snapshot_hash")},

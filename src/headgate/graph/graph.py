@@ -1,7 +1,7 @@
 """Graph: the knowledge of one tenant, as `hg.graph` gives it.
 
 Edges are linked, looked up and followed. A slice is a part of a conversation around one turn, signed with the
-tenant's secret: whoever has it can show that its turns were admitted (admission.py).
+tenant's secret: its holder can show that the turns were admitted (admission.py).
 """
 
 import time
@@ -59,7 +59,7 @@ class Graph:
         return self._store.link(self._tenant, checked)
 
     def unlink(self, edges: Iterable[Edge]) -> int:
-        """Remove edges, told by source, predicate and target; how many went."""
+        """Remove edges, found by source, predicate and target; how many went."""
         return self._store.unlink(self._tenant, list(edges))
 
     def load(self, file: str | FilePath) -> LoadResult:
@@ -67,7 +67,7 @@ class Graph:
         return link_edges(self._store, self._tenant, read_edges(FilePath(file)))
 
     def load_collection(self, collection: str) -> LoadResult:
-        """Link what the documents of a collection say by themselves: links, headings, imports."""
+        """Link what stands in the documents of a collection: links, headings, imports."""
         chunks = self._store.scan(self._tenant, collection)
         return link_edges(self._store, self._tenant, chunk_edges(chunks))
 

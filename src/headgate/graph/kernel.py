@@ -83,9 +83,8 @@ class SliceTurn:
             )
         if not (isfinite(self.salience) and 0 <= self.salience <= 1):
             raise InputError(f"salience of {self.id!r} is {self.salience}; it must be within 0..1")
-        object.__setattr__(
-            self, "salience", self.salience + 0.0
-        )  # 1 and 1.0 hash alike, -0.0 as 0.0
+        # so that 1 and 1.0, and 0.0 and -0.0, have the same hash
+        object.__setattr__(self, "salience", self.salience + 0.0)
 
     @classmethod
     def from_chunk(cls, chunk: Chunk) -> "SliceTurn":

@@ -41,7 +41,7 @@ MARKERS = (
     "WORKSPACE", "MODULE.bazel", "flake.nix",
 )  # fmt: skip
 
-# up to so many nodes have all their edges read; beyond, fan_out alone fills the 50 paths
+# nodes that may have all their edges read; of more, fan_out alone fills the 50 paths
 READ_WHOLE = 4
 NAME_CHARS = 512  # a longer node name is a text by mistake
 _PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -289,7 +289,7 @@ def _clean(text: str) -> str:
 
 
 def _quote(name: str) -> str:
-    """The name, quoted where it could be mistaken for an arrow, so that no name can forge a path."""
+    """The name, quoted if it could be mistaken for an arrow, so that no name can forge a path."""
     return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name
 
 

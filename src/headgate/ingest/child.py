@@ -28,7 +28,7 @@ FileKind = Literal["html", "pdf"]
 
 
 def extract(kind: FileKind, data: bytes) -> tuple[str, str]:
-    """The title and the text of a file; Undecodable with the reason where it gives none within the limits."""
+    """The title and the text of a file; Undecodable with the reason if it gives none within the limits."""
     # -P keeps the current folder, which may be a stranger's, from the module path.
     command = [sys.executable, "-P", "-m", "headgate.ingest.child", kind]
     try:
@@ -79,7 +79,7 @@ def _answer(kind: str, data: bytes) -> dict[str, object]:
 
 
 def cpu_seconds(size: int) -> int:
-    """How long a file of so many bytes may take: a folder of small bad ones must not take hours."""
+    """How long a file of `size` bytes may take: a folder of small bad ones must not take hours."""
     return min(MOST_CPU_S, LEAST_CPU_S + CPU_S_PER_MB * size // 1_000_000)
 
 

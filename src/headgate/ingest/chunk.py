@@ -1,6 +1,6 @@
 """Chunk: split a text into passages that can be read alone.
 
-A chat log is cut at its turns, a text that was said to be one at its lines where its turns are not known. Any other
+A chat log is cut at its turns; a text that the caller declares to be one, at its lines if no turns are found. Any other
 text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to `maximum` is
 never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere. Passages are spans of
 the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py).
@@ -49,9 +49,9 @@ def split_text(
     tokens: int | None = None,
     may_be_log: bool = True,
 ) -> list[Passage]:
-    """The passages of a text, of so many tokens where that is known, in reading order; none for white space.
+    """The passages of a text in reading order; none for white space. `tokens` is its size, if that is known.
 
-    One that `may_be_log` is cut at its turns where it is a chat log.
+    One that `may_be_log` is cut at its turns if it is a chat log.
     """
     if not text or text.isspace():
         return []

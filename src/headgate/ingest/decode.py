@@ -1,6 +1,6 @@
 """Decode: bytes to text, or the reason why they are not text.
 
-Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 where the bytes look like Western
+Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 if the bytes look like Western
 text. A NUL, or many control characters, mean a binary file, which would fill the store with noise.
 """
 
@@ -24,7 +24,7 @@ class Undecodable(ValueError):
 
 
 def decode(data: bytes) -> str:
-    """The text of a file; Undecodable with the reason where there is none."""
+    """The text of a file; Undecodable with the reason if there is none."""
     encoding = bom_encoding(data)
     if encoding:
         return _decode_as(data, encoding)

@@ -70,7 +70,7 @@ class _Reader(HTMLParser):
             self.out.append(data if self._pre else _SPACE.sub(" ", data))
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Pass over `<![...>` as browsers do. The library raises an AssertionError where it knows no such section."""
+        """Pass over `<![...>` as browsers do. The library raises an AssertionError if it knows no such section."""
         return self.parse_bogus_comment(i)
 
     def _open(self, tag: str) -> None:

@@ -26,7 +26,7 @@ class _Rules:
     patterns: tuple[Pattern, ...]
 
     def verdict(self, path: Path, *, is_folder: bool) -> bool | None:
-        """Whether a path is left out; None where the patterns do not speak of it."""
+        """Whether a path is left out; None if no pattern matches it."""
         name = path.relative_to(self.folder).as_posix()
         for pattern in reversed(self.patterns):  # the last that matches decides
             if pattern.matches(name, is_folder=is_folder):
@@ -46,7 +46,7 @@ class Ignore:
     def above(cls, folder: Path, exclude: Iterable[str], *, gitignore: bool) -> Self:
         """What holds for a folder that was named, before its own `.gitignore` is read.
 
-        Where the folder itself is ignored, whoever names it wants it all the same: no rule from above holds.
+        A folder that is ignored itself and still named is wanted: no rule from above holds for it.
         """
         excluded = (_Rules(folder, tuple(_given(exclude))),)
         empty = cls(excluded, gitignore=gitignore)
@@ -62,7 +62,7 @@ class Ignore:
         return cls(excluded, found.rules, gitignore)
 
     def below(self, folder: Path) -> Self:
-        """The same with the `.gitignore` of a folder, where it has one."""
+        """The same with the `.gitignore` of a folder, if it has one."""
         file = folder / _FILE
         if not self.gitignore or not file.is_file():
             return self

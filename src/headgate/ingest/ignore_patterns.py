@@ -1,7 +1,7 @@
 """Ignore patterns: those of git, each as a regular expression that matches in time that grows with the path.
 
-Whoever writes a repository writes its `.gitignore` too, and a pattern of many stars, as `*a*a*a*a*b`, must not try
-every way of sharing a name among them. A star that another one follows in the same name need never give anything back:
+A `.gitignore` may come from a stranger, and a pattern of many stars, as `*a*a*a*a*b`, must not try every way of sharing
+a name among them. A star that another one follows in the same name need never give anything back:
 the next takes whatever is left. The same holds for `**` and folders. So each of them is an atomic group.
 """
 
@@ -37,7 +37,7 @@ class Pattern:
     """One line of a `.gitignore`."""
 
     expression: re.Pattern[str]
-    leaves_out: bool  # or takes in again, where the line begins with "!"
+    leaves_out: bool  # or takes in again, if the line begins with "!"
     folders_only: bool
     anchored: bool  # to the folder of its file; else it speaks of names at any depth
 
@@ -50,7 +50,7 @@ class Pattern:
 
 
 def parse_pattern(line: str) -> Pattern | None:
-    """The pattern in a line; None where it has none. ValueError where git would find nothing by it."""
+    """The pattern in a line; None if it has none. ValueError if git would find nothing by it."""
     text = _without_spaces(line)
     if not text or text.startswith("#"):
         return None

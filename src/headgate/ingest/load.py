@@ -150,9 +150,8 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
     if not data.strip():
         return [Skip(id, "nothing came in")]
     line = BytesIO(data.lstrip().split(b"\n", 1)[0])
-    first = next(
-        tables.json_line_stream(line, id, collection), None
-    )  # none where it is a mark of order alone
+    # None if the line is a byte order mark alone
+    first = next(tables.json_line_stream(line, id, collection), None)
     if isinstance(first, Text):
         return tables.json_line_stream(BytesIO(data), id, collection)
     try:
@@ -220,7 +219,7 @@ class _Loader:
             self.on_progress(self.progress)
 
     def _write_changed(self, items: Iterable[Text]) -> None:
-        """Write only what changed, and all of it or, where one is bad, all but that."""
+        """Write only what changed, and all of it or, if one is bad, all but that."""
         fresh: list[Document] = []
         count = 0
         for document in self._changed_documents(list(items)):

@@ -27,8 +27,8 @@ _FORMAT = b"2"  # raised when texts are split differently, so that files are spl
 class Text(NamedTuple):
     """A text on its way to become a document. `name` titles chunks that have no better title.
 
-    `origin` is FILE for a whole file and LINE for a row that is named by its file and line, so that they
-    can be told from rows with their own id when the file is gone or shrunk.
+    `origin` is FILE for a whole file and LINE for a row that is named by its file and line, which
+    tells them from rows with their own id when the file is gone or shrunk.
     """
 
     id: str
@@ -77,7 +77,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
 
 
 def declare(item: Text, kind: str) -> Text:
-    """A text whose kind was said, where its own metadata say nothing else.
+    """A text with the kind that the caller declared, unless its own metadata name one.
 
     Of a conversation a row is a turn, and a file holds one on each line.
     """
@@ -104,7 +104,7 @@ def digest(item: Text, policy: ChunkPolicy) -> str:
 def assemble(
     item: Text, policy: ChunkPolicy, *, digest: str = "", tokens: int | None = None
 ) -> Document:
-    """Split a text, of so many tokens, into the chunks of a document. A single chunk keeps the document's id."""
+    """Split a text of `tokens` tokens into the chunks of a document. A single chunk keeps the document's id."""
     may_be_log = item.metadata.get("kind") != DOCUMENTS
     passages = split_text(item.text, policy, kind=item.kind, tokens=tokens, may_be_log=may_be_log)
     single = len(passages) == 1

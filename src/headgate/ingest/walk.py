@@ -1,7 +1,7 @@
 """Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
 
 What is hidden, installed, cached, named by `.gitignore` (ignore.py) or the store's own is left out, and so are links
-to folders and to files outside the folder given. A document's id is its path below `root` where it lies there, else its
+to folders and to files outside the folder given. A document's id is its path below `root` if it lies there, else its
 full path.
 
 A digest begins with where a document came from. A row named by its line is stale when its file was read to the end
@@ -33,7 +33,7 @@ def walk(
 
     `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files
     are respected. `store` is a folder that is never entered. A file or folder that is named itself is always taken, and
-    a folder without any file to take is told like what cannot be entered.
+    a folder without any file to take is skipped with its reason.
     """
     base = (root or Path.cwd()).resolve()
     own = store and store.resolve()
@@ -96,7 +96,7 @@ def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[Sour
 
 
 def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
-    """A file of a folder; a link out of it is left alone, since whoever made it chose what is read."""
+    """A file of a folder; a link out of it is skipped, or its maker would choose what is read."""
     if path.is_symlink() and not _resolve(path).is_relative_to(_resolve(folder)):
         yield Skip(document_id(path, base), "a link to a place outside the folder")
     else:

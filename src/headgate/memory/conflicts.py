@@ -3,7 +3,7 @@
 Two facts are compared when they share a name (or neither has one) and most of their words. They oppose each
 other when one is negated and the other not; when they differ by words of opposite meaning; or when they
 differ only in a value: a number, or the name in a place that has one answer (lives in, works at, is called).
-The words that tell this are those of several languages (opposing_words.py), and count where one fact alone has them.
+The words that tell this are those of several languages (opposing_words.py), and count if one fact alone has them.
 """
 
 import re
@@ -35,7 +35,7 @@ class Conflict:
 
 
 def conflict(one: Fact, other: Fact) -> Conflict | None:
-    """A hint at `other` where it seems to oppose `one`, else None."""
+    """A hint at `other` if it seems to oppose `one`, else None."""
     if not _are_comparable(one, other):
         return None
     reason = _opposition(one, other) or _value_conflict(one, other)
@@ -93,7 +93,7 @@ def _are_comparable(one: Fact, other: Fact) -> bool:
 
 
 def _opposition(one: Fact, other: Fact) -> str:
-    """How the words that only one of them has oppose each other; nothing where each names someone else."""
+    """How the words that only one of them has oppose each other; nothing if each names someone else."""
     names = _name_words(one), _name_words(other)
     if names[0] - names[1] and names[1] - names[0]:
         return ""

@@ -24,7 +24,7 @@ def rank_key(hit: FactHit) -> tuple[float, str]:
 def sift_hits(
     hits: Iterable[FactHit], *, min_trust: float, min_relevance: float, limit: int
 ) -> Sifted:
-    """The facts as candidates, best first; dropped where one is not trusted or relevant enough, or beyond the limit."""
+    """The facts as candidates, best first; dropped if not trusted or relevant enough, or beyond the limit."""
     judged: list[Candidate] = []
     kept = 0
     for hit in hits:

@@ -18,7 +18,7 @@ from headgate.text.terms import terms
 from headgate.types import Fact, fact_key
 
 K, B = 1.2, 0.75  # the usual constants of BM25
-ENOUGH_FACTS = 1_000  # with so many found, commoner terms add to their scores and find no others
+ENOUGH_FACTS = 1_000  # found; from then on commoner terms add to their scores and find no others
 QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is not a question
 
 _Postings = defaultdict[int, dict[str, int]]

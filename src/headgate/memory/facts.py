@@ -46,13 +46,13 @@ class FactsPolicy(Policy):
     unhelpful: Tuning[Unit] = 0.10
     """Trust lost by unhelpful feedback."""
     limit: Tuning[PositiveCount] = 5
-    """Facts recalled where the plan names no limit."""
+    """Facts recalled if the plan names no limit."""
     min_trust: Unit = 0.3
-    """Least trust of a recalled fact where the plan names none."""
+    """Least trust of a recalled fact if the plan names none."""
     min_relevance: Tuning[Unit] = 0.1
     """Least relevance of a recalled fact: one common word of ten is chance."""
     half_life_days: Positive | None = None
-    """Days in which the score of a fact that nobody updates falls by half; none: age does not matter."""
+    """Days in which the score of a fact falls by half unless it is updated; none: age does not matter."""
     redact: Tuning[bool] = True
     """Whether secrets of well-known forms are replaced by placeholders."""
     fact_chars: Tuning[PositiveCount] = 10_000

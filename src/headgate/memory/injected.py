@@ -24,8 +24,8 @@ from headgate.types import Trace
 
 TENANTS_HELD = 64
 MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred requests
-TRACES_READ = 50  # of other processes, where the newest stored trace is not one of ours
-STATEMENT = 3  # words; less says nothing by itself
+TRACES_READ = 50  # of other processes, if the newest stored trace is not one of ours
+STATEMENT = 3  # words; fewer state nothing on their own
 
 _SENTENCE = compile_late(r"(?<=[.!?;:。！？])\s+|\n+")
 _CITATION = compile_late(r"\[\d+\]")
@@ -111,7 +111,7 @@ class Injected:
 
 
 def shown_texts(trace: Trace) -> Iterable[str]:
-    """The texts that the block of a request showed; none where the trace was stored without text."""
+    """The texts that the block of a request showed; none if the trace was stored without text."""
     for candidate in trace.candidates:
         last = candidate.notes[-1] if candidate.notes else None
         if last and last.stage is Stage.COMPOSE and last.fate is Fate.KEEP and candidate.chunk.text:

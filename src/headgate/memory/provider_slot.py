@@ -34,7 +34,7 @@ class ProviderSlot:
         self._ready: Future[object] | None = None
 
     def start(self, tenant: str) -> "Future[object] | None":
-        """Begin to initialize the provider; None where it has nothing to initialize."""
+        """Begin to initialize the provider; None if it has nothing to initialize."""
         initialize = getattr(self.provider, "initialize", None)
         if initialize is None:
             return None
@@ -52,7 +52,7 @@ class ProviderSlot:
         return self._submit(self._call_plain, query, given)
 
     def shut_down(self) -> "Future[object] | None":
-        """Begin to close the provider; None where it has nothing to close."""
+        """Begin to close the provider; None if it has nothing to close."""
         end = getattr(self.provider, "close", None) or getattr(self.provider, "shutdown", None)
         return self._submit(end) if end is not None else None
 
@@ -119,7 +119,7 @@ class ProviderSlot:
 
 
 def name_of(provider: MemoryProvider) -> str:
-    """The provider's name on one line, or that of its class where it has none."""
+    """The provider's name on one line, or that of its class if it has none."""
     name = getattr(provider, "name", None)
     shown = name if isinstance(name, str) and name.strip() else type(provider).__name__
     return " ".join(shown.split())[:64]
@@ -142,9 +142,9 @@ def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
     try:
         result = work()
     except StopIteration as error:
-        # no future of asyncio takes this error: whoever waits for it would wait until the deadline
+        # no future of asyncio takes this error: a caller would wait for it until the deadline
         future.set_exception(RuntimeError(f"it raised {error!r}"))
-    except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future
+    except BaseException as error:  # noqa: BLE001 - it is handed on to the caller that waits for the future
         future.set_exception(error)
     else:
         future.set_result(result)

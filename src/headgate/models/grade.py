@@ -60,7 +60,7 @@ def llm_grader(policy: GraderPolicy) -> "LlmGrader | None":
 
 
 class LlmGrader:
-    """Grades through `base_url`/chat/completions; see the caption. `extra` goes into each request body."""
+    """Grades through `base_url`/chat/completions; see the module docstring. `extra` goes into each request body."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class McpSearch:
             ) from error
 
     def _slots(self) -> asyncio.Semaphore:
-        """At most so many servers at once: each search of a command line starts a process."""
+        """A semaphore that bounds how many servers run at once: each search of a command line starts a process."""
         loop = asyncio.get_running_loop()
         return self._slots_of.setdefault(loop, asyncio.Semaphore(MAX_SERVERS))
 

@@ -44,8 +44,7 @@ class RemoteEmbedder:
             raise UpstreamError(f"{self._url} did not answer with embeddings") from error
         if len(found) != len(texts) or len({len(row) for row in found}) != 1:
             raise UpstreamError(f"{self._url} gave {len(found)} embeddings for {len(texts)} texts")
-        if not (
-            np.abs(np.array(found)) < np.finfo(np.float32).max
-        ).all():  # nor where one is no number
+        # not-a-number fails this comparison too
+        if not (np.abs(np.array(found)) < np.finfo(np.float32).max).all():
             raise UpstreamError(f"{self._url} gave embeddings that hold no numbers")
         return found

@@ -3,7 +3,7 @@
 The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network. Frequent
 pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the vocabulary, which
 is ordered by frequency, by Zipf's law. A piece that comes n times counts √n times, or a long text would be what it
-repeats. A piece of one character (a byte, a letter, a syllable of Korean) says nothing by itself and weighs nothing,
+repeats. A piece of one character (a byte, a letter, a syllable of Korean) has no meaning of its own and weighs nothing,
 unless it is a sign of Chinese. What all vectors have in common says nothing either: their mean is taken away.
 """
 

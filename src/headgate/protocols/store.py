@@ -160,9 +160,9 @@ class SecretStore(Protocol):
 class ReviewStore(Protocol):
     """The human review queue. `decide` moves a pending review once; a second decision changes nothing.
 
-    What follows from a decision is written with it, in one transaction: `fact` is saved, or, where the tenant knows
-    it already, the known one is amended; so are the facts of `ids` that are there.
-    `save_review` answers False, and saves nothing, where `most` others are pending already. With `patience_s` it waits
+    What follows from a decision is written with it, in one transaction: `fact` is saved, or, if the tenant knows it
+    already, the known one is amended; so are the facts of `ids` that are there.
+    `save_review` answers False, and saves nothing, if `most` others are pending already. With `patience_s` it waits
     no longer than that for other writers, and raises NotReady.
     """
 

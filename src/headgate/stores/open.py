@@ -14,7 +14,7 @@ MEMORY = ":memory:"
 def open_store(
     name: str, *, clock: Clock, tenant_bytes: int | None = None
 ) -> tuple[Store, Path | None]:
-    """The store of that name, and the folder of its indexes; None where they are kept in memory."""
+    """The store of that name, and the folder of its indexes; None if they are kept in memory."""
     if is_postgres(name):
         return _open_postgres(name, clock, tenant_bytes)
     folder = folder_of(name)
@@ -35,7 +35,7 @@ def folder_of(store: str) -> Path | None:
         raise ConfigError(
             # the rest of the address may hold a password
             f"store is an address ({scheme}://...), and "
-            + ("it is no folder" if known else f"no store here understands {scheme}://"),
+            + ("it is not a folder" if known else f"no store here understands {scheme}://"),
             hint="give the address as a text: postgresql://user:password@host/database"
             if known
             else "name a folder, ':memory:' or postgresql://...; hand in a store of your own with store=",

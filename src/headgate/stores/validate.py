@@ -231,7 +231,7 @@ def _check_texts(of: str | Document | Chunk, *texts: str) -> None:
             what = of if isinstance(of, str) else _describe(of)
             if isinstance(error, AttributeError):
                 kind = type(text).__name__
-                raise InputError(f"{what} holds {kind} where a text belongs") from None
+                raise InputError(f"{what} holds {kind} in place of a text") from None
             raise InputError(
                 f"{what} holds half a character (a lone surrogate) at {error.start}",
                 hint="decode the text with errors='replace' first",

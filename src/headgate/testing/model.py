@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Say nothing for so many seconds."""
+    """Say nothing for some seconds."""
 
     seconds: float
 

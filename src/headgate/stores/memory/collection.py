@@ -85,7 +85,7 @@ class Collection:
         return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
 
     def refuse_clash(self, incoming: Mapping[str, Document]) -> None:
-        """Raise where an incoming document claims a chunk id of a document that stays."""
+        """Raise if an incoming document claims a chunk id of a document that stays."""
         for document in incoming.values():
             for chunk in document.chunks:
                 held = self.chunks.get(chunk.id)

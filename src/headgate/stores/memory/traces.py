@@ -63,7 +63,7 @@ class MemoryTraces(MemoryPart):
 
 
 def _count_beyond(held: dict[str, _Held], max_bytes: int) -> int:
-    """How many of the oldest must go, so that the others have at most so many bytes."""
+    """How many of the oldest must go, so that the others have at most `max_bytes`."""
     total = sum(one.size for one in held.values())
     count = 0
     for one in held.values():

@@ -19,7 +19,7 @@ _HINT = (
     "write postgresql://user:password@host:5432/database, with special characters of the password"
     " percent-encoded; or leave it out and set PGPASSWORD"
 )
-# libpq gives up on a server that does not answer only where it is told to
+# libpq waits for ever for a server that does not answer, unless these say otherwise
 _PATIENCE = {
     "connect_timeout": "5",
     "keepalives_idle": "10",
@@ -44,7 +44,7 @@ class Address:
     timeout_s: float = 30.0
     """How long a statement, or a wait for a connection or a lock, may take."""
     prepared_statements: int = 1
-    """0 where a pooler stands between that does not know them, as PgBouncer before 1.21 in transaction mode."""
+    """0 for a pooler that does not know them, as PgBouncer before 1.21 in transaction mode."""
     cache: Path | None = None
     """The folder of the indexes."""
     segments: str = ""
@@ -89,7 +89,7 @@ def parse_address(url: str) -> Address:
         about = f", or one of its options ({names}) is unknown" if names else ""
         raise ConfigError(f"the store address cannot be read{about}", hint=_HINT) from None
     if any(port and not port.isdecimal() for port in str(found.get("port", "")).split(",")):
-        raise ConfigError("the port in the store address is no number", hint=_HINT)
+        raise ConfigError("the port in the store address is not a number", hint=_HINT)
     return Address(_PATIENCE | found, **own)
 
 

@@ -1,11 +1,11 @@
 """Connections to one PostgreSQL database: a pool, transactions with a tenant, and bounded waiting.
 
 Every transaction begins by naming its tenant (`SET LOCAL headgate.tenant`). Row-level security shows the rows of that
-tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than
+tenant and of no other, so a query that forgot its WHERE finds nothing of other tenants. Nothing is set for longer than
 a transaction, so a pooler may stand between.
 
-Connections are made in the thread that asks. A forked child leaves its parent's alone and makes its own. An idle one
-that the server closed meanwhile is replaced unseen; one that raised an error is closed.
+Connections are made in the thread that asks. A forked child leaves its parent's alone and makes its own. The pool
+replaces an idle one that the server has closed, and closes one that raised an error.
 """
 
 import logging
@@ -191,8 +191,8 @@ class Pool:
     ) -> Iterator[Connection]:
         """A transaction that writes: all of it or nothing. One that is not durable may be lost with the server.
 
-        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that
-        is not the store's timeout.
+        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take; the
+        default of both is the store's timeout.
         """
         settings = [] if durable else ["synchronous_commit = off"]
         patience = self.address.timeout_s if patience_s is None else patience_s

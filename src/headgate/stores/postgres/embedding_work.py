@@ -1,8 +1,8 @@
 """PostgresEmbeddingWork: the embeddings that chunks lack, in parts that many workers share.
 
-A part is a stretch of the change feed, one row in `embedding_work`. A worker locks a row that nobody else has locked,
-computes, writes the embeddings and deletes the row, all in one transaction. Nobody who reads or writes documents waits.
-When a worker dies, the server drops its lock.
+A part is a stretch of the change feed, one row in `embedding_work`. A worker locks a row that no other has locked,
+computes, writes the embeddings and deletes the row, all in one transaction. Readers and writers of documents do not
+wait. When a worker dies, the server drops its lock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,9 +52,9 @@ class PostgresEmbeddingWork:
         return int(left)
 
     def embed_part(self, tenant: str, collection: str, kind: str, compute: Compute) -> int | None:
-        """Do a part that nobody else does; how many embeddings were made, None where no part is free.
+        """Do a part that no other worker does; how many embeddings were made, None if no part is free.
 
-        That of a chunk that changes meanwhile is thrown away: the chunk is offered again.
+        The embedding of a chunk that changes at the same time is thrown away: the chunk is offered again.
         """
         here = (tenant, collection, kind)
         with self._pool.write(tenant) as connection:

@@ -17,7 +17,7 @@ from headgate.errors import StoreError
 from headgate.stores.postgres.address import Address, parse_address
 from headgate.stores.postgres.connection import Pool
 
-LOCK = 0x48474154  # "HGAT": the advisory lock of whoever migrates
+LOCK = 0x48474154  # "HGAT": the advisory lock that a process holds while it migrates
 NAME = 'text COLLATE "C" NOT NULL'
 
 START = """
@@ -35,7 +35,7 @@ CREATE TABLE headgate.counters (
 ) WITH (fillfactor = 50);
 """
 
-# Whoever writes holds the row of the collection until the commit, so the numbers of its feed become visible in their
+# A writer holds the row of the collection until the commit, so the numbers of its feed become visible in their
 # order: a reader that saw n has seen all below n.
 DOCUMENTS = f"""
 CREATE TABLE headgate.collections (
@@ -208,7 +208,7 @@ SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tabl
 
 
 def version(connection: Connection[TupleRow]) -> int:
-    """The store's schema version; 0 where there is no store yet."""
+    """The store's schema version; 0 if there is no store yet."""
     # read from the catalog: a look-up by name may remember that there was none before another gateway made it
     if connection.execute(_THERE).fetchone() == (0,):
         return 0
@@ -218,7 +218,7 @@ def version(connection: Connection[TupleRow]) -> int:
 
 
 def vector_schema(connection: Connection[TupleRow]) -> str:
-    """The schema of pgvector, quoted for SQL; empty where the database has none, or one without half floats."""
+    """The schema of pgvector, quoted for SQL; empty if the database has none, or one without half floats."""
     row = connection.execute(_HALFVEC).fetchone()
     return str(row[0]) if row else ""
 

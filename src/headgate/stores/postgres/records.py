@@ -1,8 +1,8 @@
 """PostgresRecords: edges, facts, secrets and reviews of the PostgreSQL store.
 
-Records are kept as JSON beside the few columns that queries use. Whoever writes facts, reviews or secrets of a tenant
-holds the counter of that kind until the commit, so that what was looked up still holds when it is written, and the fact
-feed has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
+Records are kept as JSON beside the few columns that queries use. A writer of a tenant's facts, reviews or
+secrets holds the counter of that kind until the commit, so that what it looked up still holds when it writes, and the
+fact feed has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -331,7 +331,7 @@ def _key(fact: Fact) -> bytes:
 
 
 def _known_secrets(tenant: str, rows: Sequence[Row]) -> list[Secret]:
-    """The secrets of a tenant, the one in use first; one that comes from the store's own where it has none."""
+    """The secrets of a tenant, the one in use first. A tenant without any has one derived from the store's own."""
     *own, (key, created, _) = rows
     if own:
         return [Secret(*row) for row in own]

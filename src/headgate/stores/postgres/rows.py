@@ -1,8 +1,8 @@
 """Rows: the SQL clause that finds a collection, a tenant's counters and quota, and many rows written at once.
 
-PostgreSQL takes no COPY into a table with policies. So many rows are copied into a temporary table and inserted from
-there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into the shards, so
-there is always an ON CONFLICT. It counts what was selected, so what was inserted comes back.
+PostgreSQL takes no COPY into a table with policies. So a large number of rows is copied into a temporary table and
+inserted from there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into
+the shards, so there is always an ON CONFLICT. It counts what was selected, so what was inserted comes back.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -125,7 +125,7 @@ def copy_rows(connection: Link, table: str, rows: Sequence[Row]) -> str:
 def refresh_statistics(connection: Link, rows: int, *tables: str) -> None:
     """Let the planner look at tables that hold far more rows than it believes, as after a large import.
 
-    PostgreSQL does so by itself within minutes; until then it takes a full table for an empty one and reads all of it.
+    PostgreSQL does so on its own within minutes; until then it takes a full table for an empty one and reads all of it.
     On Citus the rows are elsewhere, and this server believes in none for good: there it is left to the workers.
     """
     known = connection.execute(

@@ -69,7 +69,7 @@ class PostgresStore(
 
     @property
     def segments(self) -> tuple[str, str] | None:
-        """Where gateways share ready indexes, and the part of it that is this store's; None where they share none."""
+        """The place where gateways share ready indexes, and this store's part of it; None if they share none."""
         return (self.address.segments, self.id) if self.address.segments else None
 
     def close(self) -> None:

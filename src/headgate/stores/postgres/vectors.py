@@ -1,4 +1,4 @@
-"""PostgresVectors: embeddings of large collections, searched by pgvector where the database has it.
+"""PostgresVectors: embeddings of large collections, searched by pgvector if the database has it.
 
 The neighbor graph (HNSW) of a collection is an index over its rows alone, so that no search can meet a row of another
 tenant. Without a graph a small collection is searched row by row, and a large one not at all.

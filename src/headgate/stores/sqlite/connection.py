@@ -18,9 +18,8 @@ from headgate.forks import prepare_for_forks
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
-_INHERITED: dict[
-    Path, list[sqlite3.Connection]
-] = {}  # of files that were in use when this process was forked
+# connections to files that were in use when this process was forked
+_INHERITED: dict[Path, list[sqlite3.Connection]] = {}
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 # bytes of the file that are read through memory, a third faster than by calls
 _MMAP_BYTES = 1 << 30
@@ -103,7 +102,7 @@ class Pool:
         self._lock.release()
 
     def begin_in_child(self) -> None:
-        """Begin anew. Where a connection was open after all, the child may neither close it nor open the file."""
+        """Begin anew. If a connection was open after all, the child may neither close it nor open the file."""
         if self._idle or self._busy:
             _INHERITED[self.path.resolve()] = self._idle
         self._idle = []
@@ -138,7 +137,7 @@ class Pool:
     ) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it or nothing. Durable ones also survive a power cut.
 
-        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        `patience_s` is how long to wait for other writers; its default is the store's timeout.
         """
         with self.read() as connection:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -211,18 +210,18 @@ class Pool:
         return connection
 
     def _shown_name(self) -> str:
-        """What errors call the store: by its path to whoever opens it. Later errors may reach callers of a service, who
-        are told no path of this machine.
+        """What errors call the store. While it is opened that is its path. Later errors may reach callers of a service,
+        who should not see a path of this machine.
         """
         return str(self.path) if self._file is None else repr(self.path.absolute().parent.name)
 
     def _address(self) -> str:
-        """The file as an address that makes a new file only the first time, and never where it may only be read."""
+        """The file as an address that makes a new file only the first time, and never if it may only be read."""
         if not self.read_only:
             mode = "mode=rwc" if self._file is None else "mode=rw"
         elif self.path.with_name(f"{self.path.name}-wal").exists():
             mode = "mode=ro"
-        else:  # nobody writes, and SQLite could not make the files it shares with writers
+        else:  # no process writes, and SQLite could not make the files it shares with writers
             mode = "immutable=1"
         return f"{self.path.resolve().as_uri()}?{mode}"
 
@@ -252,7 +251,7 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from every other, whatever it is called; None where there is none."""
+    """What tells a file from every other, whatever it is called; None if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -108,9 +108,8 @@ class SqliteDocuments:
     def scan(self, tenant: str, collection: str, *, document: str | None = None) -> Iterator[Chunk]:
         last: Row = (-1, -1)
         after, values = "(place, position) > (?, ?)", [tenant, collection]
-        if (
-            document is not None
-        ):  # whose place is told apart, or SQLite reads all that stands before it
+        if document is not None:
+            # without its place SQLite would read all that stands before it
             after = (
                 f"place = (SELECT place FROM documents WHERE {HERE} AND id = ?) AND position > ?"
             )

@@ -1,7 +1,7 @@
 """SqliteTraces: traces in the table `traces`, each with a summary in front of its packed body.
 
-Traces are the only writes that do not wait for the disk: a power cut may lose the last ones.
-Old ones go in small transactions, so that nobody waits for them.
+A write of traces does not wait for the disk: a power cut may lose the last ones. Old ones go in small transactions, so
+that other writers wait little.
 """
 
 from collections.abc import Sequence
