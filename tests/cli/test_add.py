@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import app
-from headgate.cli.add import SHOWN, _tell, add, remove
+from headgate.cli.add import SHOWN, _print_summary
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.ingest.load import Skip, Summary
@@ -138,11 +138,6 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
     store.close()
 
 
-def test_both_commands_explain_themselves():
-    assert "pipe" in add.get_help(add.make_context("add", ["x"]))
-    assert "--all" in remove.get_help(remove.make_context("remove", []))
-
-
 def test_a_text_that_is_said_to_be_a_conversation_is_cut_at_its_lines(run, tmp_path):
     (tmp_path / "chat.txt").write_text("are you coming?\n\nyes, by train\nbring the boat\n")
     run("add", "chat.txt", "--conversation", "--store", "kb")
@@ -188,7 +183,7 @@ def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
 @pytest.mark.parametrize("more", [0, 3])
 def test_so_many_skips_are_listed_and_the_rest_is_counted(capsys, more):
     skips = tuple(Skip(f"file{n}", "is empty") for n in range(SHOWN + more))
-    _tell(Summary(documents=1, chunks=2, skips=len(skips), skipped=skips), as_json=False)
+    _print_summary(Summary(documents=1, chunks=2, skips=len(skips), skipped=skips), as_json=False)
     said = capsys.readouterr()
     assert said.out.startswith("added 1 document (2 chunks changed)")
     assert said.err.count("is empty") == SHOWN

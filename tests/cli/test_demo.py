@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.cli.demo_loops import RESUMED, STREAM, break_circle, cut_and_resume
+from headgate.cli.demo import RESUMED, STREAM, break_circle, cut_and_resume
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from headgate import Headgate
-from headgate.cli.operations import reindex
+from headgate.cli.store_upkeep import reindex
 
 
 def test_an_index_is_made_anew(tmp_path):

@@ -6,7 +6,7 @@ import webbrowser
 
 import pytest
 
-from headgate.cli.serve import address_of
+from headgate.cli.service import address_of
 from headgate.service import server
 
 

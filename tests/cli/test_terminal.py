@@ -4,9 +4,11 @@ import ast
 from pathlib import Path
 
 import headgate.cli
-from headgate.cli.terminal import SafeConsole, count_of, fit, printable
+from headgate.cli.console import SafeConsole
+from headgate.cli.terminal import count_of, fit
 from headgate.gateway import Headgate
 from headgate.settings import Settings
+from headgate.text.table import printable
 
 EVIL = "refunds\x1b]0;owned\x07\x1b[2K\x9b8m\u202e ?"
 

@@ -36,7 +36,7 @@ def test_a_file_that_is_no_page_is_not_written_over(run, tmp_path):
     session(tmp_path)
     code, _, err = run("xray", "s.jsonl", "--html", "s.jsonl")
     assert code == 2
-    assert "no page of headgate xray" in err
+    assert "not a page of headgate xray" in err
 
 
 def test_a_missing_path_is_told(run):

@@ -6,7 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli.eval import evaluation
+from headgate.cli.evaluate import evaluation
 from headgate.errors import InputError
 from headgate.evaluate import retrieval
 from headgate.evaluate.bm25 import fill_budget, size

@@ -14,8 +14,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from headgate import __version__
-from headgate.cli.terminal import echo, printable
+from headgate.cli.terminal import echo
 from headgate.errors import HeadgateError
+from headgate.text.table import printable
 
 # what it is for -> command -> (where it lives, its line in --help)
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -23,19 +24,19 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
         "context": ("headgate.cli.context:context", "Print the best context for a query that fits a budget."),
         "why": ("headgate.cli.why:why", "List the last requests; say why a chunk entered or not."),
-        "replay": ("headgate.cli.replay:replay", "Run a stored request under other settings."),
-        "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
+        "replay": ("headgate.cli.why:replay", "Run a stored request under other settings."),
+        "test": ("headgate.cli.evaluate:test", "Check that what must enter a context still does."),
     },
     "Agents": {
         "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
         "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
         "xray": ("headgate.cli.xray:xray", "Show what filled the window in recorded agent sessions."),
-        "serve": ("headgate.cli.serve:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
+        "serve": ("headgate.cli.service:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
         "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
     },
     "Set-up": {
         "demo": ("headgate.cli.demo:demo", "Show Headgate at work on its own documentation."),
-        "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
+        "doctor": ("headgate.cli.status:doctor", "Say what is wrong here and what to do."),
         "status": ("headgate.cli.status:status", "Show what is in the store, and how large it is."),
         "config": ("headgate.cli.config:config", "Show or check the settings; complete commands in a shell."),
     },
@@ -44,14 +45,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "facts": ("headgate.cli.facts:facts", "Remember and recall facts, and change them."),
         "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
         "reviews": ("headgate.cli.reviews:reviews", "Decide the questions that wait for a person."),
-        "sessions": ("headgate.cli.sessions:sessions", "Show what sessions have spent; resume paused ones."),
-        "keys": ("headgate.cli.keys:keys", "Make, list and revoke API keys of the service."),
-        "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
+        "sessions": ("headgate.cli.service:sessions", "Show what sessions have spent; resume paused ones."),
+        "keys": ("headgate.cli.service:keys", "Make, list and revoke API keys of the service."),
+        "eval": ("headgate.cli.evaluate:evaluation", "Measure Headgate on labeled data."),
     },
 }  # fmt: skip
 LISTED = {name: found for section in SECTIONS.values() for name, found in section.items()}
 # adapters call `headgate strategy QUERY --json`; a person finds it in `headgate context --help`
-STRATEGY = {"strategy": ("headgate.cli.strategy:strategy", "Say whether to load content whole, search it, or both.")}  # fmt: skip
+STRATEGY = {"strategy": ("headgate.cli.context:strategy", "Say whether to load content whole, search it, or both.")}  # fmt: skip
 COMMANDS = LISTED | STRATEGY
 
 # former name -> present name; a former name still runs its command, and says where the command went

@@ -1,36 +1,34 @@
-"""`headgate add` and `headgate store remove`: files, folders and pipes into the store, and out of it again."""
+"""`headgate add`: files, folders and pipes into the store."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-import orjson
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_existing, open_gate, store_options
-from headgate.cli.terminal import SafeConsole, count_of, echo
-from headgate.errors import InputError, NotFound
-from headgate.gateway import Headgate
+from headgate.cli.console import SafeConsole
+from headgate.cli.options import json_option, open_gate, print_json, store_options
+from headgate.cli.terminal import count_of, echo
+from headgate.errors import InputError
 from headgate.ingest.load import Kind, OnProgress, Summary
 from headgate.ingest.load import Progress as Done
-from headgate.operations.presence import enumerate_names
 
-SHOWN = 20  # skipped files that are listed for a person; --json lists up to a thousand
+SHOWN = 20  # skipped files that a person sees: a screen of them. --json lists up to a thousand
 
 
-@click.command()
+@click.command(epilog="Example: headgate add docs/ --exclude 'drafts/'")
 @click.argument("paths", nargs=-1, required=True)
 @store_options
 @click.option(
-    "--exclude", multiple=True, help="Leave out what fits, as 'drafts/' or '*.log'; repeat."
+    "--exclude", multiple=True, help="Leave out paths that fit this git pattern; repeat for more."
 )
-@click.option("--ignored", is_flag=True, help="Also add what .gitignore files leave out.")
+@click.option("--ignored", is_flag=True, help="Also add files that .gitignore names.")
 @click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
-@click.option("--conversation", is_flag=True, help="The rows, or the lines of a text, are turns of a conversation.")  # fmt: skip
-@click.option("--documents", is_flag=True, help="What is added is no conversation, whatever it looks like.")  # fmt: skip
+@click.option("--conversation", is_flag=True, help="Each row, or each line of a text, is a turn of a conversation.")  # fmt: skip
+@click.option("--documents", is_flag=True, help="Treat all files as documents, even if they look like a conversation.")  # fmt: skip
 @click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
 @json_option
 def add(
@@ -46,7 +44,7 @@ def add(
     id: str,
     as_json: bool,
 ) -> None:
-    """Add files and folders (PATH...), or what comes over a pipe (-)."""
+    """Add files and folders (PATHS), or what comes over a pipe (-). Files that have not changed are left alone."""
     if "-" in paths and len(paths) > 1:
         raise InputError("'-' stands alone", hint="add the files in a second call")
     if conversation and documents:
@@ -71,51 +69,9 @@ def add(
         except KeyboardInterrupt:
             echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
-    _tell(made, as_json=as_json)
+    _print_summary(made, as_json=as_json)
     if made.skips and not made.documents and not made.unchanged:
         sys.exit(1)
-
-
-@click.command()
-@click.argument("documents", nargs=-1)
-@store_options
-@click.option("--chunk", "chunks", multiple=True, help="Id of a chunk; repeat for more.")
-@click.option("--all", "everything", is_flag=True, help="Empty the whole collection.")
-@click.option("--yes", is_flag=True, help="Do not ask before emptying.")
-@json_option
-def remove(
-    documents: tuple[str, ...],
-    store: str | None,
-    tenant: str | None,
-    collection: str,
-    chunks: tuple[str, ...],
-    everything: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    """Remove DOCUMENTS by id, single chunks, or a whole collection."""
-    named = bool(documents or chunks)
-    if named == everything:
-        raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
-    if everything and not yes:
-        click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
-    with open_existing(store, tenant) as hg:
-        gone = _remove(hg, collection, documents, chunks)
-    if named and not gone:
-        ids = enumerate_names((*documents, *chunks))
-        raise NotFound(
-            f"nothing in collection {collection!r} has the id {ids}",
-            hint=f"see: headgate store ls {collection}",
-        )
-    echo(orjson.dumps({"removed": gone}) if as_json else f"removed {count_of(gone, 'chunk')}")
-
-
-def _remove(
-    hg: Headgate, collection: str, documents: tuple[str, ...], chunks: tuple[str, ...]
-) -> int:
-    if not documents and not chunks:
-        return hg.remove(collection=collection)
-    return hg.remove(collection=collection, documents=documents, chunks=chunks)
 
 
 @contextmanager
@@ -147,11 +103,19 @@ def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
         yield on_progress
 
 
-def _tell(made: Summary, *, as_json: bool) -> None:
+def _print_summary(made: Summary, *, as_json: bool) -> None:
     if as_json:
         skipped = [{"what": skip.what, "reason": skip.reason} for skip in made.skipped]
-        counts = {key: getattr(made, key) for key in _COUNTS}
-        echo(orjson.dumps({**counts, "skipped": skipped}, option=orjson.OPT_INDENT_2))
+        print_json(
+            {
+                "documents": made.documents,
+                "chunks": made.chunks,
+                "unchanged": made.unchanged,
+                "removed": made.removed,
+                "skips": made.skips,
+                "skipped": skipped,
+            }
+        )
         return
     echo(
         f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
@@ -164,6 +128,3 @@ def _tell(made: Summary, *, as_json: bool) -> None:
         SafeConsole(stderr=True).print(table)
     if made.skips > SHOWN:
         echo(f"and {made.skips - SHOWN:,} more; --json lists them", err=True)
-
-
-_COUNTS = ("documents", "chunks", "unchanged", "removed", "skips")

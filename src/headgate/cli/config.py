@@ -1,4 +1,4 @@
-"""`headgate config show|check`: the settings in force, and where each came from."""
+"""`headgate config`: the settings in force and where each came from, and the completion of commands in a shell."""
 
 import sys
 from collections.abc import Sequence
@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 import orjson
+from click.shell_completion import get_completion_class
 from rich.table import Table
 
-from headgate.cli.completion import completion
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.console import SafeConsole
+from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import echo
 from headgate.settings import Setting, inspect, load
 
 _FILE = click.option(
@@ -17,23 +19,24 @@ _FILE = click.option(
     type=click.Path(path_type=Path),
     help="Settings file (default: HEADGATE_CONFIG, else ./headgate.toml).",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_COMPLETION_LINES = {
+    "bash": 'eval "$(headgate config completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(headgate config completion zsh)"   # in ~/.zshrc',
+    "fish": "headgate config completion fish | source   # in ~/.config/fish/config.fish",
+}
 
 
 @click.group()
 def config() -> None:
-    """Show or check the settings in force."""
+    """Show or check the settings in force; let a shell complete commands."""
 
 
-config.add_command(completion)
-
-
-@config.command()
+@config.command(epilog="Example: headgate config show --changed")
 @_FILE
-@_JSON
-@click.option("--changed", is_flag=True, help="Only what differs from the default.")
+@json_option
+@click.option("--changed", is_flag=True, help="Only settings that differ from their default.")
 def show(file: Path | None, as_json: bool, changed: bool) -> None:
-    """Every setting: its value, where it came from, and what it does; exit 2 when something cannot be used."""
+    """Show every setting: its value, where it came from, and what it does. The exit code is 2 if one cannot be used."""
     found, errors = inspect(file)
     _print_settings([s for s in found if not changed or s.value != s.default], as_json=as_json)
     for error in errors:
@@ -55,15 +58,15 @@ def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
     SafeConsole().print(table)
 
 
-@config.command()
+@config.command(epilog="Example: headgate config check --file headgate.toml")
 @_FILE
-@_JSON
+@json_option
 def check(file: Path | None, as_json: bool) -> None:
-    """Say whether the settings can be used; exit 2 with the reason when not."""
+    """Say whether the settings can be used. If not, the exit code is 2 and the error says why."""
     load(file)
     given = [s for s in inspect(file).settings if s.origin != "default"]
     if as_json:
-        echo(orjson.dumps({"ok": True, "given": [s.name for s in given]}).decode())
+        print_json({"ok": True, "given": [s.name for s in given]})
     else:
         echo(f"ok: {len(given)} given, the rest at its default")
 
@@ -73,3 +76,17 @@ def _plain(value: object) -> object:
     if isinstance(value, frozenset | set):
         return sorted(value)
     return value if isinstance(value, str | int | float | bool | list | dict) else str(value)
+
+
+@config.command(
+    epilog="\b\nExample, a line for the file that your shell reads at its start:\n"
+    + "\n".join(f"  {line}" for line in _COMPLETION_LINES.values())
+)
+@click.argument("shell", type=click.Choice(list(_COMPLETION_LINES)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that lets SHELL complete commands and options."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    app = ctx.find_root().command
+    echo(kind(app, {}, "headgate", "_HEADGATE_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""`headgate context QUERY`: the context itself, or how it came to be."""
+"""`headgate context QUERY`: the context for a query. `headgate strategy QUERY`: whether to search at all."""
 
 from pathlib import Path
 
@@ -12,24 +12,31 @@ from headgate.cli.options import (
     store_options,
 )
 from headgate.cli.terminal import echo, fit
+from headgate.errors import InputError, LimitError
 from headgate.explain.as_data import context_data
 from headgate.operations.presence import require_collections
+from headgate.settings import load
+from headgate.stages.decide import strategy_report, window_state
+from headgate.stages.strategy import SIZE_HINTS, context_strategy
 from headgate.types import Context, ContextBudget
 
 
-@click.command()
+@click.command(epilog="Example: headgate context 'how do refunds work?' --budget 500 --explain")
 @click.argument("query")
 @store_options
-@click.option("--budget", default=1000, show_default=True, help="Most tokens of the block.")
-@click.option("--k", type=int, help="Most chunks; whatever fits when not given.")
-@click.option("--window", help="File with what the model already sees; '-' reads stdin.")
-@click.option("--context-length", type=int, help="Length of the model's window, in tokens.")
-@click.option("--used-tokens", type=int, default=0, help="Tokens of that window in use.")
+@click.option("--budget", default=1000, show_default=True, help="Most tokens of the context.")
+@click.option("--k", type=int, help="Most chunks (default: as many as fit).")
+@click.option("--window", help="File with the text that the model already sees; '-' reads stdin.")
+@click.option("--context-length", type=int, help="Size of the model's window, in tokens.")
+@click.option("--used-tokens", type=int, default=0, help="Tokens of the window that are in use.")
 @click.option(
-    "--threshold-tokens", type=int, default=0, help="Where the agent compresses, in tokens."
+    "--threshold-tokens",
+    type=int,
+    default=0,
+    help="Tokens at which the agent compresses its window.",
 )
-@click.option("--task", help="The kind of task, where it is known: factual_qa, code_review, ...")
-@click.option("--cwd", default="", help="The folder of the project that the question is about.")
+@click.option("--task", help="The kind of task, if you know it: factual_qa, code_review, ...")
+@click.option("--cwd", default="", help="The folder of the project that the query is about.")
 @click.option(
     "--detail",
     type=click.Choice(["whole", "preview"]),
@@ -43,13 +50,17 @@ from headgate.types import Context, ContextBudget
     help="Best first, or the best at both ends.",
 )
 @click.option(
-    "--best-effort", is_flag=True, help="Show what the window has when there is nothing else."
+    "--best-effort",
+    is_flag=True,
+    help="If nothing else fits, show text that the window already has.",
 )
 @click.option(
-    "--penalize/--no-penalize", default=True, help="Push down what the window already has."
+    "--penalize/--no-penalize",
+    default=True,
+    help="Lower the score of text that the window already has.",
 )
-@click.option("--explain", is_flag=True, help="Show every candidate's fate beside the block.")
-@click.option("--debug", is_flag=True, help="With --json: the numbers behind each chunk.")
+@click.option("--explain", is_flag=True, help="Also show what became of every candidate, and why.")
+@click.option("--debug", is_flag=True, help="With --json: add the numbers behind each chunk.")
 @json_option
 def context(
     query: str,
@@ -72,7 +83,10 @@ def context(
     debug: bool,
     as_json: bool,
 ) -> None:
-    """Print the best context for QUERY that fits the budget."""
+    """Print the best context for QUERY that fits the budget.
+
+    `headgate strategy QUERY` says whether content should be loaded whole, searched, or both.
+    """
     full = None
     if context_length is not None:
         full = ContextBudget(context_length, used_tokens, threshold_tokens)
@@ -140,3 +154,71 @@ def _say_why_empty(made: Context) -> str:
 
 def _read_window(window: str | None) -> str | None:
     return None if window is None else read_input(window).decode("utf-8", "replace")
+
+
+@click.command(epilog="Example: headgate strategy 'summarize the report' --chars 240000")
+@click.argument("query")
+@click.option("--file", "files", multiple=True, help="A file of the content; repeat for more.")
+@click.option("--chars", type=int, help="Size of the content in characters.")
+@click.option("--size", type=click.Choice(list(SIZE_HINTS)), help="Rough size of the content.")
+@click.option(
+    "--context-length",
+    default=128_000,
+    show_default=True,
+    help="Size of the model's window, in tokens.",
+)
+@click.option(
+    "--used-tokens", default=0, show_default=True, help="Tokens of the window that are in use."
+)
+@click.option(
+    "--threshold-tokens", default=0, help="Tokens at which the agent compresses its window."
+)
+@click.option("--tool", "tools", multiple=True, help="A tool that the agent has; repeat for more.")
+@json_option
+def strategy(
+    query: str,
+    files: tuple[str, ...],
+    chars: int | None,
+    size: str | None,
+    context_length: int,
+    used_tokens: int,
+    threshold_tokens: int,
+    tools: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Say whether to load content whole for QUERY, to search it, or both; and why."""
+    settings = load()
+    if not query.strip():
+        raise InputError("the query is empty", hint="say what is to be done or answered")
+    if len(query) > settings.limits.query_chars:
+        raise LimitError(
+            f"the query has {len(query):,} characters; limits.query_chars is "
+            f"{settings.limits.query_chars:,}"
+        )
+    answer = context_strategy(
+        query,
+        content_size_hint=size,
+        file_paths=files,
+        char_count=chars,
+        model_context_length=context_length,
+        used_tokens=used_tokens,
+        available_tools=tools,
+        policy=settings.decide,
+    )
+    window = ContextBudget(context_length, used_tokens, threshold_tokens)
+    if as_json:
+        answer |= window_state(window, settings.decide)
+        print_json(answer)
+        return
+    task = answer["task_type"] + (f" ({answer['group']})" if answer["group"] else "")
+    echo(f"{answer['strategy']}  confidence {answer['confidence']:.2f}, task {task}")
+    echo(answer["reasoning"])
+    echo()
+    echo(f"content    {answer['content_tokens']:>12,} tokens ({answer['utilization_pct']} % of the window)")  # fmt: skip
+    echo(f"available  {answer['available_budget']:>12,} tokens")
+    echo(f"retrieval  {answer['retrieval_budget_tokens']:>12,} tokens")
+    echo("\nnext")
+    for number, step in enumerate(answer["steps"], 1):
+        echo(f"  {number}. {step}")
+    echo("\nwindow")
+    echo(strategy_report(window))

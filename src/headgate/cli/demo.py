@@ -1,35 +1,38 @@
 """`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken.
 
-What enters is shown on the project's own documentation. Each question is asked twice: what the first answer gave best
-is in the window when it is asked again, as it would be one turn later, and must not come a second time.
+What enters is shown on the project's own documentation. Each question is asked twice: the second time the best chunk
+of the first answer is in the window, as it would be one turn later, and must not come again. The stream and the session
+are written by us after what small models do. They run through the real guard, a few characters or a message at a time.
 """
 
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import click
 from rich.markup import escape
 from rich.table import Table
 
 import headgate
-from headgate.cli.demo_loops import QUESTION, STREAM, Broken, Resumed, break_circle, cut_and_resume
+from headgate.cli.console import SafeConsole
 from headgate.cli.demo_service import serve_story
 from headgate.cli.options import json_option, print_json
-from headgate.cli.terminal import SafeConsole
 from headgate.errors import NotFound
 from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
+from headgate.guard import Cut, Guard
+from headgate.guard.ladder import annotate, climb, describe
+from headgate.guard.policy import CirclesPolicy
 from headgate.ingest.load import Summary
 from headgate.types import Chunk, Context
 
-_LEFT_OUT = 3  # chunks that did not enter, listed for a question
-
-
+_LEFT_OUT = 3  # chunks that did not enter, listed for a question: enough to see the reasons
 QUESTIONS = (
     "How are loops stopped, and will a good answer be cut?",
     "Does it need a server, a vector database or a model?",
@@ -73,7 +76,83 @@ def _docs() -> Path:
     raise NotFound("the documentation is not installed", hint="pip install --force-reinstall headgate")  # fmt: skip
 
 
-@click.command()
+LOOP_QUESTION = "The nightly job failed. What happened, and what do I do?"
+_GOOD = (
+    "The nightly job failed because the disk of the build machine is full: the last lines of its log say that no space "
+    "is left on the device. Most of the space is taken by old container images.\n\n"
+)
+_UNIT = (
+    "Remove the images that no job has used for a week, and check with the disk command how much space that gave back "
+    "before you start the job again.\n"
+)
+STREAM = _GOOD + _UNIT * 12
+RESUMED = "of retired projects, too. Then start the job again. If the disk fills up within a day, raise the size of the volume."
+_STEP = 6  # characters that the model sends at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What a client saw of a stream that looped, and what the guard did."""
+
+    text: str
+    cuts: Sequence[Cut]
+    read_chars: int
+    asked: str
+    """What the model was told when it was asked to go on."""
+
+
+def cut_and_resume() -> Resumed:
+    """Run the looping stream through the guard; the second call of the model goes on where the first was cut."""
+    calls: list[Sequence[Mapping[str, Any]]] = []
+    read = 0
+
+    def generate(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        nonlocal read
+        calls.append(messages)
+        text = STREAM if len(calls) == 1 else RESUMED
+        for at in range(0, len(text), _STEP):
+            read += _STEP if len(calls) == 1 else 0
+            yield text[at : at + _STEP]
+
+    guard = Guard(generate)
+    seen = "".join(piece.text for piece in guard.iterate(LOOP_QUESTION))
+    assert guard.report is not None
+    return Resumed(seen, guard.report.cuts, read, str(calls[-1][-1]["content"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A session in which an agent repeats itself: which calls it made, and what it is told at which message."""
+
+    calls: tuple[str, ...]
+    notes: tuple[tuple[int, str], ...]
+    ended: bool
+
+
+def break_circle() -> Broken:
+    """Let an agent read the same missing file again and again, and see what the ladder says to it."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix the failing build."}]
+    calls = []
+    for turn in range(8):
+        name, arguments, result = _STEPS[turn % 2]
+        call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": arguments}}  # fmt: skip
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{turn}", "content": result.format(turn=turn)},
+        ]
+        calls.append(f"{name} {arguments}")
+    found = climb(messages, CirclesPolicy())
+    assert annotate(messages, found.marks) != messages
+    return Broken(tuple(calls), tuple((m.at, describe(m)) for m in found.marks), found.ended is not None)  # fmt: skip
+
+
+_STEPS = (
+    ("read_file", '{"path": "build/config.yaml"}', "error: build/config.yaml: no such file"),
+    ("run", '{"command": "make build"}', "make: *** no rule to make target 'config.yaml'. Stop. (0.{turn}1 s)"),
+)  # fmt: skip
+
+
+@click.command(epilog="Example: headgate demo --serve --open")
 @click.option(
     "--serve", "serves", is_flag=True, help="Serve the dashboard with a small story in it."
 )
@@ -142,10 +221,9 @@ def _name(chunk: Chunk) -> str:
 
 def _print_loop(console: SafeConsole, loop: Resumed) -> None:
     (cut,) = loop.cuts
-    console.print(f"\n[bold]On the way out.[/bold] A model is asked: {escape(QUESTION)}")
+    console.print(f"\n[bold]On the way out.[/bold] A model is asked: {escape(LOOP_QUESTION)}")
     rows = Table.grid(padding=(0, 1))
-    said = f"{len(STREAM):,} characters, one sentence of it over and over"
-    rows.add_row("", "would send", said)
+    rows.add_row("", "would send", f"{len(STREAM):,} characters, one sentence of it over and over")
     rows.add_row("", "[red]stopped[/]", escape(f"after {loop.read_chars}: {cut.reason}"))
     rows.add_row("", "is told", escape(loop.asked))
     rows.add_row("", "[green]sent in all[/]", escape(loop.text))
@@ -164,7 +242,7 @@ def _print_circle(console: SafeConsole, circle: Broken) -> None:
 
 
 def _command() -> str:
-    """How to call this program here: by its name if that is on the path, else by its full path."""
+    """How to call this program here: by its name if that is on the path, otherwise by its full path."""
     own = Path(sys.argv[0])
     if own.name != "headgate":
         return "headgate"

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from headgate.cli import demo_story as story
-from headgate.cli.serve import address_of, open_page, service_module
+from headgate.cli.service import address_of, open_page, service_module
 from headgate.cli.terminal import echo
 from headgate.gateway import Headgate
 from headgate.guard.fuse import CapPolicy, FusePolicy

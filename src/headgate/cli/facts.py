@@ -8,6 +8,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.console import SafeConsole
 from headgate.cli.options import (
     json_option,
     open_existing,
@@ -16,7 +17,7 @@ from headgate.cli.options import (
     print_json,
     read_input,
 )
-from headgate.cli.terminal import SafeConsole, echo, format_minute
+from headgate.cli.terminal import echo, format_minute
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.memory.maintenance import decay, merge, propose_merges
@@ -25,13 +26,15 @@ from headgate.types import Fact
 
 _CONSOLE = SafeConsole(soft_wrap=True)
 Place = tuple[str | None, str | None]
-"""Store and tenant, as the group was given them."""
+"""Store and tenant, as they were given to `facts` before the name of the command."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, epilog="Example: headgate facts --min-trust 0.5")
 @place_options
 @click.option("--category", help="Only facts of this category.")
-@click.option("--min-trust", type=float, default=0.0, help="Only facts trusted this much.")
+@click.option(
+    "--min-trust", type=float, default=0.0, help="Only facts with at least this trust, 0..1."
+)
 @json_option
 @click.pass_context
 def facts(
@@ -42,7 +45,7 @@ def facts(
     min_trust: float,
     as_json: bool,
 ) -> None:
-    """List facts, the most trusted first; or change, forget, fade and merge them."""
+    """List the facts, the most trusted first; or remember, recall, change and forget them."""
     ctx.obj = (store, tenant)
     if ctx.invoked_subcommand is not None:
         return
@@ -57,13 +60,13 @@ def facts(
     _CONSOLE.print(table if found else "(nothing is remembered)")
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts remember 'Deploys go to Frankfurt.' --tag ops")
 @click.argument("content", required=False)
 @place_options
-@click.option("--category", default="general", show_default=True)
+@click.option("--category", default="general", show_default=True, help="Its category.")
 @click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
-@click.option("--trust", type=float, help="Trust to begin with, 0..1 (default: facts.trust).")
-@click.option("--session", help="Keep turns of this conversation instead of a fact.")
+@click.option("--trust", type=float, help="Its trust at the start, 0..1 (default: facts.trust).")
+@click.option("--session", help="Remember turns of this conversation instead of a fact.")
 @click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
 @json_option
 @click.pass_obj
@@ -79,7 +82,7 @@ def remember(
     turns: str | None,
     as_json: bool,
 ) -> None:
-    """Remember CONTENT as a fact; or with --session and --turns, what was said in a conversation."""
+    """Remember CONTENT as a fact. With --session and --turns, remember the turns of a conversation instead."""
     store, tenant = store or place[0], tenant or place[1]
     if session or turns:
         _add_turns(store, tenant, session, turns, as_json=as_json)
@@ -96,7 +99,7 @@ def remember(
         echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts recall 'where do deploys go?'")
 @click.argument("query")
 @place_options
 @click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
@@ -112,7 +115,7 @@ def recall(
     min_trust: float | None,
     as_json: bool,
 ) -> None:
-    """The remembered facts that fit QUERY, best first."""
+    """Print the facts that fit QUERY, best first."""
     with _open(place, store, tenant) as hg:
         hits = hg.recall(query, limit=limit, min_trust=min_trust)
     if as_json:
@@ -124,10 +127,10 @@ def recall(
         echo("(nothing is remembered that fits)")
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts feedback f-0123456789ab --helpful")
 @click.argument("id")
 @click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
-@click.option("--note", default="", help="Why.")
+@click.option("--note", default="", help="Why it helped or not.")
 @place_options
 @json_option
 @click.pass_obj
@@ -140,7 +143,7 @@ def feedback(
     tenant: str | None,
     as_json: bool,
 ) -> None:
-    """Tell whether the fact ID helped; shows its trust before and after."""
+    """Say whether the fact ID helped, which changes its trust."""
     if helpful is None:
         raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
     with _open(place, store, tenant) as hg:
@@ -151,13 +154,13 @@ def feedback(
     echo(f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts show f-0123456789ab")
 @click.argument("id")
 @place_options
 @json_option
 @click.pass_obj
 def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
-    """One fact, and how it came to its trust."""
+    """Show the fact ID and how it came to its trust."""
     with _open(place, store, tenant) as hg:
         fact = hg.facts.get(id)
     if as_json:
@@ -166,10 +169,10 @@ def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: 
     echo(describe_fact(fact))
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts update f-0123456789ab --trust 0.9")
 @click.argument("id")
 @click.option("--content", help="What it says from now on.")
-@click.option("--category")
+@click.option("--category", help="Its category from now on.")
 @click.option("--tag", "tags", multiple=True, help="Its tags from now on; repeat for more.")
 @click.option("--trust", type=float, help="Its trust from now on, 0..1.")
 @place_options
@@ -186,7 +189,7 @@ def update(
     tenant: str | None,
     as_json: bool,
 ) -> None:
-    """Change a fact; what is not given stays."""
+    """Change the fact ID; options that are not given leave their part as it is."""
     with _open(place, store, tenant) as hg:
         fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
@@ -197,7 +200,7 @@ def update(
     echo(describe_fact(fact))
 
 
-@facts.command()
+@facts.command(epilog="Example: headgate facts forget f-0123456789ab")
 @click.argument("ids", nargs=-1, required=True)
 @place_options
 @json_option
@@ -205,10 +208,10 @@ def update(
 def forget(
     place: Place, ids: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Forget facts with their history."""
+    """Forget the facts IDS with their history."""
     with _open(place, store, tenant) as hg:
         for id in ids:
-            hg.facts.get(id)  # all must be known before any goes
+            hg.facts.get(id)  # an unknown id is an error before any fact is forgotten
         for id in dict.fromkeys(ids):
             hg.facts.forget(id)
     if as_json:
@@ -217,7 +220,7 @@ def forget(
     echo(f"{len(ids)} forgotten")
 
 
-@facts.command("decay")
+@facts.command("decay", epilog="Example: headgate facts decay --half-life 90")
 @click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
 @place_options
 @json_option
@@ -225,7 +228,7 @@ def forget(
 def fade(
     place: Place, half_life: float, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Lower the trust of facts by their age since they were last touched."""
+    """Lower the trust of facts that were not used for long."""
     with _open(place, store, tenant) as hg:
         moved = decay(hg.facts, half_life)
     if as_json:
@@ -236,13 +239,13 @@ def fade(
     echo(f"{len(moved)} faded")
 
 
-@facts.command("merge")
+@facts.command("merge", epilog="Example: headgate facts merge --yes")
 @click.option("--yes", is_flag=True, help="Merge them; without it they are only shown.")
 @place_options
 @json_option
 @click.pass_obj
 def join(place: Place, yes: bool, store: str | None, tenant: str | None, as_json: bool) -> None:
-    """Show which facts are wordings of one; with --yes, join them."""
+    """Show which facts say the same in other words; with --yes, merge them."""
     with _open(place, store, tenant) as hg:
         merges = merge(hg.facts) if yes else propose_merges(hg.facts)
     if as_json:
@@ -259,7 +262,7 @@ def join(place: Place, yes: bool, store: str | None, tenant: str | None, as_json
 
 
 def _open(place: Place, store: str | None, tenant: str | None) -> Headgate:
-    """Open the store given to the command itself, or else the one given to `facts` before it."""
+    """Open the store that was given to the command, otherwise the one that was given to `facts` before it."""
     return open_existing(store or place[0], tenant or place[1])
 
 

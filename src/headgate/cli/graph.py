@@ -1,4 +1,4 @@
-"""`headgate graph load | show | slice | verify | rotate`: knowledge, and who may use what of a conversation."""
+"""`headgate graph`: load and follow knowledge; cut, sign and verify slices of conversations."""
 
 import click
 import orjson
@@ -19,10 +19,10 @@ from headgate.graph.load import LoadResult
 
 @click.group()
 def graph() -> None:
-    """Load knowledge, follow it, and cut and verify slices of conversations."""
+    """Load and follow knowledge; cut, sign and verify slices of conversations."""
 
 
-@graph.command("load")
+@graph.command("load", epilog="Example: headgate graph load edges.csv")
 @click.argument("files", nargs=-1)
 @place_options
 @click.option("--collection", help="Take edges from the documents of this collection.")
@@ -34,7 +34,7 @@ def load_edges(
     collection: str | None,
     as_json: bool,
 ) -> None:
-    """Link the edges of FILES (.csv, .tsv, .jsonl), or those that stored documents tell."""
+    """Add the edges of FILES (.csv, .tsv, .jsonl), or those that the documents of a collection contain."""
     if not files and collection is None:
         raise InputError("nothing to load", hint="name edge files, or a --collection")
     with open_gate(store, tenant) as hg:
@@ -54,12 +54,12 @@ def load_edges(
     echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
 
 
-@graph.command()
+@graph.command(epilog="Example: headgate graph show api --hops 2")
 @click.argument("node")
 @place_options
 @click.option("--hops", type=click.IntRange(1, 10), help="Longest path (default: graph.max_hops).")
 @click.option("--limit", type=click.IntRange(1, 10_000), help="Most paths.")
-@click.option("--direction", type=click.Choice(["out", "in", "both"]), default="both")
+@click.option("--direction", type=click.Choice(["out", "in", "both"]), default="both", show_default=True, help="Which edges to follow.")  # fmt: skip
 @json_option
 def show(
     node: str,
@@ -70,7 +70,7 @@ def show(
     direction: str,
     as_json: bool,
 ) -> None:
-    """The paths that begin at NODE, shortest first, with their base scores."""
+    """Print the paths that begin at NODE, shortest first, with their base scores."""
     with open_existing(store, tenant) as hg:
         paths = hg.graph.paths(
             node,
@@ -85,14 +85,14 @@ def show(
     for row in rows:
         echo(f"{row['score']:.2f}  {row['path']}")
     if not rows:
-        echo(f"(nothing is known of {node!r})")
+        echo(f"(no path begins at {node!r})")
 
 
-@graph.command("slice")
+@graph.command("slice", epilog="Example: headgate graph slice TURN --json > slice.json")
 @click.argument("anchor")
 @place_options
-@click.option("--collection", default="turns", show_default=True)
-@click.option("--admit", is_flag=True, help="Write the token to the slice's turns.")
+@click.option("--collection", default="turns", show_default=True, help="Where the turns are.")
+@click.option("--admit", is_flag=True, help="Write the token to the turns of the slice.")
 @json_option
 def slice_turns(
     anchor: str,
@@ -102,7 +102,7 @@ def slice_turns(
     admit: bool,
     as_json: bool,
 ) -> None:
-    """Cut and sign the slice around the turn ANCHOR; --json prints what `verify` reads."""
+    """Cut and sign the slice around the turn ANCHOR. `headgate graph verify` reads the output of --json."""
     with open_existing(store, tenant) as hg:
         signed = hg.graph.cut_slice(anchor, collection=collection, admit=admit)
     if as_json:
@@ -114,7 +114,7 @@ def slice_turns(
         echo(f"  {turn.id}  {turn.phase}, salience {turn.salience:g}")
 
 
-@graph.command("verify")
+@graph.command("verify", epilog="Example: headgate graph verify slice.json")
 @click.argument("file")
 @place_options
 @json_option
@@ -122,12 +122,12 @@ def slice_turns(
 def verify_slice(
     ctx: click.Context, file: str, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Say whether the slice in FILE ('-' reads stdin) is what this store has signed; exit code 1 if not."""
+    """Say whether this store has signed the slice in FILE ('-' reads stdin). The exit code is 1 if not."""
     try:
         slice = load(orjson.loads(read_input(file)))
     except orjson.JSONDecodeError as error:
         raise InputError(
-            f"{file} is not JSON: {error}", hint="give what slice --json wrote"
+            f"{file} is not JSON: {error}", hint="give the output of headgate graph slice --json"
         ) from None
     with open_existing(store, tenant) as hg:
         valid = hg.graph.verify(slice)
@@ -138,13 +138,13 @@ def verify_slice(
     ctx.exit(0 if valid else 1)
 
 
-@graph.command()
+@graph.command(epilog="Example: headgate graph rotate --days 7")
 @place_options
 @click.option("--days", type=click.FloatRange(0, 3650), default=30.0, show_default=True,
-              help="How long tokens of the former secret still verify.")  # fmt: skip
+              help="Days for which tokens of the former secret still verify.")  # fmt: skip
 @json_option
 def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) -> None:
-    """Sign with a new secret from now on; old tokens verify until they expire."""
+    """Sign with a new secret from now on. Old tokens verify until they expire."""
     with open_existing(store, tenant) as hg:
         expires = hg.graph.rotate_secret(days=days)
     if as_json:

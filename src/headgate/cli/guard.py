@@ -2,8 +2,9 @@
 
     some-model | headgate guard > answer.txt
 
-There is no model to ask again here, so a stall ends the output at a clean point: the reason goes to
-stderr and the exit code is 3. What feeds the pipe is told by the closed pipe.
+There is no model to ask again here, so a stall ends the output at a clean point: the reason goes to stderr and the exit
+code is 3. The program that writes into the pipe learns of it when the pipe is closed. With --transcript the command
+finds circles of tool calls in recorded sessions instead.
 """
 
 import codecs
@@ -14,38 +15,45 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-import orjson
 
-from headgate.cli.transcript import check_transcript
+from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import echo
+from headgate.errors import NotFound
+from headgate.guard.ladder import Mark, climb_events
 from headgate.guard.plot import Profile, target
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.rollback import Session
 from headgate.settings import load
+from headgate.xray.conversations import read_conversations
 
-LOOPED = 3  # exit code when the stream was ended
+LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 
 
-@click.command()
+@click.command(epilog="Example: some-model | headgate guard --hold > answer.txt")
 @click.option(
     "--plot", "where", help="Draw entropy and repetition: FILE.png or terminal (to stderr)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print text and report as one JSON object.")
+@json_option
 @click.option(
     "--hold/--no-hold", default=None, help="Hold the tail back while a loop is suspected."
 )
-@click.option("--counting", type=click.Choice(["warn", "cut", "off"]))
+@click.option(
+    "--counting",
+    type=click.Choice(["warn", "cut", "off"]),
+    help="What to do about a loop that only counts up.",
+)
 @click.option(
     "--detector", type=click.Choice(["repeat", "entropy", "both"]), help="What finds a loop."
 )
 @click.option("--window", type=int, help="Characters in the window of the entropy rule.")
-@click.option("--min-bits", type=float, help="Entropy below which that rule stalls.")
+@click.option("--min-bits", type=float, help="Entropy below which that rule ends the stream.")
 @click.option(
-    "--max-drop", type=float, help="Fall of entropy over 8 characters at which it stalls."
+    "--max-drop", type=float, help="Fall of entropy over 8 characters at which it ends the stream."
 )
-@click.option("--divergence-token", help="With --json: what the next call injects.")
-@click.option("--model", default="", help="Take what the settings say for this model.")
+@click.option("--divergence-token", help="With --json: the text that the next call injects.")
+@click.option("--model", default="", help="Use the settings of this model.")
 @click.option(
-    "--transcript", type=click.Path(path_type=Path), help="Look for circles of tool calls in a recorded session."
+    "--transcript", type=click.Path(path_type=Path), help="Find circles of tool calls in the recorded sessions of this file."
 )  # fmt: skip
 def guard(
     where: str | None,
@@ -56,32 +64,32 @@ def guard(
 ) -> None:
     """Pass stdin to stdout, and end it when it falls into a loop (exit code 3).
 
-    What no option says is taken from the settings, as HEADGATE_GUARD__DETECTOR. With --json the call that would
-    go on from the cut is printed too.
+    Options that are not given come from the settings, as HEADGATE_GUARD__DETECTOR. --json prints the text and a report
+    as one object, with the messages of the call that would go on after the cut.
     """
     if transcript is not None:
-        circles = check_transcript(transcript, CirclesPolicy(), as_json=as_json)
+        circles = _check_transcript(transcript, CirclesPolicy(), as_json=as_json)
         sys.exit(LOOPED if circles else 0)
     draw = target(where) if where else None
     profile = Profile() if draw else None
-    policy = load().guard.for_model(model).replace(_changes(**given))
+    policy = load().guard.for_model(model).replace(_policy_changes(**given))
     session = Session((), policy=policy)
-    said: list[str] = []
+    passed: list[str] = []
     for text in _watch(session, profile):
         if as_json:
-            said.append(text)
+            passed.append(text)
         else:
             click.echo(text, nl=False)
     looped = session.stalled
-    _tell(session, said, as_json=as_json)
+    _print_report(session, passed, as_json=as_json)
     if draw and profile:
         click.echo(draw(profile), nl=False, err=True)
     if looped:
         sys.exit(LOOPED)
 
 
-def _changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
-    """What the options change in the guard's policy."""
+def _policy_changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
+    """Turn the options that were given into changes of the guard's policy."""
     rule = {name: given.pop(name) for name in ("window", "min_bits", "max_drop")}
     changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
     return _set_only(changes)
@@ -112,15 +120,57 @@ def _stdin() -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _tell(session: Session, said: list[str], *, as_json: bool) -> None:
+def _print_report(session: Session, passed: list[str], *, as_json: bool) -> None:
     report = session.report
     if as_json:
-        whole = {"text": "".join(said), "looped": session.stalled, **report.as_dict()}
+        whole = {"text": "".join(passed), "looped": session.stalled, **report.as_dict()}
         if session.stalled and session.policy.max_rollbacks:
             whole["next_messages"] = session.resume().messages
-        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
+        print_json(whole)
         return
     for warning in report.warnings:
         click.echo(f"\nwarning: {warning}", err=True)
     for cut in report.cuts:
         click.echo(f"\nloop at character {cut.onset}: {cut.reason}", err=True)
+
+
+def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bool:
+    """Print the circles of tool calls in recorded sessions; return whether there were any."""
+    if not path.is_file():
+        raise NotFound(f"there is no file {path}", hint="headgate guard --transcript FILE")
+    conversations, skipped = read_conversations(path)
+    found = {name: climb_events(messages, policy) for name, messages in conversations.items()}
+    circles = sum(len(climb.marks) for climb in found.values())
+    if as_json:
+        print_json(
+            {
+                "sessions": [
+                    {
+                        "session": name,
+                        "messages": len(conversations[name]),
+                        "circles": [_row(mark) for mark in climb.marks],
+                        "ended": climb.ended is not None,
+                    }
+                    for name, climb in found.items()
+                ],
+                "skipped": skipped,
+            }
+        )
+        return circles > 0
+    for name, climb in found.items():
+        for mark in climb.marks:
+            echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
+    messages = sum(map(len, conversations.values()))
+    echo(
+        f"{circles} rungs reached in {len(found)} sessions, {messages} messages; {skipped} lines skipped",
+        err=True,
+    )
+    return circles > 0
+
+
+def _row(mark: Mark) -> dict[str, Any]:
+    circle = mark.circle
+    return {
+        "message": mark.at, "rung": mark.rung, "period": circle.period, "copies": circle.copies, "first": circle.first,
+        "last": circle.last, "what": circle.describe(), "tried": circle.tried,
+    }  # fmt: skip

@@ -17,7 +17,7 @@ client_option = click.option(
 )
 scope_option = click.option(
     "--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
-    help="For all projects of the user, or for the project in the current folder.",
+    help="Configure all projects of the user, or the project in the current folder.",
 )  # fmt: skip
 name_option = click.option(
     "--name", default="headgate", show_default=True, help="The server's name in the client."
@@ -25,18 +25,18 @@ name_option = click.option(
 
 result_option = click.option(
     "--result", type=click.Choice(["both", "text"]), default="both", show_default=True,
-    help="Give results as text and structured data, or as text alone, which leaves more of a budget to it.",
+    help="Return results as text and structured data, or as text alone, which takes fewer tokens.",
 )  # fmt: skip
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, epilog="Example: headgate mcp --store ./kb")
 @store_options
 @result_option
 @click.pass_context
 def mcp(
     ctx: click.Context, store: str | None, tenant: str | None, collection: str, result: str
 ) -> None:
-    """Serve one MCP client over stdin and stdout, until it closes them."""
+    """Serve one MCP client over stdin and stdout until it closes them."""
     if ctx.invoked_subcommand is not None:
         return
     try:
@@ -49,7 +49,7 @@ def mcp(
         serve(gate, collection=collection, structured=result == "both")
 
 
-@mcp.command("install")
+@mcp.command("install", epilog="Example: headgate mcp install --client claude")
 @client_option
 @scope_option
 @name_option
@@ -86,13 +86,13 @@ def install_command(
     echo(f"{done}; restart {place.title} to use it" if changed else done)
 
 
-@mcp.command("uninstall")
+@mcp.command("uninstall", epilog="Example: headgate mcp uninstall --client claude")
 @client_option
 @scope_option
 @name_option
 @json_option
 def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
-    """Take Headgate out of the configuration of an MCP client."""
+    """Remove Headgate from the configuration of an MCP client."""
     place = find_place(client, scope)
     changed = uninstall(place, _check_name(name))
     if as_json:
@@ -101,11 +101,9 @@ def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None
     echo(f"removed {name} from {place.path}" if changed else f"{name} is not in {place.path}")
 
 
-@mcp.command("plugin-path")
+@mcp.command("plugin-path", epilog="Example: headgate mcp plugin-path")
 def plugin_path() -> None:
     """Print the folder of the Claude Code plugin."""
-    from headgate.cli.mcp import plugin_folder  # noqa: PLC0415  (seldom needed)
-
     echo(str(plugin_folder()))
 
 
@@ -117,7 +115,7 @@ def _check_name(name: str) -> str:
 
 
 def plugin_folder() -> Path:
-    """The folder to give to Claude Code."""
+    """The folder to give to Claude Code: in the package if it was installed, beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (
         package / "plugins" / "claude-code",

@@ -1,20 +1,21 @@
-"""Options that many commands share, and opening the store they name."""
+"""Options that many commands share, and opening the store that they name."""
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import orjson
 
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.operations.presence import existing
 from headgate.settings import load
 from headgate.stores.open import folder_of
 from headgate.stores.url import is_postgres
+
+if TYPE_CHECKING:
+    from headgate.gateway import Headgate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,21 +26,21 @@ store_option = click.option(
 
 
 def place_options(command: F) -> F:
-    """Which store, and whose."""
+    """Add --store and --tenant."""
     command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
     return store_option(command)
 
 
 def store_options(command: F) -> F:
-    """Which store, whose, and which collection of it."""
-    of_store = click.option(
+    """Add --store, --tenant and --collection."""
+    collection = click.option(
         "--collection", default="main", show_default=True, help="Which collection."
     )
-    return place_options(of_store(command))
+    return place_options(collection(command))
 
 
 def read_input(name: str) -> bytes:
-    """What a file holds, or standard input where its name is '-'."""
+    """Read a file, or standard input if its name is '-'."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
@@ -47,17 +48,41 @@ def read_input(name: str) -> bytes:
 
 
 def print_json(value: object) -> None:
-    """A value, dataclasses included, as indented JSON."""
+    """Print a value, dataclasses included, as indented JSON."""
     echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
-def open_gate(store: str | None, tenant: str | None) -> Headgate:
-    """Headgate over the named store, or the one that the settings name; it is made when it is not there."""
+def store_name(store: str | None) -> str:
+    """The folder or address of the store that was given, or the one that the settings name."""
+    return load(arguments={"store": store} if store else {}).store
+
+
+def store_folder(store: str | None) -> Path:
+    """The folder of the store; one without a folder is an error that says what to do instead."""
+    name = store_name(store)
+    if is_postgres(name):
+        raise InputError(
+            "a PostgreSQL store has no folder",
+            hint="its server's own tools look after it: pg_dump --schema=headgate, pg_restore, VACUUM; see docs/stores.md",
+        )
+    folder = folder_of(name)
+    if folder is None:
+        raise InputError("a store in memory has no files", hint="name a folder with --store")
+    return folder
+
+
+def open_gate(store: str | None, tenant: str | None) -> "Headgate":
+    """Open the named store, or the one that the settings name; make it if it is not there."""
+    from headgate.gateway import Headgate  # noqa: PLC0415  (commands without a store load faster)
+
     return Headgate.open(store, tenant=tenant)
 
 
-def open_existing(store: str | None, tenant: str | None) -> Headgate:
-    """The same for commands that only read: a store that is not there is an error that says what is."""
+def open_existing(store: str | None, tenant: str | None) -> "Headgate":
+    """Open a store for a command that only reads. If there is none, the error names the stores that there are."""
+    from headgate.gateway import Headgate  # noqa: PLC0415  (commands without a store load faster)
+    from headgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
+
     given = {"store": store, "tenant": tenant}
     settings = load(arguments={name: value for name, value in given.items() if value is not None})
     if not is_postgres(settings.store):

@@ -1,4 +1,4 @@
-"""`headgate reviews`: the questions that wait for a person, and what that person says."""
+"""`headgate reviews`: the questions that wait for a person, and what that person decides."""
 
 import getpass
 import sys
@@ -11,8 +11,9 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import SafeConsole, echo, format_minute
+from headgate.cli.terminal import echo, format_minute
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.types import Review
 
@@ -21,12 +22,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def reviews() -> None:
-    """Answer, approve or reject what the pipeline could not decide."""
+    """Answer, approve or reject the questions that wait for a person."""
 
 
 def _who(command: F) -> F:
-    command = click.option("--note", default="", help="A word on the decision.")(command)
-    return click.option("--who", help="Who decides (default: the user's name).")(command)
+    command = click.option("--note", default="", help="Why it was decided so.")(command)
+    return click.option("--who", help="Who decides (default: your user name).")(command)
 
 
 @contextmanager
@@ -35,17 +36,18 @@ def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
         yield hg.reviews
 
 
-@reviews.command("list")
+@reviews.command("list", epilog="Example: headgate reviews list --status all")
 @place_options
 @click.option(
     "--status",
     type=click.Choice(["pending", "answered", "approved", "rejected", "expired", "all"]),
     default="pending",
     show_default=True,
+    help="Only questions in this state.",
 )
 @json_option
 def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bool) -> None:
-    """The questions that wait, oldest first."""
+    """List the questions that wait, oldest first."""
     with _queue(store, tenant) as queue:
         found = [r for r in queue.reviews() if status in ("all", r.status)]
     if as_json:
@@ -57,12 +59,12 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
     SafeConsole().print(table if found else "nothing is waiting")
 
 
-@reviews.command("show")
+@reviews.command("show", epilog="Example: headgate reviews show ID")
 @click.argument("id")
 @place_options
 @json_option
 def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
-    """One question with what was found for it."""
+    """Show the question ID with the chunks that were found for it."""
     with _queue(store, tenant) as queue:
         one = queue.review(id)
     if as_json:
@@ -71,7 +73,7 @@ def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -
         print_review(one)
 
 
-@reviews.command("answer")
+@reviews.command("answer", epilog="Example: headgate reviews answer ID 'Under the mat.'")
 @click.argument("id")
 @click.argument("text")
 @place_options
@@ -88,7 +90,7 @@ def answer_review(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Answer the question; the answer becomes a trusted fact, which is shown before it is stored."""
+    """Answer the question ID with TEXT. The answer becomes a trusted fact, which you see before it is stored."""
     with _queue(store, tenant) as queue:
         draft = queue.draft(id, text)
         if not yes and sys.stdin.isatty():
@@ -100,7 +102,7 @@ def answer_review(
         _print_decision(decision, as_json)
 
 
-@reviews.command("approve")
+@reviews.command("approve", epilog="Example: headgate reviews approve ID")
 @click.argument("id")
 @place_options
 @_who
@@ -108,12 +110,12 @@ def answer_review(
 def approve_review(
     id: str, store: str | None, tenant: str | None, who: str | None, note: str, as_json: bool
 ) -> None:
-    """Say that what was found is right."""
+    """Say that the chunks found for the question ID are right."""
     with _queue(store, tenant) as queue:
         _print_decision(queue.approve(id, who=who or _user(), note=note), as_json)
 
 
-@reviews.command("reject")
+@reviews.command("reject", epilog="Example: headgate reviews reject ID --note 'old price list'")
 @click.argument("id")
 @place_options
 @_who
@@ -121,7 +123,7 @@ def approve_review(
 def reject_review(
     id: str, store: str | None, tenant: str | None, who: str | None, note: str, as_json: bool
 ) -> None:
-    """Say that what was found is wrong."""
+    """Say that the chunks found for the question ID are wrong."""
     with _queue(store, tenant) as queue:
         _print_decision(queue.reject(id, who=who or _user(), note=note), as_json)
 
@@ -138,7 +140,7 @@ def _print_decision(decision: Decision, as_json: bool) -> None:
 
 
 def print_review(one: Review) -> None:
-    """One question, what was found for it, and what was decided."""
+    """Print one question, what was found for it, and what was decided."""
     echo(
         f"{one.id}  {one.status}  asked {format_minute(one.created)}, expires {format_minute(one.expires)}"
     )
@@ -148,7 +150,7 @@ def print_review(one: Review) -> None:
         echo(f"  {grade:.2f}  {id}")
     if one.decided:
         echo(
-            f"{one.status} {format_minute(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
+            f"{one.status} {format_minute(one.decided)} by {one.who or 'an unknown person'}: {one.answer or one.note}"
         )
 
 

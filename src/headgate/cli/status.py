@@ -1,27 +1,39 @@
-"""`headgate status` and `headgate store ls`: what is in the store."""
+"""`headgate status` and `headgate doctor`: what the store holds, and whether all is well here."""
 
-from fnmatch import fnmatchcase
+import sys
+from dataclasses import asdict
 
 import click
 from rich.markup import escape
 from rich.table import Column, Table
 
-from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import SafeConsole, count_of, echo
-from headgate.operations.presence import require_collections, require_tenant
+from headgate.cli.console import SafeConsole
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    place_options,
+    print_json,
+    store_option,
+)
+from headgate.cli.terminal import count_of, echo
+from headgate.operations.doctor import Advice, examine
+from headgate.operations.presence import require_tenant
 from headgate.operations.status import Status, TenantStatus
-from headgate.operations.status import status as take_stock
+from headgate.operations.status import status as find_status
+from headgate.settings import load
+from headgate.stores.open import folder_of
+from headgate.stores.url import is_postgres
 
 
-@click.command()
+@click.command(epilog="Example: headgate status --store kb")
 @place_options
 @json_option
 def status(store: str | None, tenant: str | None, as_json: bool) -> None:
-    """Say what the store holds, how large it is, and whether its indexes have caught up."""
+    """Show what the store holds, how large it is, and whether its indexes are up to date."""
     with open_existing(store, tenant) as hg:
         if tenant:
             require_tenant(hg, tenant)
-        found = take_stock(hg, tenant=tenant)
+        found = find_status(hg, tenant=tenant)
     if as_json:
         print_json(found)
     else:
@@ -52,9 +64,9 @@ def _print_status(found: Status) -> None:
 
 def _describe(owner: TenantStatus) -> str:
     counts = {"fact": owner.facts, "edge": owner.edges, "trace": owner.traces}
-    said = ", ".join(count_of(n, name) for name, n in counts.items() if n is not None)
+    shown = ", ".join(count_of(n, name) for name, n in counts.items() if n is not None)
     waiting = f", {owner.reviews:,} reviews wait for a person" if owner.reviews else ""
-    return f"{owner.tenant}: {said}{waiting}"
+    return f"{owner.tenant}: {shown}{waiting}"
 
 
 def _describe_lag(lag: int | None) -> str:
@@ -67,55 +79,24 @@ def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB"
 
 
-@click.command()
-@click.argument("collection", required=False)
-@place_options
-@click.option("--match", default="*", help="Only documents whose id fits, as '*.md'.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@click.command(epilog="Example: headgate doctor")
+@store_option
 @json_option
-def ls(
-    collection: str | None,
-    store: str | None,
-    tenant: str | None,
-    match: str,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """List the collections, or the documents of COLLECTION."""
-    with open_existing(store, tenant) as hg:
-        if collection is None:
-            held = hg.collections()
-            rows = [
-                {"collection": name, "documents": size.documents, "chunks": size.chunks, "chars": size.chars}
-                for name, size in held.items()
-            ]  # fmt: skip
-            left = 0
-        else:
-            require_collections(hg, [collection])
-            ids = [id for id in hg.store.digests(hg.tenant, collection) if fnmatchcase(id, match)]
-            left = max(0, len(ids) - limit)
-            documents = {id: hg.document(id, collection=collection) for id in ids[:limit]}
-            rows = [
-                {"document": id, "chunks": len(chunks), "chars": sum(len(c.text) for c in chunks), "title": chunks[0].title}
-                for id, chunks in documents.items()
-            ]  # fmt: skip
+def doctor(store: str | None, as_json: bool) -> None:
+    """Say what is wrong with this installation and what to do. The exit code is 1 if there is a problem."""
+    settings = load(arguments={"store": store} if store else {})
+    found = examine(settings, None if is_postgres(settings.store) else folder_of(settings.store))
     if as_json:
-        print_json(rows)
-        return
-    _print_rows(rows)
-    if left:
-        echo(f"and {left:,} more; --limit shows them, --match narrows them", err=True)
+        print_json([asdict(advice) for advice in found])
+    else:
+        _print_advice(found)
+    sys.exit(1 if any(advice.state == "problem" for advice in found) else 0)
 
 
-def _print_rows(rows: list[dict[str, object]]) -> None:
-    if not rows:
-        echo("nothing is here; add something: headgate add FOLDER")
-        return
-    columns = [
-        Column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
-        for name, value in rows[0].items()
-    ]
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else escape(str(v)) for v in row.values()))
-    SafeConsole().print(table)
+def _print_advice(found: list[Advice]) -> None:
+    colors = {"ok": "green", "warning": "yellow", "problem": "red"}
+    console = SafeConsole()
+    for advice in found:
+        todo = f"\n          {advice.todo}" if advice.todo else ""
+        line = f"[{colors[advice.state]}]{advice.state:<8}[/]  {escape(advice.part)}: {escape(advice.what + todo)}"  # fmt: skip
+        console.print(line, highlight=False, soft_wrap=True)

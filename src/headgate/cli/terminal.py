@@ -1,18 +1,12 @@
-"""The terminal: the one way by which commands print, so that no foreign text can do harm there."""
+"""The terminal: all commands print through `echo`, so that no foreign text can steer a terminal."""
 
 import sys
 from datetime import UTC, datetime
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
 
 import click
 
 from headgate.text.table import printable
-
-if TYPE_CHECKING:
-    from headgate.cli.console import SafeConsole
-
-__all__ = ["SafeConsole", "count_of", "echo", "fit", "format_minute", "printable"]
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
@@ -38,12 +32,3 @@ def fit(text: str) -> str:
     width = get_terminal_size().columns
     lines = text.splitlines()
     return "\n".join(line if len(line) <= width else f"{line[: width - 1]}…" for line in lines)
-
-
-def __getattr__(name: str) -> object:
-    """SafeConsole, whose library is loaded only by commands that draw something."""
-    if name != "SafeConsole":
-        raise AttributeError(f"module 'headgate.cli.terminal' has no attribute {name!r}")
-    from headgate.cli.console import SafeConsole  # noqa: PLC0415  (see above)
-
-    return SafeConsole

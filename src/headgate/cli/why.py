@@ -1,4 +1,4 @@
-"""`headgate why [TRACE [CHUNK]]`: what became of a request, and of one chunk in it.
+"""`headgate why [TRACE [CHUNK]]` and `headgate replay TRACE`: what became of a request, and what would change it.
 
 Without a trace: the last requests. With one: what each stage did, what was shown, what was left out, and what was done
 to a call through the proxy (notes, cuts, caps). With a chunk: where it fell, and the smallest change that admits it.
@@ -6,15 +6,20 @@ to a call through the proxy (notes, cuts, caps). With a chunk: where it fell, an
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 import click
+import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
+from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import echo
+from headgate.errors import InputError
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.interventions import interventions
+from headgate.explain.replay import Replay
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
 from headgate.notes import Note, Stage
@@ -24,7 +29,7 @@ from headgate.types import Candidate, Step, Trace, TraceSummary
 MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen of them
 
 
-@click.command()
+@click.command(epilog="Example: headgate why last docs/refunds.md#2")
 @click.argument("trace", required=False)
 @click.argument("chunk", required=False)
 @place_options
@@ -40,8 +45,8 @@ def why(
 ) -> None:
     """List the last requests, show TRACE in full, or say why CHUNK is not in it.
 
-    The beginning of a trace's id will do, and `last` stands for the newest. For a CHUNK that was left out, the smallest
-    change of the settings is searched that would have let it in.
+    The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
+    finds the smallest change of the settings that would have let it in.
     """
     with open_existing(store, tenant) as hg:
         if trace is None:
@@ -164,3 +169,50 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
             echo(f"  {change.name} = {change.now} (was {change.was})")
     if answer.note:
         echo(answer.note)
+
+
+@click.command(epilog="Example: headgate replay last budget=2000 gate.order=entropy")
+@click.argument("trace")
+@click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
+@place_options
+@json_option
+def replay(
+    trace: str, changes: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
+) -> None:
+    """Run the request of TRACE again under other settings, and show what enters and what leaves.
+
+    The beginning of a trace's id is enough, and `last` is the newest trace.
+    """
+    given = dict(map(_parse_change, changes))
+    with open_existing(store, tenant) as hg:
+        made = hg.replay(whole_trace_id(hg, trace), given)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        echo(_describe_replay(made))
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    """A name and its value; the value is read as JSON if it is JSON, else as text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"{text!r} is not a change", hint="write it as name=value, as budget=2000")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _describe_replay(made: Replay) -> str:
+    before, after = made.before, made.after
+    lines = [
+        f"chunks {len(before.kept):>6} -> {len(after.kept)}",
+        f"tokens {before.tokens:>6} -> {after.tokens}",
+        *(f"  + {id}" for id in made.entered),
+        *(f"  - {id}" for id in made.left),
+    ]
+    if not made.entered and not made.left:
+        lines.append("the same chunks as before")
+    if made.drift:
+        lines.append(f"changed since the trace was stored: {', '.join(made.drift)}")
+    return "\n".join(lines)

@@ -13,26 +13,29 @@ from headgate.service.wrap.spec import MEMORY
 from headgate.settings import load
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--store", help="Store folder for context and traces (default: none is kept).")
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: headgate wrap claude",
+)
+@click.option("--store", help="Store for context and traces (default: neither is kept).")
 @click.option(
     "--inject/--no-inject",
     default=None,
-    help="Add context from the store (default: where --store is given).",
+    help="Add context from the store (default: if --store is given).",
 )
 @click.option(
     "--upstream",
     "given",
     multiple=True,
     metavar="PROVIDER=URL",
-    help="Where calls go on to, as openai=http://localhost:11434/v1; else where they would have gone.",
+    help="Where to send calls, as openai=http://localhost:11434/v1 (default: where the agent would send them).",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(0.1, 600),
     default=0.8,
     show_default=True,
-    help="Seconds that the gateway may take of a call for itself before the call goes on without it.",
+    help="Seconds that the gateway may delay a call before the call goes on without it.",
 )
 @click.option("--quiet", is_flag=True, help="Print no summary at the end.")
 @click.argument("agent")
@@ -48,14 +51,14 @@ def wrap(
 ) -> None:
     """Run an agent (claude, codex, gemini, opencode or any command) with its model calls guarded.
 
-    Only the agent's own process is told where to call; no configuration is written. If the gateway
-    fails, calls go straight to where they would have gone.
+    Only the process of the agent learns where to send its calls; no configuration is written. If the gateway fails,
+    calls go straight to where the agent would have sent them.
     """
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
     args = args[1:] if args[:1] == ("--",) else args
     upstreams = dict(map(_parse_upstream, given))
-    load()  # settings that cannot be used are told before anything starts
+    load()  # settings that cannot be used are an error before anything starts
     try:
         from headgate.service.wrap.run import run_wrapped  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
@@ -72,7 +75,7 @@ def wrap(
         )
     )
     if not quiet:
-        with suppress(OSError):  # nobody can read it; the exit code is still the agent's
+        with suppress(OSError):  # stderr is closed; the exit code is still the agent's
             for line in summary.lines():
                 echo(f"headgate: {line}", err=True)
     sys.exit(code)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, print_json
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find
@@ -15,7 +16,7 @@ from headgate.xray.summary import summary
 DEFAULT = "headgate-xray.html"
 
 
-@click.command()
+@click.command(epilog="Example: headgate xray ~/.claude/projects --no-html")
 @click.argument("path", required=False)
 @click.option(
     "--html", "target", help=f"Where the page is written (default: {DEFAULT}; none with --json)."
@@ -23,9 +24,9 @@ DEFAULT = "headgate-xray.html"
 @click.option("--no-html", is_flag=True, help="Write no page.")
 @json_option
 def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> None:
-    """Say what filled the window in the sessions at PATH, or in those of Claude Code and Codex.
+    """Show what filled the window in the sessions at PATH, or in those of Claude Code and Codex.
 
-    Reads session files and message logs as JSON lines. Asks no network, and writes one HTML page.
+    The command reads session files and message logs (JSON lines) and writes one HTML page. It needs no network.
     """
     files = find(path, home=Path.home())
     where = None if no_html or (as_json and target is None) else Path(target or DEFAULT)
@@ -42,7 +43,7 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
 
 
 def _refuse_foreign(where: Path) -> None:
-    """A file that is not our own page is never written over."""
+    """Refuse to overwrite a file that is not our own page."""
     try:
         with where.open("rb") as held:
             ours = held.read(len(MARKER)) == MARKER.encode()
@@ -52,7 +53,7 @@ def _refuse_foreign(where: Path) -> None:
         raise InputError(f"{where} cannot be written: {error.strerror}") from error
     if not ours:
         raise InputError(
-            f"{where} is no page of headgate xray", hint="name another file with --html"
+            f"{where} is not a page of headgate xray", hint="name another file with --html"
         )
 
 

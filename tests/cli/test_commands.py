@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -148,6 +149,29 @@ def test_former_names_stand_neither_in_help_nor_in_completion(run):
 
 def test_help_fits_one_screen(run):
     assert len(run("--help")[1].splitlines()) <= 40
+
+
+def _leaves(path, command):
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield path, command
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _leaves((*path, name), one)
+
+
+LEAVES = [leaf for name in cli.COMMANDS for leaf in _leaves((name,), cli.app.get_command(None, name))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
+def test_the_help_of_a_command_has_an_example_that_can_be_parsed(
+    path, command, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.jsonl").touch()  # an argument that must be there
+    start = f"headgate {' '.join(path)}"
+    assert start in command.epilog
+    line = command.epilog.partition(start)[2].partition("\n")[0]
+    arguments = shlex.split(line.partition(" > ")[0].partition(')"')[0])
+    command.make_context(path[-1], arguments)  # an unknown option or a missing argument is an error
 
 
 def test_a_command_that_is_like_no_other_is_only_unknown(run):

@@ -1,5 +1,7 @@
-"""`headgate eval`: measure Headgate on labeled data. One subcommand a part."""
+"""`headgate test`: regression tests for contexts. `headgate eval`: figures on labeled data."""
 
+import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,15 +10,128 @@ import click
 from rich.progress import Progress
 from rich.table import Table
 
-from headgate.cli.options import print_json
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.console import SafeConsole
+from headgate.cli.options import json_option, open_existing, place_options, print_json
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
 from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
+from headgate.evaluate.junit import junit
+from headgate.evaluate.regression import CaseResult, case_of, describe, record_case, run_case
+from headgate.evaluate.regression_file import as_toml, read_cases
+from headgate.gateway import Headgate
+from headgate.operations.presence import require_collections, whole_trace_id
+from headgate.types import Request
 
+FAILED = 1  # exit code if an expectation is not met
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
+
+
+@click.command(epilog="Example: headgate test context.toml --record 'How long do refunds take?'")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("questions", nargs=-1)
+@place_options
+@click.option(
+    "--record", is_flag=True, help="Add QUESTIONS to FILE, with the chunks that enter now."
+)
+@click.option("--trace", "traces", multiple=True, help="With --record: add the question of a trace; repeat for more.")  # fmt: skip
+@click.option("--collection", default="main", show_default=True, help="With --record: the collection to ask.")  # fmt: skip
+@click.option("--budget", default=Request("").budget, show_default=True, help="With --record: most tokens of the context.")  # fmt: skip
+@click.option("--junit", "report", type=click.Path(path_type=Path), help="Also write a JUnit report to this file.")  # fmt: skip
+@json_option
+def test(
+    file: Path,
+    questions: tuple[str, ...],
+    store: str | None,
+    tenant: str | None,
+    record: bool,
+    traces: tuple[str, ...],
+    collection: str,
+    budget: int,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the tests of FILE: ask each question, and check which chunks enter the context.
+
+    FILE is TOML. A [[test]] has a `question`, and `must` or `must_not` (ids of chunks or documents; * and ? stand for
+    any characters) or `contains` (text of the context). The exit code is 1 if a test fails.
+    """
+    if not record and (questions or traces):
+        raise InputError("questions and traces are for recording", hint="add --record")
+    if record and not (questions or traces):
+        raise InputError("there is nothing to record", hint="give questions, or --trace ID")
+    with open_existing(store, tenant) as hg:
+        if record:
+            _record(hg, file, questions, traces, collection, budget)
+            return
+        outcomes = _run_cases(hg, file, quiet=as_json)
+    if report is not None:
+        _write(report, junit(outcomes, suite=file.stem))
+    if as_json:
+        print_json([_row(outcome) for outcome in outcomes])
+    else:
+        _print_results(outcomes)
+    sys.exit(FAILED if any(outcome.failures for outcome in outcomes) else 0)
+
+
+def _run_cases(hg: Headgate, file: Path, *, quiet: bool) -> list[CaseResult]:
+    cases = read_cases(file)
+    for case in cases:
+        require_collections(hg, [case.collection])
+    console = SafeConsole(stderr=True)
+    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        return [run_case(hg, case) for case in bar.track(cases, description="asking")]
+
+
+def _record(
+    hg: Headgate,
+    file: Path,
+    questions: tuple[str, ...],
+    traces: tuple[str, ...],
+    collection: str,
+    budget: int,
+) -> None:
+    require_collections(hg, [collection])
+    if file.exists():
+        read_cases(file)  # a file that cannot be read is an error, before anything is added
+    cases = [record_case(hg, question, budget=budget, collection=collection) for question in questions]  # fmt: skip
+    cases += [case_of(hg, hg.trace(whole_trace_id(hg, trace))) for trace in traces]
+    empty = next((case for case in cases if not case.must), None)
+    if empty is not None:
+        raise InputError(
+            f"nothing enters for {empty.question!r}, so there is nothing to expect",
+            hint="ask it with: headgate context --explain",
+        )
+    former = f"{file.read_text('utf-8').rstrip()}\n\n" if file.exists() else ""
+    _write(file, former + "\n".join(map(as_toml, cases)))
+    for case in cases:
+        echo(f"recorded: {case.question} -> {', '.join(case.must)}")
+
+
+def _print_results(outcomes: list[CaseResult]) -> None:
+    for outcome in outcomes:
+        echo(f"{'FAIL' if outcome.failures else 'ok':<5} {outcome.case.name}")
+        for line in describe(outcome) if outcome.failures else ():
+            echo(f"      {line}")
+    failed = sum(bool(outcome.failures) for outcome in outcomes)
+    echo(f"{len(outcomes) - failed} passed, {failed} failed")
+
+
+def _row(outcome: CaseResult) -> dict[str, object]:
+    return {
+        "name": outcome.case.name, "question": outcome.case.question, "passed": not outcome.failures,
+        "failures": [asdict(failure) for failure in outcome.failures], "since": outcome.since,
+        "tokens": outcome.tokens, "trace": outcome.trace,
+    }  # fmt: skip
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
 
 
 @click.group(name="eval")
@@ -24,12 +139,15 @@ def evaluation() -> None:
     """Measure Headgate on labeled data."""
 
 
-@evaluation.command()
+@evaluation.command(epilog="Example: headgate eval guard streams.jsonl --json")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--show", is_flag=True, help="Also list the answers that were cut and go on.")
+@click.option("--show", is_flag=True, help="Also list answers that were cut although they go on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 def guard(file: Path, show: bool, as_json: bool) -> None:
-    """The loop detector on labeled streams or on answers: FILE is .jsonl, .jsonl.gz, .json, or a folder of answers."""
+    """Measure the loop detector on labeled streams, or on answers.
+
+    FILE is .jsonl, .jsonl.gz, .json, or a folder of answers.
+    """
     if is_answers(file):
         figures = evaluate_answers(read_answers(file), show=_show_cut if show else None)
     else:
@@ -46,25 +164,31 @@ def _show_cut(verdict: WatchedAnswer) -> None:
     echo(f"      {text[start : stall.onset + 120]!r}", err=True)
 
 
-@evaluation.command()
+@evaluation.command(epilog="Example: headgate eval retrieval DIR --json")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--embedder",
     default="none",
-    help="none, static, minilm, a folder or OWNER/NAME; settings: the one that the settings name.",
+    help="none, static, minilm, a folder or OWNER/NAME; `settings` takes the one that the settings name.",
 )
 @click.option(
-    "--budget", "budgets", type=click.IntRange(1), multiple=True, help="Tokens; repeatable."
+    "--budget",
+    "budgets",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Tokens of a context; repeat for more.",
 )
-@click.option("--questions", type=click.IntRange(1), help="At most so many questions of a set.")
+@click.option("--questions", type=click.IntRange(1), help="Most questions of a set.")
 @click.option(
     "--foreign",
     type=click.IntRange(0),
     default=measure.FOREIGN,
     show_default=True,
-    help="Questions of the other sets that are asked in a set.",
+    help="Number of questions from other sets that each set is asked.",
 )
-@click.option("--misses", is_flag=True, help="Also list what was not among the first ten.")
+@click.option(
+    "--misses", is_flag=True, help="Also list passages that were not among the first ten."
+)
 @click.option("--context/--no-context", default=True, help="Also measure through context().")
 @click.option(
     "--leave-one-out", is_flag=True, help="Judge each set by a grader fitted on the others."
@@ -81,7 +205,10 @@ def retrieval(
     leave_one_out: bool,
     as_json: bool,
 ) -> None:
-    """Retrieval on labeled questions. FOLDERS are sets (corpus.jsonl, queries.jsonl, qrels.tsv), or hold some."""
+    """Measure retrieval on labeled questions.
+
+    Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv), or holds sets.
+    """
     sets = [labeled.sample(one, questions) for folder in folders for one in labeled.sets(folder)]
     if leave_one_out and (len(sets) < MIN_SETS or not context):
         raise InputError(

@@ -2,7 +2,7 @@
 
 import json
 
-from headgate.cli.transcript import read
+from headgate.xray.conversations import read_conversations
 
 
 def write(path, *lines):
@@ -21,14 +21,14 @@ def block(number, response):
 
 def test_lines_of_one_response_are_one_turn_and_those_of_another_are_not(tmp_path):
     path = write(tmp_path / "x.jsonl", block(1, "r1"), block(2, "r1"), block(3, "r2"))
-    found, skipped = read(path)
+    found, skipped = read_conversations(path)
     assert kinds(found["s1"]) == [["turn", "call"], ["call"], ["turn", "call"]]
     assert skipped == 0
 
 
 def test_a_log_without_sessions_is_named_by_its_file(tmp_path):
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-    found, _ = read(write(tmp_path / "talk.jsonl", *messages))
+    found, _ = read_conversations(write(tmp_path / "talk.jsonl", *messages))
     assert list(found) == ["talk"]
     assert kinds(found["talk"]) == [["human"], ["turn", "text"]]
 
@@ -36,7 +36,7 @@ def test_a_log_without_sessions_is_named_by_its_file(tmp_path):
 def test_a_request_replaces_what_it_repeats(tmp_path):
     first = {"messages": [{"role": "user", "content": "hi"}]}
     second = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]}  # fmt: skip
-    found, _ = read(write(tmp_path / "log.jsonl", first, second))
+    found, _ = read_conversations(write(tmp_path / "log.jsonl", first, second))
     (conversation,) = found.values()
     assert kinds(conversation) == [["human"], ["turn", "text"]]
 
@@ -44,4 +44,4 @@ def test_a_request_replaces_what_it_repeats(tmp_path):
 def test_a_file_without_messages_has_no_conversation(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"type": "summary"}\nnot json\n')
-    assert read(path) == ({}, 1)
+    assert read_conversations(path) == ({}, 1)
