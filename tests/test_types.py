@@ -1,5 +1,7 @@
 """The nouns: what they refuse, split and render."""
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.errors import InputError
@@ -102,6 +104,15 @@ def test_explain_shows_who_stayed_who_went_and_why():
     assert kept.split()[:4] == ["keep", "[1]", "a", "gate"]
     assert dropped.split()[:4] == ["drop", "b", "gate", "0.500"]
     assert "no room" in dropped
+
+
+def test_explain_counts_the_rest_of_those_that_fell_for_one_reason():
+    dropped = tuple(replace(B, chunk=replace(B.chunk, id=f"b{n}")) for n in range(99))
+    made = context()
+    made = replace(made, trace=replace(made.trace, candidates=(made.trace.candidates[0], *dropped)))
+    *_, last_listed, rest = made.explain().splitlines()
+    assert last_listed.split()[:2] == ["drop", "b9"]
+    assert rest.split() == ["drop", "and", "89", "more", "gate", "no", "room"]
 
 
 def test_a_context_becomes_messages():

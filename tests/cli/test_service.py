@@ -59,7 +59,7 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
     assert "the same chunks" in run("replay", made["trace"], as_json=False)
     assert [row["id"] for row in run("why")] == [made["trace"]]
     assert run("why", made["trace"])["fates"][0]["kept"]
-    assert made["trace"] in run("why", as_json=False)
+    assert made["trace"][:12] in run("why", as_json=False)
     assert "beyond k" in run("why", made["trace"], as_json=False)
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from headgate.cli.status import _describe_lag, _size
-from headgate.cli.why import MOST_LEFT_OUT, _describe_step, _print_outcome, print_trace
+from headgate.cli.why import (
+    MOST_LEFT_OUT,
+    _describe_note,
+    _describe_step,
+    _print_outcome,
+    print_trace,
+)
 from headgate.gateway import Headgate
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.testing.samples import trace as sample
@@ -41,6 +47,25 @@ def test_sizes_are_megabytes_and_a_lag_is_counted():
 )
 def test_a_step_says_what_went_wrong_and_what_is_known_of_a_call(step, said):
     assert _describe_step(step) == said
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ({"share": 0.43}, "found: it has 43% of the query's words"),
+        ({"share": 0.0}, "found without a word of the query: by words of the best chunks"),
+        ({}, "found"),
+    ],
+)
+def test_it_says_how_a_chunk_was_found(numbers, shown):
+    note = Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 0.5, numbers)
+    assert _describe_note(note).startswith(f"retrieve   add    0.500  {shown}")
+
+
+def test_a_call_through_the_proxy_is_named_so_instead_of_by_a_strategy(capsys):
+    call = replace(sample("t1"), steps=(Step(Stage.MODEL, 0.1, facts={"model": "m"}),))
+    print_trace(call)
+    assert capsys.readouterr().out.startswith("model call: ")
 
 
 def with_dropped(count):

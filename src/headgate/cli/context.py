@@ -59,7 +59,7 @@ from headgate.types import Context, ContextBudget
     default=True,
     help="Lower the score of text that the window already has.",
 )
-@click.option("--explain", is_flag=True, help="Also show what became of every candidate, and why.")
+@click.option("--explain", is_flag=True, help="Also show what became of the candidates, and why.")
 @click.option("--debug", is_flag=True, help="With --json: add the numbers behind each chunk.")
 @json_option
 def context(

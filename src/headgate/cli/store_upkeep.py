@@ -21,7 +21,7 @@ from headgate.cli.options import (
     store_options,
 )
 from headgate.cli.store_copies import open_kept
-from headgate.cli.terminal import echo
+from headgate.cli.terminal import count_of, echo
 from headgate.errors import InputError, MissingExtra, StoreError
 from headgate.models.embed import embedder
 from headgate.operations.check import check as find_faults
@@ -90,7 +90,7 @@ def reindex(store: str | None, tenant: str | None, collection: str, as_json: boo
         print_json({"collection": collection, "chunks": chunks, "conversation": conversation})
         return
     kind = "a conversation" if conversation else "documents"
-    echo(f"{chunks} chunks of {collection!r} are indexed as {kind}")
+    echo(f"indexed {count_of(chunks, 'chunk')} of {collection!r} as {kind}")
 
 
 @click.command(epilog="Example: headgate store embed --collection main")

@@ -5,7 +5,6 @@ to a call through the proxy (notes, cuts, caps). With a chunk: where it fell, an
 """
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -15,17 +14,18 @@ from rich.table import Column, Table
 
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import echo
+from headgate.cli.terminal import echo, format_minute
 from headgate.errors import InputError
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.interventions import interventions
 from headgate.explain.replay import Replay
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
-from headgate.notes import Note, Stage
+from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import whole_chunk_id, whole_trace_id
 from headgate.types import Candidate, Step, Trace, TraceSummary
 
+ID_CHARS = 12  # of a trace's 32, as git shows its ids: the whole row fits 80 columns, and the beginning is enough to ask
 MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen of them
 
 
@@ -67,16 +67,21 @@ def _print_list(found: list[TraceSummary], *, as_json: bool) -> None:
     if as_json:
         print_json([summary_data(summary) for summary in found])
         return
-    id = Column("trace", no_wrap=True, min_width=32)  # it is there to be copied
-    query = Column("query", no_wrap=True, overflow="ellipsis")
+    id = Column("trace", no_wrap=True, min_width=ID_CHARS)  # it is there to be copied
     when = Column("when", no_wrap=True)
-    table = Table(
-        id, when, "kept", "of", "ms", query, box=None, header_style="bold", pad_edge=False
-    )
+    ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
+    query = Column("query", no_wrap=True, overflow="ellipsis")
+    kept = Column("kept", min_width=len("kept"))
+    table = Table(id, when, kept, "of", ms, query, box=None, header_style="bold", pad_edge=False)
     for row in found:
-        at = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        kept, of, ms = str(row.kept), str(row.candidates), f"{1000 * row.seconds:.1f}"
-        table.add_row(row.id, at, kept, of, ms, escape(row.query[:60]))
+        table.add_row(
+            row.id[:ID_CHARS],
+            format_minute(row.created),
+            str(row.kept),
+            str(row.candidates),
+            f"{1000 * row.seconds:.1f}",
+            escape(row.query[:60]),
+        )
     SafeConsole().print(table if found else "no request was traced yet")
     if found:
         echo("one in full: headgate why TRACE; one chunk of it: headgate why TRACE CHUNK", err=True)
@@ -97,7 +102,7 @@ def print_trace(trace: Trace) -> None:
         if not candidate.dropped:
             console.print(escape(candidate.chunk.id), style="bold", highlight=False)
             for note in candidate.notes:
-                console.print(escape(f"  {_describe_note(note)}"), highlight=False)
+                console.print(escape(f"  {_describe_note(note)}"), highlight=False, soft_wrap=True)
     _print_outcome(trace)
 
 
@@ -116,7 +121,18 @@ def _describe_step(step: Step) -> str:
 
 
 def _describe_note(note: Note) -> str:
-    return f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}"
+    reason = _describe_found(note) if note.code is NoteCode.FOUND else note.reason
+    return f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {reason}"
+
+
+def _describe_found(note: Note) -> str:
+    """Say how retrieval found a chunk: by words of the query, or without one."""
+    share = note.numbers.get("share")
+    if share is None:
+        return note.reason
+    if share > 0:
+        return f"found: it has {share:.0%} of the query's words, by weight"
+    return "found without a word of the query: by words of the best chunks, or by its embedding if there is an embedder"
 
 
 def _left_out(trace: Trace) -> list[Candidate]:

@@ -1,14 +1,19 @@
 """The context: the answer to a request, with its report and its trace."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headgate.notes import Fate, Note
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip, table
 from headgate.types.chunks import Chunk
 from headgate.types.plan import Strategy
 from headgate.types.trace import Trace
+
+# Dropped candidates that `explain` lists for one reason, best first. Retrieval hands on 100, and most of them fall for
+# the same reason, so a line for each would hide the others.
+LISTED_PER_REASON = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,18 @@ class Context:
         """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and
         why.
 
-        Ids are whole, to be copied. The reason has the numbers that decided.
+        Ids are whole, to be copied. The reason has the numbers that decided. If a stage dropped many candidates for the
+        same reason, the best of them have a line each, and the others one line with their count.
         """
         cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
         rows = [("", "cited", "chunk", "stage", "score", "why", "text")]
+        counts: Counter[tuple[Stage, NoteCode]] = Counter()
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
+            if candidate.dropped:
+                counts[last.stage, last.code] += 1
+                if counts[last.stage, last.code] > LISTED_PER_REASON:
+                    continue
             rows.append((
                 Fate.DROP if candidate.dropped else Fate.KEEP,
                 cited.get(candidate.chunk.id, ""),
@@ -79,6 +90,10 @@ class Context:
                 last.reason_with_numbers,
                 clip(candidate.chunk.text, 60),
             ))  # fmt: skip
+        for (stage, code), count in counts.items():
+            if count > LISTED_PER_REASON:
+                more = f"and {count - LISTED_PER_REASON} more"
+                rows.append((Fate.DROP, "", more, stage, "", code.replace("_", " "), ""))
         head = (
             f"{self.strategy.value}: {self.trace.plan.reasoning}\n"
             f"{self.token_estimate} of {self.trace.plan.budget} tokens, "
