@@ -44,8 +44,7 @@ from rich.table import Table
 
 from headgate.guard import masks
 from headgate.guard.calls import Reader, events_of
-from headgate.guard.climb_cache import ClimbCache
-from headgate.guard.ladder import annotate, climb
+from headgate.guard.ladder import ClimbCache, annotate, climb
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.steps import Step
 from headgate.guard.tools import check

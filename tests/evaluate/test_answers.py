@@ -15,7 +15,7 @@ from headgate.evaluate.answers import (
     is_answers,
     read_answers,
 )
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (

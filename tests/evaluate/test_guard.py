@@ -21,7 +21,7 @@ from headgate.evaluate.guard import (
     true_onset,
 )
 from headgate.guard import EntropyDetector
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (

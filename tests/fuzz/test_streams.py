@@ -9,7 +9,7 @@ from tests.fuzz.cases import cut, damage, encoded, fuzz, fuzz_slow, mutate
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.dialects import DIALECTS
 from headgate.guard.dialects.usage import UsageSum
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.models.grade import read_grade
 from headgate.models.web_results import web_chunks
 from headgate.policy import ProxyPolicy, UpstreamPolicy

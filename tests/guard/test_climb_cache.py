@@ -8,9 +8,8 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.guard import climb_cache
-from headgate.guard.climb_cache import LEAST, MESSAGE, ClimbCache
-from headgate.guard.ladder import climb
+from headgate.guard import ladder
+from headgate.guard.ladder import MESSAGE_SIZE, MIN_MESSAGES, ClimbCache, climb
 from headgate.guard.policy import CirclesPolicy
 
 POLICY = CirclesPolicy()
@@ -29,13 +28,13 @@ def work(turns, name="a"):
 @pytest.fixture
 def reads(monkeypatch):
     """Counts the messages that are read."""
-    read, real = [], climb_cache.events_of
+    read, real = [], ladder.events_of
 
     def count(message):
         read.append(message)
         return real(message)
 
-    monkeypatch.setattr(climb_cache, "events_of", count)
+    monkeypatch.setattr(ladder, "events_of", count)
     return read
 
 
@@ -85,22 +84,22 @@ def test_each_policy_climbs_by_itself():
 
 
 def test_it_forgets_the_oldest_beyond_its_limits():
-    heads = MESSAGE * len(render(work(20), "chat"))
+    heads = MESSAGE_SIZE * len(render(work(20), "chat"))
     whole = 10 * heads
-    cache = ClimbCache(entries=3, max_weight=whole)
+    cache = ClimbCache(entries=3, max_size=whole)
     for n in range(5):
         cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=100)
     assert (len(cache), cache.size) == (3, 3 * (100 + heads))
     cache.climb(render(work(20, name="too large"), "chat"), POLICY, size=whole // 4 - heads + 1)
     assert (len(cache), cache.size) == (3, 3 * (100 + heads))
-    cache = ClimbCache(entries=9, max_weight=whole)
+    cache = ClimbCache(entries=9, max_size=whole)
     for n in range(9):
         cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=whole // 4 - heads)
     assert (len(cache), cache.size) == (4, whole)
 
 
 def test_many_short_messages_weigh_more_than_their_text():
-    cache = ClimbCache(max_weight=4 * MESSAGE * 100)
+    cache = ClimbCache(max_size=4 * MESSAGE_SIZE * 100)
     for count, held in ((101, 0), (100, 1)):
         cache.climb([{"role": "user", "content": ""}] * count, POLICY, size=0)
         assert len(cache) == held
@@ -108,7 +107,7 @@ def test_many_short_messages_weigh_more_than_their_text():
 
 def test_short_conversations_are_not_held():
     cache = ClimbCache()
-    cache.climb(render(work(20), "chat")[: LEAST - 1], POLICY, size=1)
+    cache.climb(render(work(20), "chat")[: MIN_MESSAGES - 1], POLICY, size=1)
     assert len(cache) == 0
 
 

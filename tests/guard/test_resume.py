@@ -1,4 +1,4 @@
-"""How the model is asked to go on: with heat, or by a ladder of words where no sampling can change."""
+"""How the model is asked to go on: with changed sampling, or by words alone; and what it is shown of the answer."""
 
 import pytest
 
@@ -7,12 +7,13 @@ from headgate.guard.channels import REASONING
 from headgate.guard.policy import SAMPLING
 from headgate.guard.resume import (
     ANSWER_NOW,
+    ATTEMPTS_BY_WORDS,
     FINISH,
-    LADDER,
     NUDGE,
     OPENING,
     RETRY,
     TURNS,
+    SentText,
     Stop,
     before_loop,
     next_call,
@@ -34,7 +35,9 @@ def test_the_ladder_goes_back_then_asks_for_an_end():
     histories = [call.messages[-2]["content"] for call in calls]
     assert histories == ["One thing. ", "One thing. ", TEXT, TEXT]
     assert all(call.sampling is None for call in calls)
-    assert [call.steering for call in calls] == [rung.turn for rung in (*LADDER, LADDER[-1])]
+    assert [call.steering for call in calls] == [
+        attempt.turn for attempt in (*ATTEMPTS_BY_WORDS, ATTEMPTS_BY_WORDS[-1])
+    ]
 
 
 def test_the_last_try_shows_the_model_only_how_a_long_answer_begins():
@@ -112,3 +115,37 @@ async def test_reasoning_that_loops_leads_to_an_answer():
     pieces = [piece async for piece in guard.stream("How many?")]
     assert pieces[-1] == "42."
     assert model.calls[1].messages[-1]["content"].endswith(ANSWER_NOW)
+
+
+def sent(*parts):
+    text = SentText()
+    for part in parts:
+        text.append(part)
+    return text
+
+
+def test_the_model_is_shown_what_was_sent():
+    text = sent("The keeper ", "went out.")
+    assert str(text) == text.shown() == "The keeper went out."
+    assert text.shown(10) == "The keeper"
+    assert (text.last, SentText().last) == (".", "")
+
+
+def test_a_loop_cut_at_its_onset_is_not_shown_and_what_follows_is():
+    text = sent("It began. ", "fofofo")
+    text.omit_from(10)
+    text.append("It went on. ")
+    text.append("baba")
+    assert str(text) == "It began. fofofoIt went on. baba"
+    assert text.shown() == "It began. It went on. baba"
+    text.omit_from(28)
+    assert text.shown() == "It began. It went on. "
+    assert len(text.shown(28)) == 22
+
+
+def test_an_earlier_onset_takes_a_later_one_in():
+    text = sent("It began. ", "fofofo")
+    text.omit_from(10)
+    text.append("more")
+    text.omit_from(3)
+    assert text.shown() == "It "

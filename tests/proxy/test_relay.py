@@ -29,7 +29,7 @@ from headgate.guard.dialects import (  # fmt: skip
     ResponsesDialect,
 )
 from headgate.guard.policy import GuardPolicy
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
 from headgate.service.proxy.relay import Relay

@@ -22,7 +22,7 @@ from headgate.errors import NotFound
 from headgate.guard.ladder import Mark, climb_events
 from headgate.guard.plot import Profile, target
 from headgate.guard.policy import CirclesPolicy
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.settings import load
 from headgate.xray.conversations import read_conversations
 

@@ -21,8 +21,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError
-from headgate.guard.detectors import RepeatDetector
-from headgate.guard.stall import Detector, Stall
+from headgate.guard.detectors import Detector, RepeatDetector, Stall
 from headgate.text.bounded_json import describe_json_error
 
 PIECE = 24  # characters fed at a time

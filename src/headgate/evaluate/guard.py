@@ -21,8 +21,7 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
-from headgate.guard.detectors import RepeatDetector
-from headgate.guard.stall import Detector, HoldingDetector, Stall
+from headgate.guard.detectors import Detector, HoldingDetector, RepeatDetector, Stall
 from headgate.text.bounded_json import describe_json_error
 
 # characters from which a loop counts as long, and below which a repetition counts as short

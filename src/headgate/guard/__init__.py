@@ -1,7 +1,9 @@
-"""The guard: watches the model's stream, cuts loops out of it, and lets the model go on.
+"""The guard: watches a model's stream, cuts loops out of it, and lets the model go on.
 
-Names resolve on first use, so that whoever needs only the policies of the guard, as the settings do, does not load it
-all.
+It knows nothing of retrieval; it may import `errors`, `policy`, `types` and `text`. A streamed chunk goes through
+stream.py (I/O) -> session.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut resume.py
+words the next call. tools.py finds circles of tool calls, ladder.py acts on them, and fuse.py counts what is spent.
+Names resolve on first use, so that the settings, which need only the policies, do not load it all.
 """
 
 from importlib import import_module
@@ -10,13 +12,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
     from headgate.guard.counting import CountingDetector, CountPolicy
-    from headgate.guard.detectors import RepeatDetector
+    from headgate.guard.detectors import (
+        Detector,
+        HoldingDetector,
+        PrimedDetector,
+        RepeatDetector,
+        Stall,
+    )
     from headgate.guard.entropy import EntropyDetector
     from headgate.guard.policy import GuardPolicy
     from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
     from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
-    from headgate.guard.rollback import Session
-    from headgate.guard.stall import Detector, HoldingDetector, PrimedDetector, Stall
+    from headgate.guard.session import Session
     from headgate.guard.stream import Guard, GuardedStream
     from headgate.guard.unit_kinds import RepeatPolicy
 
@@ -31,19 +38,19 @@ _HOME = {
     "CountPolicy": "counting",
     "CountingDetector": "counting",
     "Cut": "report",
-    "Detector": "stall",
+    "Detector": "detectors",
     "EntropyDetector": "entropy",
     "Guard": "stream",
     "GuardPolicy": "policy",
     "GuardReport": "report",
     "GuardedStream": "stream",
-    "HoldingDetector": "stall",
+    "HoldingDetector": "detectors",
     "Piece": "channels",
-    "PrimedDetector": "stall",
+    "PrimedDetector": "detectors",
     "RepeatDetector": "detectors",
     "RepeatPolicy": "unit_kinds",
-    "Session": "rollback",
-    "Stall": "stall",
+    "Session": "session",
+    "Stall": "detectors",
     "State": "report",
 }
 

@@ -36,8 +36,6 @@ class Event(NamedTuple):
 TURN = Event("turn")
 SHORT = 4  # messages
 _LISTS = (list, tuple)
-# an event made by it costs half as much, and there is one for every part of every message
-_new = tuple.__new__
 
 
 class Reader:
@@ -92,7 +90,7 @@ def events_of(message: object) -> Sequence[Event]:
     role = message.get("role")
     if role in ("tool", "function"):
         id = message.get("tool_call_id") or message.get("name")
-        return (_new(Event, ("result", _id(id), "", message.get("content"))),)
+        return (Event("result", _id(id), "", message.get("content")),)
     if role == "assistant":
         return _assistant(message)
     if role == "user":
@@ -114,8 +112,7 @@ def _assistant(message: Message) -> Sequence[Event]:
         made = call.get("function") or call.get("custom")
         if isinstance(made, dict):
             value = made["arguments"] if "arguments" in made else made.get("input")
-            parts = ("call", _id(call.get("id")), str(made.get("name")), value)
-            events.append(_new(Event, parts))
+            events.append(Event("call", _id(call.get("id")), str(made.get("name")), value))
     if isinstance(old := message.get("function_call"), dict):
         name = old.get("name")
         events.append(Event("call", _id(name), str(name), old.get("arguments")))

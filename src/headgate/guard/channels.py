@@ -10,15 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.guard.detectors import HISTORY
+from headgate.guard.detectors import HISTORY, Detector, HoldingDetector, PrimedDetector, Stall
 from headgate.guard.relapse import RelapseDetector
-from headgate.guard.resume import last_boundary
-from headgate.guard.stall import Detector, HoldingDetector, PrimedDetector, Stall
+from headgate.guard.resume import first_boundary, last_boundary
 
 CONTENT = "content"
 REASONING = "reasoning"
 TOOL = "tool"
 EVENT = "event"  # no text: roles, pings, usage, finish reasons
+MAX_COPIES = (
+    2.5  # copies within which a cut may move on to a boundary: the client never gets a third
+)
 
 
 class Piece(str):
@@ -67,7 +69,7 @@ class Channel:
     max_hold: int = 16_384
     call: int = 0
     sent: int = 0  # characters the client has
-    begun: bool = False  # whether the client has any piece of it, be it without text
+    begun: bool = False  # whether the client has any piece of it, even one without text
     detector: Detector = field(init=False)
     holding: HoldingDetector | None = field(init=False)  # the same, if it holds text back
     elided: int = 0  # characters left out of the current call, since the client has them already
@@ -95,7 +97,7 @@ class Channel:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether anything waits, be it without text."""
+        """Whether anything waits, even without text."""
         return bool(self._waiting)
 
     @property
@@ -157,22 +159,22 @@ class Channel:
         if self._held > self.max_hold:
             return self.waive()
         free = self.waiting[: max(0, hold - self.sent)]
-        return self.take(last_boundary(free) or len(free), split=False)
+        return self.send(last_boundary(free) or len(free), split=False)
 
     def waive(self) -> list[Piece]:
-        """Stop holding for the present suspicion, whatever becomes of it."""
+        """Send what waits, and hold no more for the present suspicion."""
         self._waived_hold = self.hold
         return self.release()
 
     def release(self) -> list[Piece]:
-        """Everything that waits, sent."""
-        return self.take(self._held)
+        """Send everything that waits."""
+        return self.send(self._held)
 
-    def take(self, chars: int, *, split: bool = True) -> list[Piece]:
-        """The next so many characters that wait, sent; a piece is cut in two where it must be.
+    def send(self, chars: int, *, split: bool = True) -> list[Piece]:
+        """Send the next `chars` characters that wait; a piece may be cut in two.
 
-        Without `split` a piece that came in an event waits whole: should the suspicion pass, the event goes out
-        as it came.
+        Without `split`, a piece that came in an event waits whole: if the suspicion passes, the event goes out as it
+        came.
         """
         out: list[Piece] = []
         queue, at = self._waiting, 0
@@ -187,6 +189,17 @@ class Channel:
         self._waiting = rest
         self._book(out)
         return out
+
+    def first_copy_chars(self, stall: Stall, reach: int) -> int:
+        """How many waiting characters end the first copy of a loop, moved on to a boundary at most `reach` away."""
+        first = max(self.sent, stall.onset + stall.period)
+        waiting = self.waiting
+        start = min(first - self.sent, len(waiting))
+        allowed = stall.onset + int(MAX_COPIES * stall.period) - first
+        last = waiting[start - 1] if start else self.last
+        if not stall.period or allowed <= 0 or last.isspace():
+            return start
+        return start + first_boundary(waiting[start:], min(allowed, reach))
 
     def _book(self, out: list[Piece]) -> None:
         if not out:
@@ -206,13 +219,13 @@ class Channel:
             self._tail_chars = HISTORY
 
     def stop_watching(self) -> list[Piece]:
-        """Believe this channel: everything that waits, sent, and what follows passes as it comes."""
+        """Send everything that waits; what follows passes unwatched."""
         self._use(Unwatched())
         self.whole, self.relapse = False, RelapseDetector()
         return self.release()
 
     def drop(self) -> int:
-        """Forget what waits; how many characters that were."""
+        """Forget what waits; the number of characters forgotten."""
         dropped, self._held = self._held, 0
         self._waiting = []
         return dropped
@@ -244,38 +257,3 @@ def _shift(stall: Stall, base: int) -> Stall:
     if not base:
         return stall
     return replace(stall, position=stall.position + base, onset=stall.onset + base)
-
-
-class SentText:
-    """The content that the client has, and what the model is shown of it.
-
-    A loop that is cut at its onset is left out of the history, though the client may have its first characters.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._omitted: list[tuple[int, int]] = []  # where stands what the model is not shown
-
-    def append(self, text: str) -> None:
-        """Take in what goes out."""
-        self._parts.append(text)
-
-    def __str__(self) -> str:
-        return "".join(self._parts)
-
-    @property
-    def last(self) -> str:
-        """The last character, empty where nothing was sent."""
-        return self._parts[-1][-1:] if self._parts else ""
-
-    def omit_from(self, onset: int) -> None:
-        """Show the model nothing of what stands from there on."""
-        self._omitted = [part for part in self._omitted if part[0] < onset]
-        self._omitted.append((onset, len(str(self))))
-
-    def shown(self, end: int | None = None) -> str:
-        """What the model is shown of the content up to there."""
-        text = str(self)[:end]
-        for start, stop in reversed(self._omitted):
-            text = text[:start] + text[stop:]
-        return text

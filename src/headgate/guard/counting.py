@@ -9,8 +9,7 @@ not to cut. Works on blocks at absolute offsets (chunking cannot matter) and sle
 import re
 from itertools import pairwise
 
-from headgate.guard.detectors import RepeatDetector
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import RepeatDetector, Stall
 from headgate.policy import Policy, Positive, PositiveCount
 
 BLOCK = 64  # characters folded at a time
@@ -30,7 +29,7 @@ class CountPolicy(Policy):
     words: PositiveCount = 1250
     """Units with words are warned of at this length: good lists rarely count on for so long ..."""
     copies: Positive = 6.0
-    """... and not before so many copies."""
+    """... and not before this many copies."""
     bare: PositiveCount = 400
     """Units of numbers and separators alone."""
 
@@ -86,11 +85,11 @@ class CountingDetector:
         self._waiting = len(waiting) - whole
         stall = None
         for start in range(0, whole, BLOCK):
-            found = self._take_block(waiting[start : start + BLOCK])
+            found = self._feed_block(waiting[start : start + BLOCK])
             stall = stall or found
         return stall
 
-    def _take_block(self, block: str) -> Stall | None:
+    def _feed_block(self, block: str) -> Stall | None:
         self._seen += BLOCK
         self._quiet = 0 if _digit.search(block) else self._quiet + BLOCK
         if self._quiet > QUIET:

@@ -7,11 +7,52 @@ for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets
 the text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
 """
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from headgate.guard.runs import common_prefix, repeats, run_start, shortest_unit
-from headgate.guard.stall import Stall
 from headgate.guard.unit_kinds import PADDING, RepeatPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The verdict of a detector: where it fell, where the repetition begins, its period (0: unknown), and why."""
+
+    position: int
+    onset: int
+    period: int
+    reason: str
+    unit: str = ""
+
+    @property
+    def repeats(self) -> float:
+        """Copies of the unit between onset and position; 0 if the period is unknown."""
+        return (self.position - self.onset) / self.period if self.period else 0.0
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Text in, the first stall inside it out. No I/O."""
+
+    def feed(self, text: str) -> Stall | None: ...  # noqa: D102
+    def reset(self) -> None: ...  # noqa: D102
+
+
+@runtime_checkable
+class HoldingDetector(Detector, Protocol):
+    """A detector that suspects a repetition before it is sure of it.
+
+    `hold` is the offset from which the stream should hold its text back; None while there is no suspicion.
+    """
+
+    @property
+    def hold(self) -> int | None: ...  # noqa: D102
+
+
+@runtime_checkable
+class PrimedDetector(Detector, Protocol):
+    """A detector that can begin behind a text, as after a rollback; others begin with nothing."""
+
+    def prime(self, text: str) -> None: ...  # noqa: D102
 
 
 class LengthPolicy(Protocol):
@@ -30,30 +71,31 @@ class LengthPolicy(Protocol):
 #   every 128 / 256       the same, to 1 024 / to 4 096
 STRIDE = 32
 # Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9
-# before; where they do, there and 8 later whether the last 8 do. So a run is seen before it has over 24 characters.
+# before; if they do, there and 8 later whether the last 8 do. So a run is seen before it has over 24 characters.
 GLANCE, TINY = 16, 8
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 CONTEXT = 48  # characters before the fresh text in which such a run may begin
-LONGEST = 4096
-CLOSE = 16  # the near stride while a suspicion is in the air ...
-CLOSER = 8  # ... and when it is about to come true
-LASTING = 40  # least period that is tried again when it had not lasted long enough
+LONGEST = 4096  # longest period looked for
+CLOSE = 16  # the near stride after a hit that may become a run ...
+CLOSER = 8  # ... and after one whose last 32 characters repeat already
+LASTING = 40  # least period that is tried again if it had not lasted long enough
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
 DEEP = (48, 64, 84, 112, 148, 196, 256)  # needles for units that repeat parts of themselves
-PULSE = 12  # a followed run, which is held back, is compared so many characters at a time
+PULSE = 12  # characters of a followed run that are compared at a time: the run is held back, so it should end soon
 MORE = 64  # least characters before a second verdict on a loop that was already cut once
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
-# almost anywhere, which makes the longest search slow, so it is then made 4 times more rarely.
+# almost anywhere, which makes the longest search slow, so that search is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4
-# Characters remembered: two copies of the longest unit, and slack for the walk back.
-HISTORY = 3 * LONGEST
+HISTORY = (
+    3 * LONGEST
+)  # characters remembered: two copies of the longest unit, and slack for the walk back
 KEPT = 2 * HISTORY  # characters kept before the oldest are forgotten
-REMEMBERED = 32  # units whose kind, and kinds whose lengths, are remembered
-DEFAULT = RepeatPolicy()
-DEFAULT_MIN_SUSPECT: dict[
-    int, int
-] = {}  # its min_suspect by period, which is asked for at most looks
 ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
+BLOCK = 64  # characters compared at a time
+DEFAULT = RepeatPolicy()
+# Its `min_suspect` by period: most looks ask for it. Without this table `headgate eval guard` takes 6 % more CPU a
+# character, and 3 % more with a table for each detector.
+DEFAULT_MIN_SUSPECT: dict[int, int] = {}
 
 
 class RepeatDetector:
@@ -71,8 +113,8 @@ class RepeatDetector:
     def reset(self) -> None:
         """Forget everything seen."""
         self._fresh = ""  # fed, but not looked at
-        self._search_chars = STRIDE  # nothing but a glance is due before so many are fresh ...
-        self._due_chars = GLANCE  # ... and nothing at all before so many
+        self._search_chars = STRIDE  # fresh characters from which a search is due ...
+        self._due_chars = GLANCE  # ... and from which a glance is due
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = STRIDE  # offset of the next look
@@ -81,8 +123,6 @@ class RepeatDetector:
         self._onset = self._at = self._trigger = 0
         self._reported = False
         self._kind = ""
-        self._kinds: dict[str, str] = {}
-        self._lengths: dict[tuple[int, str], tuple[int, int]] = {}
         self.hold: int | None = None
         """Offset from which the tail should be held back, while a repetition is suspected."""
 
@@ -104,7 +144,7 @@ class RepeatDetector:
             self.rearm(max(self._period, MORE))
 
     def rearm(self, chars: int) -> None:
-        """After a stall: give another verdict on the same run when it has grown by so many characters."""
+        """After a stall: give another verdict on the same run when it has grown by `chars` characters."""
         self._trigger = self._at + chars
         self._reported = False
 
@@ -160,7 +200,7 @@ class RepeatDetector:
         """From where to hold back a unit below 8 characters that repeats up to the end of the text, an offset."""
         size = len(text)
         period = size - 8 - text.rfind(text[-8:], max(0, size - 15), size - 1)
-        least, _ = self._lengths_of(period, self._kind_of(text[-period:]))
+        least = self.policy.suspect(period, self.policy.kind(text[-period:]))
         if least > 2 * TINY or not repeats(text, size, period, least):
             return None
         return end - size + run_start(text, size - least, period, 0) + period + least
@@ -275,8 +315,8 @@ class RepeatDetector:
                 self._candidate = period
             return False
         unit = text[at - period : at]
-        kind = self._kind_of(unit)
-        least, most = self._lengths_of(period, kind)
+        kind = self.policy.kind(unit)
+        least = self.policy.suspect(period, kind)
         if not repeats(text, at, period, least):
             return False
         shortest = shortest_unit(unit)
@@ -289,26 +329,8 @@ class RepeatDetector:
         self._at, self._onset = self._base + at, self._base + start
         if self.hold is None:
             self.hold = self._onset + period + least if period < TINY else self._at
-        self._trigger = max(self._at, self._onset + most)
+        self._trigger = max(self._at, self._onset + self.policy.stall(period, kind))
         return True
-
-    def _lengths_of(self, period: int, kind: str) -> tuple[int, int]:
-        """Repeated characters that are suspect, and characters of the run that are a stall."""
-        lengths = self._lengths.get((period, kind))
-        if lengths is None:
-            if len(self._lengths) >= REMEMBERED:
-                self._lengths.clear()
-            lengths = self.policy.suspect(period, kind), self.policy.stall(period, kind)
-            self._lengths[period, kind] = lengths
-        return lengths
-
-    def _kind_of(self, unit: str) -> str:
-        kind = self._kinds.get(unit)
-        if kind is None:
-            if len(self._kinds) >= REMEMBERED:
-                self._kinds.clear()
-            kind = self._kinds[unit] = self.policy.kind(unit)
-        return kind
 
     # Following a run
 
@@ -357,3 +379,44 @@ def _longest_period(text: str, at: int) -> int:
     if often and text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0:
         return 1024
     return LONGEST
+
+
+# Where a text repeats itself one period p apart, text[i] = text[i - p]. Comparing slices is fast.
+
+
+def shortest_unit(unit: str) -> int:
+    """Length of the shortest unit that this one is whole copies of."""
+    return (unit + unit).find(unit, 1)
+
+
+def repeats(text: str, at: int, period: int, size: int) -> bool:
+    """Whether the `size` characters before `at` equal those one period earlier."""
+    start = at - size - period
+    return start >= 0 and text[at - size : at] == text[start : at - period]
+
+
+def run_start(text: str, at: int, period: int, floor: int) -> int:
+    """Where the run of this period that holds at `at` begins, walking back by blocks, then by characters."""
+    while at - BLOCK - period >= floor and repeats(text, at, period, BLOCK):
+        at -= BLOCK
+    while at - period > floor and text[at - 1] == text[at - 1 - period]:
+        at -= 1
+    return at - period
+
+
+def common_prefix(left: str, right: str) -> int:
+    """How many characters two texts have in common at their beginning: a leap that grows, then bisection."""
+    if left == right:
+        return len(left)
+    at, step, most = 0, BLOCK, min(len(left), len(right))
+    while at < most and left[at : at + step] == right[at : at + step]:
+        at += step
+        step *= 4
+    end = min(at + step, most)
+    while at < end:
+        middle = (at + end + 1) // 2
+        if left[at:middle] == right[at:middle]:
+            at = middle
+        else:
+            end = middle - 1
+    return min(at, most)

@@ -7,7 +7,7 @@ before. Entropy measures the alphabet, not repetition: see docs/guard.md for wha
 from collections import deque
 
 from headgate.errors import InputError
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import RepeatDetector, Stall
 from headgate.text.entropy import SlidingEntropy
 
 
@@ -79,3 +79,30 @@ class EntropyDetector:
     def _stall(self, reason: str, reach: int) -> Stall:
         self._rest = self._seen + self.window
         return Stall(self._seen, max(0, self._seen - reach), 0, reason)
+
+
+class EitherDetector:
+    """Both detectors: the earlier stall counts. Text is held back as the RepeatDetector says."""
+
+    def __init__(self, repeat: RepeatDetector, entropy: EntropyDetector) -> None:
+        self._repeat, self._entropy = repeat, entropy
+
+    @property
+    def hold(self) -> int | None:
+        """Offset from which the tail should be held back, while a repetition is suspected."""
+        return self._repeat.hold
+
+    def feed(self, text: str) -> Stall | None:
+        """Take text in; the first stall inside it, or None."""
+        found = [stall for stall in (self._repeat.feed(text), self._entropy.feed(text)) if stall]
+        return min(found, key=lambda stall: stall.position, default=None)
+
+    def reset(self) -> None:
+        """Forget everything seen."""
+        self._repeat.reset()
+        self._entropy.reset()
+
+    def prime(self, text: str) -> None:
+        """Begin anew behind this text."""
+        self._repeat.prime(text)
+        self._entropy.prime(text)

@@ -1,10 +1,9 @@
-"""Masks: two results are the same when they differ only in what changes by itself.
+"""Masks: two results of a tool are the same if they differ only in parts that change on every call.
 
-By itself change: times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
+Such parts are times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
 What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records. Masking
-goes line by line, so two results are compared where they differ: what they have in common need not be read. Lines that
-were masked before are remembered. Every expression is linear: runs are possessive or bounded, and none stands inside
-another.
+goes line by line, so only the lines in which two results differ are read, and short lines are remembered. Every
+expression is linear: runs are possessive or bounded, and none stands inside another.
 """
 
 import operator
@@ -12,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from headgate.guard.runs import common_prefix
+from headgate.guard.detectors import common_prefix
 from headgate.text.late_pattern import compile_late
 
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
@@ -69,7 +68,7 @@ def _keep_label(found: re.Match[str]) -> str:
 
 
 def _record(found: re.Match[str]) -> str:
-    """A UUID without a label: beside a sentence it is a detail, by itself it is the result."""
+    """A UUID without a label: beside a sentence it is a detail, alone it is the result."""
     return "*" if len(found.string) - len(found[0]) >= BESIDE else found[0]
 
 
@@ -130,7 +129,7 @@ _DIGIT = re.compile(r"\d")
 
 
 def mask(line: str) -> str:
-    """The line with a sign in place of each part that changes by itself."""
+    """The line with a sign in place of each part that changes on every call."""
     if not (_DIGIT.search(line) or "tmp" in line):
         return line
     low = line.lower()
@@ -143,9 +142,9 @@ def mask(line: str) -> str:
 
 
 def normalize(text: str) -> list[str]:
-    """The lines without what changes by itself and without their layout; equal for equal results.
+    """The masked lines, without their layout; equal for equal results.
 
-    Those of one longer than LONG_TEXT stay as they are.
+    A text longer than LONG_TEXT is not masked.
     """
     if len(text) > LONG_TEXT:
         return [text]
@@ -163,7 +162,7 @@ def is_same(left: str, right: str) -> bool:
 
 
 def head_of(text: str) -> Head:
-    """Where the first line ends and its words, which are equal for equal results; nothing where it is long or blank."""
+    """Where the first line ends and its words, which are equal for equal results; nothing if it is long or blank."""
     end = text.find("\n", 0, SHORT_LINE) + 1
     words = _normal_lines(text[:end])
     # A carriage return ends a line, too: then there are several.
@@ -173,7 +172,7 @@ def head_of(text: str) -> Head:
 def _compare(
     left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]]
 ) -> bool | None:
-    """As `is_same`, for texts whose parts have such an end; None where more than a few parts must be read.
+    """As `is_same`, for texts whose parts have such an end; None if more than a few parts must be read.
 
     What stands before the first difference is the same part by part, so it can be left out, and so can parts that
     differ but are the same once masked.
@@ -239,7 +238,7 @@ _short_part = lru_cache(maxsize=8192)(_mask_part)
 
 
 def without_note(text: str) -> str:
-    """A result as the tool gave it, where a note of ours stands behind it."""
+    """A result as the tool gave it, without a note of ours at its end."""
     if not text.endswith("]"):
         return text
     if text.startswith(_NOTE.lstrip()):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headgate.errors import InputError, MissingExtra
-from headgate.guard.detectors import RepeatDetector
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import RepeatDetector, Stall
 from headgate.text.entropy import SlidingEntropy
 
 SAMPLES = 2048  # most samples kept

@@ -20,8 +20,9 @@ from headgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuni
 PREFIX = "HEADGATE_GUARD__"
 
 Resume = Literal["auto", "prefill", "continuation", "restart"]
-Rung = Literal["note", "list", "end"]
-RUNGS: Mapping[Rung, int] = {"note": 3, "list": 5, "end": 8}
+CircleStep = Literal["note", "list", "end"]
+# Copies of a circle. The third is the first that `check` finds; each later step gives the model time to react.
+RUNGS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
 
 # By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
 # sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
@@ -151,9 +152,9 @@ class GuardPolicy(Policy):
 class CirclesPolicy(Policy):
     """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
 
-    rungs: Mapping[Rung, Count] = RUNGS
+    rungs: Mapping[CircleStep, Count] = RUNGS
     """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
-    by_key: Mapping[str, Mapping[Rung, Count]] = {}
+    by_key: Mapping[str, Mapping[CircleStep, Count]] = {}
     """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
 
     def for_key(self, key: str) -> "CirclesPolicy":
@@ -161,8 +162,8 @@ class CirclesPolicy(Policy):
         return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
 
     @property
-    def active(self) -> tuple[tuple[int, Rung], ...]:
+    def active(self) -> tuple[tuple[int, CircleStep], ...]:
         """The rungs that are on, highest first; of two at one height the stronger first."""
-        strength: tuple[Rung, ...] = ("end", "list", "note")
+        strength: tuple[CircleStep, ...] = ("end", "list", "note")
         on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
         return tuple(sorted(on, key=lambda rung: -rung[0]))

@@ -2,14 +2,14 @@
 
 After a rollback the client has one or two copies of the unit, and the model may say it once more, from any
 point of it, before it goes on. So the fresh text is compared with the unit laid end to end: while its tail lies
-in there, the tail is a match. A match is held back, from its first character where the fresh text begins with it,
-else from the 20th. A whole unit of it is a stall (the first in a call is only left out), and so is a match that
+in there, the tail is a match. A match is held back, from its first character if the fresh text begins with it,
+otherwise from the 20th. A whole unit of it is a stall (the first in a call is only left out), and so is a match that
 makes three units together with the copies it follows.
 """
 
-from headgate.guard.stall import Stall
+from headgate.guard.detectors import Stall
 
-MIN_CHARS = 40  # a shorter match is no stall; shorter units are repeated up to it
+MIN_CHARS = 40  # a shorter match is not a stall; shorter units are repeated up to it
 HOLD_CHARS = MIN_CHARS // 2  # a match of this length is held back, wherever it begins
 SLICE = 64  # characters compared at a time; one by one inside a match, to see where it ends
 COPIES = 3  # copies in a row that the client never gets
@@ -46,13 +46,13 @@ class RelapseDetector:
         start = 0
         while start < len(text):
             size = 1 if self.hold is not None or not self._seen else SLICE
-            stall = self._take(text[start : start + size])
+            stall = self._feed_slice(text[start : start + size])
             if stall:
                 return stall
             start += size
         return None
 
-    def _take(self, text: str) -> Stall | None:
+    def _feed_slice(self, text: str) -> Stall | None:
         self._seen += len(text)
         longest = 0
         for cycle in self._units.values():
@@ -103,7 +103,7 @@ class _CyclicUnit:
         return self._matched
 
     def has_returned(self, fresh: int) -> bool:
-        """Whether the unit is back, when so many characters of the echo are fresh."""
+        """Whether the unit is back, if `fresh` characters of the match are new."""
         if fresh >= self._size:
             return True
         # the client may have many copies of a short unit

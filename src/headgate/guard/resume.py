@@ -4,8 +4,8 @@ prefill       the assistant's text so far stands last; the model continues it
 continuation  the assistant's text so far, then a short user turn that says what to do
 restart       the request as it was (nothing was sent yet, or what was sent cannot be continued)
 Divergence None says it in plain words, more firmly each time; a string is injected as it is.
-Sampling changes from the first try on: greedy decoding walks straight back into its loop. Where it cannot change, a
-ladder of words stands in for it: go back to the last sentence before the loop, then ask for an end.
+Sampling changes from the first attempt on: greedy decoding walks straight back into its loop. If the target takes no
+changed sampling, the words change instead: go back to the last sentence before the loop, then ask for an end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from headgate.guard.policy import SAMPLING, Resume
 PUBLISHED_DIVERGENCE = "<system: branch_divergence_forced>"
 
 Message = Mapping[str, Any]
+History = Literal["kept", "before", "opening"]  # see ResumeAttempt
 
 # Said to the model, never shown to the client. Measured on a small chat model: asking to go on or to
 # finish recovers nearly always, and most answers then end by themselves.
@@ -29,8 +30,8 @@ TURNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """One try by words alone: the turn, and where the answer so far ends in the history that the model sees.
+class ResumeAttempt:
+    """One attempt to resume: the turn, and where the answer so far ends in the history that the model sees.
 
     kept     where the client's text ends, within the loop
     before   at the last line or sentence before the loop
@@ -39,7 +40,7 @@ class Rung:
     """
 
     turn: str
-    history: Literal["kept", "before", "opening"] = "kept"
+    history: History = "kept"
 
 
 NUDGE = (
@@ -50,8 +51,12 @@ FINISH = "Stop here. Write one short closing sentence for your answer and nothin
 
 # For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
 # the loop helps every wording, and asking for a closing sentence is the surest (docs/guard.md).
-LADDER = (Rung(NUDGE, "before"), Rung(FINISH, "before"), Rung(FINISH, "opening"))
-OPENING = 300  # characters
+ATTEMPTS_BY_WORDS = (
+    ResumeAttempt(NUDGE, "before"),
+    ResumeAttempt(FINISH, "before"),
+    ResumeAttempt(FINISH, "opening"),
+)
+OPENING = 300  # characters; see ResumeAttempt
 
 # For a tool call or structured output that looped and was thrown away whole.
 RETRY = "Your last attempt repeated itself without end and was discarded. Do it again, and keep it short."
@@ -62,7 +67,7 @@ ANSWER_NOW = "Your reasoning went round in circles. Stop reasoning and give your
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the model: the messages, and changed sampling where there is any."""
+    """One call of the model: the messages, and changed sampling, if any."""
 
     messages: tuple[Message, ...]
     sampling: Mapping[str, float] | None = None
@@ -127,41 +132,43 @@ def next_call(
         how = "continuation" if divergence is None else "prefill"
     if how == "restart" and changed is not None:
         return Call(messages, changed, answer_now=stop.reasoning)
-    rung = _rung(stop, attempt, heated=changed is not None)
-    text = stop.text if divergence is not None else _history(stop, rung)
+    asked = _choose_attempt(stop, attempt, by_words=changed is None)
+    text = stop.text if divergence is not None else _history(stop, asked.history)
     if how == "prefill":
         injected = divergence or ""
         if not text + injected:
             return Call(messages, changed)
         return Call(_append_answer(messages, text + injected), changed, injected)
-    turn = rung.turn if divergence is None else divergence
+    turn = asked.turn if divergence is None else divergence
     history = _append_answer(messages, text) if text else messages
     return Call(_append_turn(history, turn), changed, turn, stop.reasoning)
 
 
-def _rung(stop: Stop, attempt: int, *, heated: bool) -> Rung:
+def _choose_attempt(stop: Stop, number: int, *, by_words: bool) -> ResumeAttempt:
     if stop.reasoning:
-        return Rung(ANSWER_NOW)
-    if heated:
-        return Rung(TURNS[min(attempt, len(TURNS)) - 1])
-    return Rung(RETRY) if stop.whole else LADDER[min(attempt, len(LADDER)) - 1]
+        return ResumeAttempt(ANSWER_NOW)
+    if not by_words:
+        return ResumeAttempt(TURNS[min(number, len(TURNS)) - 1])
+    if stop.whole:
+        return ResumeAttempt(RETRY)
+    return ATTEMPTS_BY_WORDS[min(number, len(ATTEMPTS_BY_WORDS)) - 1]
 
 
-def _history(stop: Stop, rung: Rung) -> str:
+def _history(stop: Stop, shown: History) -> str:
     """The part of the answer so far that the model is shown."""
-    if rung.history == "kept":
+    if shown == "kept":
         return stop.text
     text = before_loop(stop)
-    if rung.history == "before":
+    if shown == "before":
         return text
     return text[: last_boundary(text[:OPENING]) or OPENING] if len(text) > OPENING else stop.text
 
 
 def before_loop(stop: Stop) -> str:
-    """The text up to the last line or sentence that ends before the loop; up to the loop where none does."""
+    """The text up to the last line or sentence that ends before the loop; up to the loop if none does."""
     if stop.onset is None:
         return stop.text
-    # The end of a sentence may already count as part of the loop, where each copy ends with one too.
+    # The end of a sentence may already count as part of the loop, if each copy ends with one too.
     return stop.text[: last_boundary(stop.text[: stop.onset + 2]) or stop.onset]
 
 
@@ -210,14 +217,14 @@ def last_boundary(text: str) -> int:
 
 
 class SteeringFilter:
-    """Removes a steering text from a stream, also where it is split over pieces."""
+    """Removes a steering text from a stream, even if it is split over pieces."""
 
     def __init__(self, steering: str) -> None:
         self._steering = steering
         self._kept = ""
 
     def feed(self, text: str) -> str:
-        """The text that may go on; what could be the start of the steering text waits."""
+        """The text that may be sent; what could be the start of the steering text waits."""
         steering = self._steering
         if not steering:
             return text
@@ -234,6 +241,41 @@ class SteeringFilter:
         return text[: len(text) - size]
 
     def end(self) -> str:
-        """What waited in vain."""
+        """What waited, and was not the steering text."""
         kept, self._kept = self._kept, ""
         return kept
+
+
+class SentText:
+    """The content that the client has, and what the model is shown of it.
+
+    A loop that is cut at its onset is left out of the history, although the client may have its first characters.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._omitted: list[tuple[int, int]] = []  # spans that the model is not shown
+
+    def append(self, text: str) -> None:
+        """Take in what goes out."""
+        self._parts.append(text)
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
+
+    @property
+    def last(self) -> str:
+        """The last character, empty if nothing was sent."""
+        return self._parts[-1][-1:] if self._parts else ""
+
+    def omit_from(self, onset: int) -> None:
+        """Do not show the model what was sent from this offset on."""
+        self._omitted = [part for part in self._omitted if part[0] < onset]
+        self._omitted.append((onset, len(str(self))))
+
+    def shown(self, end: int | None = None) -> str:
+        """What the model is shown of the content up to `end`."""
+        text = str(self)[:end]
+        for start, stop in reversed(self._omitted):
+            text = text[:start] + text[stop:]
+        return text

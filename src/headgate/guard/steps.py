@@ -1,9 +1,9 @@
 """Steps: when is a call with its result the same as another?
 
-Same tool; same arguments, whatever the order of their names and the white space between them; same result but for what
-changes by itself. Tool and arguments are reduced to a number. Results are compared only when a call like it stands
-near, and read only if they differ. A step that waits (a tool that sleeps, a result that says work is under way) equals
-no other: polling never counts as a circle.
+Same tool; same arguments, whatever the order of their names and the white space between them; same result but for the
+parts that change on every call (`masks`). Tool and arguments are reduced to a number. Results are compared only if the
+same call stands near, and read only where they differ. Polling never counts as a circle: a tool that sleeps, or a
+result that says work is under way, makes a step that equals no other.
 """
 
 import re
@@ -130,22 +130,16 @@ def _is_under_way(text: str) -> bool:
 
 def _call_number(tool: str, arguments: object) -> int:
     """A number that equal calls share; a call that only waits gets one of its own."""
+    if _WAITING_TOOL.search(tool[:NAME]):
+        return next(_waiting)
     if arguments is None or isinstance(arguments, str):
         arguments = _parse(arguments)
-    number = _hash_call(tool, arguments)
-    return next(_waiting) if number is None else number
-
-
-def _hash_call(tool: str, arguments: object) -> int | None:
-    """None if the call waits."""
-    if _WAITING_TOOL.search(tool[:NAME]):
-        return None
     if not isinstance(arguments, dict):
         return hash((tool, as_json(_tidy(arguments))))
     tidy = {name: _tidy(part) for name, part in arguments.items()}
     text = as_json(tidy)
     if "sleep " in text and any(map(_tells_to_wait, tidy.values())):
-        return None
+        return next(_waiting)
     return hash((tool, text))
 
 

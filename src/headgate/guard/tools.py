@@ -5,8 +5,8 @@
 
 A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6 steps:
 x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the
-results differ only in what changes by itself (`masks`). So polling, re-reading after an edit and retries with another
-outcome are none. Where the model only speaks, its texts are the steps.
+results differ only in parts that change on every call (`masks`). So polling, re-reading after an edit and retries with
+another outcome are not circles. If the model only speaks, its texts are the steps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +20,13 @@ from headgate.guard.steps import Step, text_of
 
 __all__ = ["Circle", "CircleFinder", "Tried", "check"]
 
-COPIES = 3  # from so many on it is a circle: twice the same is how people work, too
+COPIES = 3  # from which on it is a circle: people, too, do the same thing twice
 MAX_PERIOD = 6
-COUNTED = 50  # copies up to which `check` counts: what it costs does not grow with the conversation
+COUNTED = (
+    50  # copies up to which `check` counts, so that its cost does not grow with the conversation
+)
 BLOCK = 64  # messages that are read at a time, from the end on
-# of results compared since a person spoke; what comes after equals nothing, for comparing takes time
+# characters of results compared since a person spoke, which bounds the time; later results equal nothing
 MAX_CHARS = 8_000_000
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
@@ -75,17 +77,17 @@ class Run:
 
     def push(self, step: Step) -> None:
         """One more step."""
-        call, near, twin = step.call, self.steps[: -MAX_PERIOD - 1 : -1], None
+        call, near, same = step.call, self.steps[: -MAX_PERIOD - 1 : -1], None
         if call in self._calls[-MAX_PERIOD:]:
             self._chars += len(step.text)
             if self._chars <= MAX_CHARS:
-                twin = step.find_same(near)
+                same = step.find_same(near)
         self.steps.append(step)
         self._calls.append(call)
-        if twin is None:  # the rule: nothing like it happened lately
+        if same is None:  # nearly always: nothing like it happened lately
             self._repeats = _NONE
             return
-        first = step.first = twin.first or twin
+        first = step.first = same.first or same
         repeats = [
             n + 1 if (other.first or other) is first else 0
             for n, other in zip(self._repeats, near, strict=False)
@@ -98,7 +100,7 @@ class Run:
             self.steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
 
     def tail(self, copies: int) -> tuple[int, int] | None:
-        """Period and copies of the shortest circle at the tail that has at least so many."""
+        """Period and copies of the shortest circle at the tail that has at least `copies`."""
         if self._repeats is _NONE:
             return None
         for period, repeats in enumerate(self._repeats, 1):
@@ -110,7 +112,7 @@ class Run:
         return None
 
     def circle(self, copies: int) -> Circle | None:
-        """The shortest circle at the tail that has at least so many copies."""
+        """The shortest circle at the tail that has at least `copies`."""
         found = self.tail(copies)
         if found is None:
             return None
@@ -126,7 +128,7 @@ class CircleFinder:
         self._calls, self._texts = Run("calls"), Run("text")
 
     def feed(self, at: int, events: Iterable[Event]) -> bool:
-        """Take the next message in, as its events; whether it completed a step or lifted a circle."""
+        """Take the next message in, as its events; whether it completed a step or ended a circle."""
         changed = False
         for step in self._reader.read(at, events):
             changed = True
@@ -142,16 +144,16 @@ class CircleFinder:
 
     @property
     def run(self) -> Run:
-        """What happened last: calls, or texts where the model only spoke."""
+        """What happened last: calls, or texts if the model only spoke."""
         return self._texts if self._texts.steps else self._calls
 
     def circle(self, copies: int = COPIES) -> Circle | None:
-        """The circle at the end of what was fed, None where there is none."""
+        """The circle at the end of what was fed, None if there is none."""
         return self.run.circle(copies)
 
 
 def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
-    """The circle in which a conversation ends, None where it does not.
+    """The circle in which a conversation ends, None if it does not.
 
     The conversation is read from its end, no further back than a circle reaches, and for no more than 50 copies.
     """
@@ -160,8 +162,8 @@ def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
     periods = list(range(1, MAX_PERIOD + 1))  # with which all of them repeat
     for step in back:
         near = {period: steps[-period] for period in periods if period <= len(steps)}
-        twin = step.find_same(near.values())
-        step.first = (twin.first or twin) if twin else None
+        same = step.find_same(near.values())
+        step.first = (same.first or same) if same else None
         steps.append(step)
         periods = [p for p in periods if p not in near or _is_linked(near[p], step)]
         if not periods:

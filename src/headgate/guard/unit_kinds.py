@@ -127,7 +127,7 @@ class RepeatPolicy(Policy):
     lines_copies: Positive = 4.1
     """Least copies of lines: a chorus is sung three or four times, so that it needs a part of a fifth ..."""
     longest_lines: PositiveCount = 256
-    """... and what is longer than this is no chorus."""
+    """... and a longer unit is not a chorus."""
     code_base: PositiveCount = 240
     """Code stalls at base + slope x period: tables, stack traces and logs hold many equal lines ..."""
     code_slope: Positive = 4.5
@@ -141,7 +141,7 @@ class RepeatPolicy(Policy):
     data: PositiveCount = 480
     """Lists of one number ..."""
     data_copies: Positive = 22.0
-    """... or so many equal rows: maps and matrices have twenty and more ..."""
+    """... or this many equal rows: maps and matrices have twenty and more ..."""
     data_cap: PositiveCount = 1500
     """... up to this length."""
     token: PositiveCount = 800
@@ -163,7 +163,7 @@ class RepeatPolicy(Policy):
     sparse: PositiveCount = 440
     """Tables, ASCII art, deep indentation ..."""
     sparse_copies: Positive = 8.0
-    """... and so many copies: boards have equal rows, and nested data repeats its blocks."""
+    """... and this many copies: boards have equal rows, and nested data repeats its blocks."""
     blank: PositiveCount = 8192
     """One letter in lines: base64 of a zero-padded file."""
     suspect_tiny: PositiveCount = 17

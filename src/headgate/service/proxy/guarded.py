@@ -8,7 +8,7 @@ from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.policy import SAMPLING
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.service.byte_budget import Share
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.relay import Relay

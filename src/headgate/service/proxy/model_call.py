@@ -19,7 +19,7 @@ from headgate.guard.channels import CONTENT
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
-from headgate.guard.policy import Rung
+from headgate.guard.policy import CircleStep
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.steps import as_json
 from headgate.guard.tools import Circle
@@ -202,7 +202,7 @@ def _cut_step(cut: Cut) -> Step:
     return Step(Stage.CUT, 0.0, facts=facts, text=cut.text)
 
 
-def _circle_step(rung: Rung, circle: Circle) -> Step:
+def _circle_step(rung: CircleStep, circle: Circle) -> Step:
     facts: dict[str, float | str] = {
         "rung": rung,
         "period": circle.period,

@@ -12,10 +12,10 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import BusyError, ConfigError, HeadgateError, PartialCallError
-from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
+from headgate.guard.ladder import ClimbCache
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.body import ClientGone, read_body

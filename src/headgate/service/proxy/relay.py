@@ -16,7 +16,7 @@ from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload

@@ -15,11 +15,10 @@ import orjson
 
 from headgate.errors import ConfigError, PartialCallError, StoreError
 from headgate.guard.calls import events_of, is_from_model, is_plain
-from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import Price, amount_of
-from headgate.guard.ladder import Climb, annotate, ending
+from headgate.guard.ladder import Climb, ClimbCache, annotate, ending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy

@@ -18,7 +18,7 @@ from headgate.guard.dialects.dialect import Dialect, Fields
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session
+from headgate.guard.session import Session
 from headgate.service.proxy.relay import SHAPE_ERRORS
 from headgate.text.bounded_json import loads
 
