@@ -464,5 +464,10 @@ def choose_detector(policy: GuardPolicy) -> Callable[[], Detector]:
     def both() -> EitherDetector:
         return EitherDetector(RepeatDetector(), entropy())
 
-    factories = {"repeat": RepeatDetector, "entropy": entropy, "both": both}
-    return factories[policy.detector]
+    match policy.detector:
+        case "entropy":
+            return entropy
+        case "both":
+            return both
+        case _:
+            return RepeatDetector
