@@ -4,16 +4,17 @@ import pytest
 
 from headgate.guard.channels import CONTENT
 from headgate.notes import Stage
-from headgate.service.dashboard.answer import (
+from headgate.service.dashboard.streams import (
     HEIGHT,
     MAX_CHARS,
     WIDTH,
     AnswerPart,
     _point,
+    add_up,
     answer_parts,
     draw_curves,
+    find_circles,
 )
-from headgate.service.dashboard.streams import add_up, find_circles
 from headgate.service.proxy.model_call import GAP
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.service.dashboard.graph_picture import (
+from headgate.service.dashboard.graph import (
     HEIGHT,
     INNER,
     MOST_FAR,

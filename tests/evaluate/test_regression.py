@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import Headgate, InputError
-from headgate.evaluate.junit import junit
-from headgate.evaluate.regression import case_of, describe, record_case, run_case
+from headgate.evaluate.regression import case_of, describe, junit, record_case, run_case
 from headgate.evaluate.regression_file import Case, Recorded, as_toml, read_cases
 
 ROWS = [

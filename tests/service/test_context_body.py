@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headgate.service.app import create
-from headgate.service.context_body import PUBLISHED, ContextIn, field_docs
+from headgate.service.routes.context import PUBLISHED, ContextIn, field_docs
 from headgate.types import ContextBudget, Request, Window
 
 SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}

@@ -3,8 +3,8 @@
 import pytest
 
 from headgate.errors import BusyError
-from headgate.service import failed_keys
-from headgate.service.failed_keys import ALLOWED, FailedKeys, address_of
+from headgate.service import auth
+from headgate.service.auth import FAILURES_ALLOWED, FailedKeys, address_of
 from headgate.testing import FixedClock
 
 
@@ -17,7 +17,7 @@ def fail(keys, address, times):
 def test_an_address_may_fail_so_often_and_then_once_a_second():
     clock = FixedClock(0.0)
     keys = FailedKeys(clock)
-    fail(keys, "a", ALLOWED)
+    fail(keys, "a", FAILURES_ALLOWED)
     with pytest.raises(BusyError) as raised:
         keys.check("a")
     assert raised.value.retry_after == 1.0
@@ -37,16 +37,16 @@ def test_what_an_address_may_does_not_grow_beyond_its_start():
     keys = FailedKeys(clock)
     fail(keys, "a", 1)
     clock.advance(1000.0)
-    fail(keys, "a", ALLOWED)
+    fail(keys, "a", FAILURES_ALLOWED)
     with pytest.raises(BusyError):
         keys.check("a")
 
 
 def test_so_many_addresses_are_remembered_and_the_oldest_is_forgotten(monkeypatch):
-    monkeypatch.setattr(failed_keys, "MAX_ADDRESSES", 2)
+    monkeypatch.setattr(auth, "MAX_ADDRESSES", 2)
     keys = FailedKeys(FixedClock(0.0))
     for address in ("a", "b", "c"):
-        fail(keys, address, ALLOWED)
+        fail(keys, address, FAILURES_ALLOWED)
     keys.check("a")
     for address in ("b", "c"):
         with pytest.raises(BusyError):

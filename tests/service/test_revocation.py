@@ -6,8 +6,8 @@ import pytest
 
 from headgate.errors import AccessError
 from headgate.policy import ServicePolicy
+from headgate.service import admission
 from headgate.service import auth as auths
-from headgate.service import revocation
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.byte_budget import ByteBudget
@@ -17,7 +17,7 @@ from headgate.service.limits import CallerLimits
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Keys are looked up again at once."""
-    monkeypatch.setattr(revocation, "EVERY_S", 0.02)
+    monkeypatch.setattr(admission, "REVOCATION_CHECK_S", 0.02)
     monkeypatch.setattr(auths, "CACHE_S", 0.0)
 
 

@@ -18,8 +18,7 @@ from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
 from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
-from headgate.evaluate.junit import junit
-from headgate.evaluate.regression import CaseResult, case_of, describe, record_case, run_case
+from headgate.evaluate.regression import CaseResult, case_of, describe, junit, record_case, run_case
 from headgate.evaluate.regression_file import as_toml, read_cases
 from headgate.gateway import Headgate
 from headgate.operations.presence import require_collections, whole_trace_id

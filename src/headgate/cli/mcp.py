@@ -9,8 +9,7 @@ from headgate.cli.options import json_option, open_gate, print_json, store_optio
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra, NotFound
 from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
-from headgate.integrations.mcp_clients.install import install, uninstall
-from headgate.integrations.mcp_clients.launch import launch_command
+from headgate.integrations.mcp_clients.install import install, launch_command, uninstall
 
 client_option = click.option(
     "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."

@@ -5,11 +5,13 @@ change that would admit it; what has changed since the test was recorded (releas
 named beside it.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Literal
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from headgate import __version__
 from headgate.evaluate.regression_file import Case, Recorded
@@ -174,3 +176,30 @@ def _settings(gate: Headgate) -> dict[str, str]:
 
 def _digest(chunk: Chunk) -> str:
     return blake2b(f"{chunk.title}\0{chunk.text}".encode(), digest_size=6).hexdigest()
+
+
+# what XML cannot hold
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(outcomes: Sequence[CaseResult], *, suite: str) -> str:
+    """The report of one file of tests."""
+    failed = sum(bool(outcome.failures) for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    root = Element("testsuites")
+    head = {"name": _clean(suite), "tests": str(len(outcomes)), "failures": str(failed), "errors": "0", "time": f"{seconds:.3f}"}  # fmt: skip
+    cases = SubElement(root, "testsuite", head)
+    for outcome in outcomes:
+        named = {"classname": _clean(suite), "name": _clean(outcome.case.name), "time": f"{outcome.seconds:.3f}"}  # fmt: skip
+        case = SubElement(cases, "testcase", named)
+        if outcome.failures:
+            first = outcome.failures[0]
+            lines = describe(outcome)
+            message = _clean(f"{first.kind}: {first.what}: {first.why}")
+            SubElement(case, "failure", {"message": message}).text = _clean("\n".join(lines))
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("�", text)

@@ -2,7 +2,7 @@
 
 request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, all under a deadline. Afterwards the observers (log, metrics,
 spans) see the request. One that its deadline cuts off gets an error response, unless its response has begun; one that
-goes on after its key was revoked is cut off in the same way (`revocation.py`). At shutdown
+goes on after its key was revoked is cut off in the same way (`end_when_revoked`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
 
 A body is held in a share of the byte budget, and a large answer too, until the client has read it. Large bodies are
@@ -11,12 +11,12 @@ request that is cut off keeps both until its threads have ended (`thread_work.py
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.errors import BusyError, ClosingError, DeadlineError, HeadgateError
+from headgate.errors import AccessError, BusyError, ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import BufferedReceive, ClientGone, read_body, weigh
@@ -25,7 +25,6 @@ from headgate.service.limits import CallerLimits
 from headgate.service.paths import is_open, is_proxied
 from headgate.service.problems import refusal
 from headgate.service.request_state import RequestState, start
-from headgate.service.revocation import end_when_revoked
 from headgate.thread_work import follow_threads
 
 # Load balancers and tools may read these without a key.
@@ -35,6 +34,8 @@ PIECE = 1 << 18
 # A text that is kept is cut and indexed: that takes eight times the CPU and memory that a window of its size takes.
 KEEPING_PATHS = ("/v1/documents", "/v1/turns", "/mcp")
 KEEPING = 8
+# A stream may go on for many minutes, so its caller is looked up this often; a short request pays for a timer alone.
+REVOCATION_CHECK_S = 5.0
 
 Observer = Callable[[RequestState, Scope], None]
 ErrorResponse = Callable[[HeadgateError, Scope, str], ASGIApp]
@@ -113,7 +114,7 @@ class Admission:
             async with timeout:
                 self._in_flight.add(timeout)
                 state.deadline = timeout
-                await self._admit(scope, receive, send, state)
+                await self._serve_admitted(scope, receive, send, state)
         except HeadgateError as error:
             await self._refuse(error, scope, send, state)
         except TimeoutError:
@@ -123,7 +124,7 @@ class Admission:
         finally:
             self._in_flight.remove(timeout)
 
-    async def _admit(
+    async def _serve_admitted(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
     ) -> None:
         if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
@@ -150,7 +151,7 @@ class Admission:
                 if send.refusal is not None:
                     raise send.refusal
             except ClientGone:
-                state.status = 499  # as other servers log it; nobody receives it
+                state.status = 499  # as nginx logs it; the client is gone
             finally:
                 work.end(held.close)
 
@@ -164,7 +165,7 @@ class Admission:
         )
         weight = weigh(body)
         await share.hold(weight - len(body))
-        return BufferedReceive(body, receive), weight  # whoever reads the body may let it go
+        return BufferedReceive(body, receive), weight  # its reader may free the body
 
     async def _wait_for_turn(self, turn: ExitStack) -> None:
         """Wait until no other large body is worked on, for half the deadline at most: the work takes its time too."""
@@ -202,10 +203,10 @@ class Admission:
 class _Sender:
     """Sends messages, adds the request id, and records the status and whether the response has begun.
 
-    A large answer takes the place of its request's body in the share; one that finds no room becomes a `refusal`. It
+    A large answer takes the place of its request's body in the share; one that does not fit becomes a `refusal`. It
     goes out a piece at a time, each when the client has read the one before: so the request is under way, and holds its
     share, until its answer is read. A client may take its time for that: the deadline is for making the answer, and
-    whoever stops reading is cut off by `protocol.py`.
+    `protocol.py` cuts off a client that stops reading.
     """
 
     def __init__(self, send: Send, state: RequestState) -> None:
@@ -218,7 +219,7 @@ class _Sender:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            await self._make_room(message)
+            await self._reserve(message)
         if self.refusal is not None:
             return
         if message["type"] == "http.response.start":
@@ -236,7 +237,7 @@ class _Sender:
             part = {"body": body[at : at + PIECE], "more_body": more or at + PIECE < len(body)}
             await self._send({**message, **part})
 
-    async def _make_room(self, start: Message) -> None:
+    async def _reserve(self, start: Message) -> None:
         size = int(dict(start.get("headers", ())).get(b"content-length", b"0"))
         if self.share is None or size <= PIECE:
             return
@@ -261,3 +262,52 @@ async def _receive_disconnect() -> Message:
 
 def _closing() -> HeadgateError:
     return ClosingError("the service is shutting down", hint="ask another one, or try again soon")
+
+
+@contextmanager
+def end_when_revoked(auth: Auth, scope: Scope, state: RequestState) -> Iterator[None]:
+    """Look the caller up every few seconds while a request is served; once its key is not valid, cut it off."""
+    if state.caller is None or not state.caller.key:
+        yield
+        return
+    watch = _RevocationCheck(auth, scope, state)
+    watch.wait()
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+class _RevocationCheck:
+    """A timer that looks the caller up and sets itself again."""
+
+    def __init__(self, auth: Auth, scope: Scope, state: RequestState) -> None:
+        self._auth, self._scope, self._state = auth, scope, state
+        self._timer: asyncio.TimerHandle | None = None
+        self._check: asyncio.Task[None] | None = None
+
+    def wait(self) -> None:
+        """Look again in a while."""
+        self._timer = asyncio.get_running_loop().call_later(REVOCATION_CHECK_S, self._start)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._check is not None:
+            self._check.cancel()
+
+    def _start(self) -> None:
+        self._check = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self._auth.caller(self._scope)
+        except AccessError as error:
+            self._state.cut_off = error
+            if self._state.deadline is not None:
+                self._state.deadline.reschedule(asyncio.get_running_loop().time())
+            return
+        except HeadgateError:
+            pass  # the store is away for the moment: look again
+        self.wait()

@@ -70,7 +70,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     )
     app.state.service = service
     app.router.route_class = StrictRoute
-    _admit(app, service)
+    _add_admission(app, service)
     problems.install(app)
     for router in ROUTERS:
         app.router.routes += router.routes  # one list: routers are asked in turn
@@ -87,7 +87,7 @@ def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
     return create(gate, close_gate=True, folder=folder)
 
 
-def _admit(app: FastAPI, service: ServiceState) -> None:
+def _add_admission(app: FastAPI, service: ServiceState) -> None:
     """Put every request of the app under keys, limits, log and metrics."""
     gate = service.gate
     policy = gate.settings.service

@@ -3,35 +3,40 @@
 A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
 tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the settings. From
 this machine means: the address is loopback, the Host header is a loopback name (else a web page could reach us by
-rebinding its own name), no page of another origin sent the request, and no proxy stands between. Whoever keeps sending
-keys that are not valid must wait.
+rebinding its own name), no page of another origin sent the request, and no proxy stands between. An address that keeps
+sending keys that do not exist must wait.
 """
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import Scope as AsgiScope
 
-from headgate.errors import AccessError, ScopeError
+from headgate.errors import AccessError, BusyError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.dashboard.cookies import keys_in_cookies
-from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.origin import Headers, is_same_origin
 from headgate.service.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
 from headgate.text.cache import Cache
 from headgate.types import Key, Scope
 
-# How long a key that was read is trusted, and so how soon a revoked one stops working.
+# Seconds for which a key that was read is trusted, and so how soon a revoked one stops working.
 CACHE_S = 2.0
 _KEY_BYTES = 650  # of a key that was read, with its digest, tenant, scopes and label
 _CACHE_BYTES = 9_000_000  # 10 000 keys
+# Keys that do not exist, from one address: 20 at once, then one a second. A person mistypes
+# less often, and guessing costs no reads of the store.
+FAILURES_ALLOWED = 20
+FAILURES_PER_S = 1.0
+MAX_ADDRESSES = 10_000  # that are counted, which bounds the memory
 
 _SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
 
@@ -62,7 +67,7 @@ class Auth:
         self._failures = FailedKeys(clock)
 
     async def caller(self, scope: AsgiScope) -> Caller:
-        """Who sent a request. AccessError where the key is missing or not valid."""
+        """Who sent a request. AccessError if the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
         tokens = [token] if token else keys_in_cookies(scope)
@@ -76,7 +81,7 @@ class Auth:
             )
             if token:
                 raise invalid
-            try:  # whatever else on this host set that cookie, it closes no page that needs no key
+            try:  # another program on this host may have set that cookie; it must not close pages that need no key
                 return await self._local_caller(scope, headers)
             except AccessError:
                 raise invalid from None
@@ -94,7 +99,7 @@ class Auth:
         return Caller(self._tenant, frozenset(SCOPES))
 
     async def _valid_key(self, tokens: Sequence[str], scope: AsgiScope) -> Key | None:
-        """The first key that is valid; where none is, each that does not exist is counted."""
+        """The first key that is valid; if none is, each that does not exist is counted."""
         unknown = 0
         for token in filter(is_well_formed, tokens):
             key = await self._key(token, scope)
@@ -128,7 +133,7 @@ class Auth:
 
 
 def had_key(keys: Keys) -> bool:
-    """Whether any key exists or existed: whoever revokes the last one means to close the service, not to open it."""
+    """Whether any key exists or existed. Revoking the last key must not reopen keyless access."""
     return bool(keys.list_keys(all_tenants=True))
 
 
@@ -198,3 +203,47 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
 
 def _is_of_proxy(name: bytes) -> bool:
     return name in _PROXY_HEADERS or name.startswith((b"x-forwarded", b"cf-"))
+
+
+class FailedKeys:
+    """How many failures each address has left, and when that was counted.
+
+    An IPv6 network of 64 bits counts as one address, since one machine has that many.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check(self, address: str) -> None:
+        """BusyError if the address has failed too often."""
+        left = self._left_now(address)
+        if left < 1:
+            raise BusyError(
+                "too many keys that are not valid came from this address",
+                retry_after=(1 - left) / FAILURES_PER_S,
+                hint="wait as Retry-After says, and check the key",
+            )
+
+    def count(self, address: str) -> None:
+        """Count one failure."""
+        self._left[address] = (self._left_now(address) - 1, self._clock())
+        self._left.move_to_end(address)
+        while len(self._left) > MAX_ADDRESSES:
+            self._left.popitem(last=False)
+
+    def _left_now(self, address: str) -> float:
+        left, when = self._left.get(address, (float(FAILURES_ALLOWED), self._clock()))
+        return min(float(FAILURES_ALLOWED), left + FAILURES_PER_S * (self._clock() - when))
+
+
+def address_of(scope: AsgiScope) -> str:
+    """Where a request comes from, by the network of its address."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return str(host)
+    if isinstance(address, IPv6Address) and not address.ipv4_mapped:
+        return address.exploded[:19]
+    return str(host)

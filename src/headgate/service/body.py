@@ -1,4 +1,4 @@
-"""Request bodies: read whole within a limit and a byte budget, weighed, and parsed in a thread where they are large."""
+"""Request bodies: read whole within a limit and a byte budget, weighed, and parsed in a thread if they are large."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,17 +18,17 @@ USUAL = 16  # bytes of ordinary JSON for each of its values; more values than th
 VALUE = 64  # bytes that each of them takes once it is parsed, as an empty object does
 
 
-class ClientGone(Exception):  # nobody is left to be answered
+class ClientGone(Exception):
     """The client went away before its body was complete."""
 
 
 async def read_body(
     scope: Scope, receive: Receive, *, limit: int, setting: str, share: Share | None = None
 ) -> bytes:
-    """The whole body of a request, held in a share of the byte budget where one is given.
+    """The whole body of a request, held in a share of the byte budget if one is given.
 
-    LimitError names the setting as soon as the announced or the received length exceeds the limit; BusyError where
-    the budget has no room; ClientGone when the client disconnects first.
+    LimitError names the setting as soon as the announced or the received length exceeds the limit; BusyError if
+    the budget has too few bytes free; ClientGone if the client disconnects first.
     """
     announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     expected = int(announced) if announced.isdigit() else limit
@@ -55,7 +55,7 @@ async def read_body(
 
 
 def _step(size: int, expected: int) -> int:
-    """How much to hold of a body that has so many bytes by now.
+    """How much to hold of a body that has `size` bytes by now.
 
     A large one takes all that it will need at once: two that wait for each other in the middle would wait in vain.
     """
@@ -68,14 +68,14 @@ def _too_large(limit: int, setting: str) -> LimitError:
 
 
 def weigh(body: bytes) -> int:
-    """About what a body takes once it is parsed: its bytes, and more where it holds unusually many values."""
+    """About what a body takes once it is parsed: its bytes, and more if it holds unusually many values."""
     if len(body) * VALUE <= ORDINARY:
         return len(body)  # ordinary whatever it holds
     return len(body) + VALUE * max(0, estimate_marks(body) - len(body) // USUAL)
 
 
 async def read_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what reads a body; in a thread where that takes so long that others would wait for it."""
+    """Do what reads a body; in a thread if that takes so long that others would wait."""
     if weigh(body) <= ORDINARY:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

@@ -1,10 +1,10 @@
-"""ByteBudget: what the requests and answers of one process may hold in memory together.
+"""ByteBudget: what the requests and answers of one process may hold in memory together; a semaphore of bytes.
 
 One number bounds request bodies, answers that are read whole and events that the guard holds back: a share of the
-machine's memory. A large request waits for room, in the order of arrival, and is refused with 429 if none comes free
-in time. An answer is never refused: whoever cannot hold it passes it on (`Share.try_hold`). What is ordinary in size
-never waits, so a caller with large bodies cannot keep others out. A large one that is alone with ordinary ones always
-has room, so the budget may be smaller than the largest request.
+machine's memory. A large request waits for free bytes, in the order of arrival, and is refused with 429 if too few
+come free in time. An answer is never refused: the proxy passes on what it cannot hold (`Share.try_hold`). Requests of
+ordinary size never wait, so a caller with large bodies cannot keep others out. A large one that is alone with ordinary
+ones always fits, so the budget may be smaller than the largest request.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from headgate.errors import BusyError
 ORDINARY = 1 << 20
 # Share of the machine's memory, the other three quarters being for the index, the store and everything beside us.
 MEMORY_SHARE = 4
-WAIT_S = 5.0  # how long a large request waits for room: a large body is parsed and indexed in about a second
+WAIT_S = 5.0  # how long a large request waits: a large body is parsed and indexed in about a second
 # cgroup v2 and v1: what a container may use, which the machine's own figure does not tell
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-_UNKNOWN_MEMORY = 2 << 30  # where the system does not tell, as on Windows
+_UNKNOWN_MEMORY = 2 << 30  # if the system does not tell, as on Windows
 
 
 def machine_memory() -> int:
@@ -45,7 +45,7 @@ def machine_memory() -> int:
 
 
 class ByteBudget:
-    """Bytes that are held now, and those who wait for room. Belongs to one event loop."""
+    """Bytes that are held now, and who waits for them. Belongs to one event loop."""
 
     def __init__(self, total: int = 0, *, wait_s: float = WAIT_S) -> None:
         self.total = total or machine_memory() // MEMORY_SHARE
@@ -63,13 +63,13 @@ class ByteBudget:
         finally:
             share.close()
 
-    def has_room(self, share: "Share", size: int) -> bool:
-        """Whether a share may hold so many bytes more: within the total, or beside no other large one."""
+    def fits(self, share: "Share", size: int) -> bool:
+        """Whether a share may hold `size` more bytes: within the total, or beside no other large one."""
         return self.held + size <= self.total or self._large <= {share}
 
-    async def wait_for_room(self, share: "Share", size: int) -> None:
-        """Let a share hold so many bytes more, behind those who came before. BusyError if there is no room in time."""
-        if not self._waiting and self.has_room(share, size):
+    async def acquire(self, share: "Share", size: int) -> None:
+        """Let a share hold `size` more bytes, in the order of arrival. BusyError if too few come free in time."""
+        if not self._waiting and self.fits(share, size):
             self.change(share, size)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,15 +81,15 @@ class ByteBudget:
         except BaseException as error:
             if entry in self._waiting:
                 self._waiting.remove(entry)
-                self._let_in()
-            elif not turn.cancelled():  # let in just when it gave up
+                self._wake_waiting()
+            elif not turn.cancelled():  # woken just when it gave up
                 self.change(share, -size)
             if isinstance(error, TimeoutError):
                 raise self._busy(size) from None
             raise
 
     def change(self, share: "Share", size: int) -> None:
-        """Let a share hold so many bytes more, or fewer, whether there is room or not."""
+        """Let a share hold `size` more bytes, or fewer, whether they fit or not."""
         self.held += size
         share.held += size
         if share.held > ORDINARY:
@@ -97,10 +97,10 @@ class ByteBudget:
         else:
             self._large.discard(share)
         if size < 0:
-            self._let_in()
+            self._wake_waiting()
 
-    def _let_in(self) -> None:
-        while self._waiting and self.has_room(*self._waiting[0][:2]):
+    def _wake_waiting(self) -> None:
+        while self._waiting and self.fits(*self._waiting[0][:2]):
             share, size, turn = self._waiting.popleft()
             if not turn.done():
                 self.change(share, size)
@@ -122,21 +122,21 @@ class Share:
         self.held = 0
 
     async def hold(self, size: int) -> None:
-        """Hold so many bytes more; a large share waits for room. BusyError if none comes free in time."""
+        """Hold `size` more bytes; a large share waits until they fit. BusyError if that takes too long."""
         if size and self.held + size > ORDINARY:
-            await self._budget.wait_for_room(self, size)
+            await self._budget.acquire(self, size)
         else:
             self._budget.change(self, size)
 
     def try_hold(self, size: int) -> bool:
-        """Hold so many bytes more if there is room, without waiting; whether they are held."""
-        if self.held + size > ORDINARY and not self._budget.has_room(self, size):
+        """Hold `size` more bytes if they fit, without waiting; whether they are held."""
+        if self.held + size > ORDINARY and not self._budget.fits(self, size):
             return False
         self._budget.change(self, size)
         return True
 
     def drop(self, size: int) -> None:
-        """Hold so many bytes fewer."""
+        """Hold `size` fewer bytes."""
         self._budget.change(self, -size)
 
     def close(self) -> None:

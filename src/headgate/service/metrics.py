@@ -222,7 +222,7 @@ class Metrics:
 
 
 class _Registry(CollectorRegistry):
-    """A registry that leaves out when each series was created: those double the series and nobody asked for them."""
+    """A registry that leaves out when each series was created: those double the number of series."""
 
     def collect(self) -> Iterable[Metric]:
         for family in super().collect():

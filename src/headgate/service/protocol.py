@@ -1,9 +1,9 @@
 """HTTP at the edge of the service: uvicorn's protocol with bounds on everything that comes before our own code.
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
-long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
+long to begin. Trailers are counted and dropped: they are not headers. A pipeline holds 16 requests. A client that does
 not read its answer for five minutes is cut off. When connections run out, the one that has waited longest for a head
-makes room. A shutdown starts the app's drain.
+is closed. A shutdown starts the app's drain.
 """
 
 import sys
@@ -44,7 +44,7 @@ def connection_limit() -> int:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection; see the caption."""
+    """One connection; see the module docstring."""
 
     HEAD_BYTES: ClassVar = 65_536
     HEAD_FIELDS: ClassVar = 100
@@ -69,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head, and make room where connections have run out."""
+        """Begin to wait for a head, and close the one that waits longest if connections have run out."""
         super().connection_made(transport)
         if (own := transport.get_extra_info("socket")) is not None:
             with suppress(OSError):  # it may be gone already
@@ -124,12 +124,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_head()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the address while there is room."""
+        """Take a part of the address within its limits."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header while there is room; count a trailer and drop it."""
+        """Take a header within its limits; count a trailer and drop it."""
         self._fields += 1
         self._count(len(name) + len(value))
         if self._in_head:

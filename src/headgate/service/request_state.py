@@ -22,9 +22,9 @@ _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request: for which tenant, with which scopes, by which key ("" where none was needed).
+    """Who sent a request: for which tenant, with which scopes, by which key ("" if none was needed).
 
-    `digest` is the hash of the key's secret, which tells a holder of the key from whoever knows its id.
+    `digest` is the hash of the key's secret, which only a holder of the key knows.
     """
 
     tenant: str
@@ -58,7 +58,7 @@ class RequestState:
 
 
 def start(scope: AsgiScope) -> RequestState:
-    """Put the state of a new request into its scope. The client's request id is kept where it is a valid one."""
+    """Put the state of a new request into its scope. The client's request id is kept if it is valid."""
     sent = dict(scope["headers"]).get(b"x-request-id", b"")
     id = sent.decode() if _REQUEST_ID.fullmatch(sent) else uuid4().hex
     state = scope[_SCOPE_KEY] = RequestState(id, scope["method"])

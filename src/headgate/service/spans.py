@@ -1,4 +1,4 @@
-"""Spans: each request and its stages for OpenTelemetry, where its API is installed.
+"""Spans: each request and its stages for OpenTelemetry, if its API is installed.
 
 The spans are made after the response is sent, from times that were measured anyway, so tracing costs the request
 nothing. The caller's `traceparent` becomes the parent.
@@ -28,7 +28,7 @@ def record_spans(state: RequestState, scope: Scope) -> None:
 
     tracer = trace.get_tracer("headgate")
     if isinstance(tracer, trace.ProxyTracer | trace.NoOpTracer):
-        return  # nobody listens
+        return  # no exporter is set up
     end = time.time_ns()
     start = end - int(1e9 * (time.perf_counter() - state.started))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -82,10 +82,10 @@ def _record_call(call: ModelCall, context: "Context") -> None:
         kind=trace.SpanKind.CLIENT, attributes={k: v for k, v in attributes.items() if v not in ("", None)},
     )  # fmt: skip
     for cut in call.report.cuts if call.report else ():
-        told: dict[str, str | int] = {
+        attributes_of_cut: dict[str, str | int] = {
             "channel": cut.channel,
             "reason": cut.reason,
             "cut_chars": cut.cut_chars,
         }
-        span.add_event("headgate.cut", told)
+        span.add_event("headgate.cut", attributes_of_cut)
     span.end(start + int(1e9 * call.seconds))

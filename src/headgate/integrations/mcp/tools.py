@@ -244,12 +244,14 @@ def _one_line(text: str) -> str:
     return clip(" ".join(quote(text).split()), LONGEST_ID)
 
 
-def _hints(*, writes: bool = False, repeats: bool = True, outside: bool = False) -> ToolAnnotations:
-    """What a client may assume. No tool destroys anything; `repeats`: calling twice is as calling once."""
+def _hints(
+    *, writes: bool = False, idempotent: bool = True, outside: bool = False
+) -> ToolAnnotations:
+    """What a client may assume. No tool destroys anything; `idempotent`: a second call changes nothing more."""
     return ToolAnnotations(
         read_only_hint=not writes,
         destructive_hint=False,
-        idempotent_hint=repeats,
+        idempotent_hint=idempotent,
         open_world_hint=outside,
     )
 
@@ -279,7 +281,7 @@ _ALL = (
         "fact_feedback",
         "Say whether a recalled fact helped; it moves how far the fact is trusted.",
         schemas.FeedbackArguments, schemas.FeedbackResult, "write", fact_feedback,
-        _hints(writes=True, repeats=False),
+        _hints(writes=True, idempotent=False),
     ),
     ToolSpec(
         "why",

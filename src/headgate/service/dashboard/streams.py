@@ -1,10 +1,15 @@
 """Streams: guarded answers with what was cut from them, circles of tool calls as a ladder, and sessions with their
 fuse.
+
+An answer is read from the trace of its call: what the client has and what was cut, laid end to end as the model sent
+them. Its curves are those of `headgate guard --plot`: entropy of the last 64 characters, and the length of the
+repetition going on, on a logarithmic scale.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -12,13 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.explain.interventions import interventions
+from headgate.guard.channels import CONTENT
+from headgate.guard.plot import BITS, RUN, Profile
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.answer import HEIGHT, WIDTH, answer_parts, draw_curves
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
 from headgate.service.dashboard.traces import read_traces
 from headgate.service.paths import DASHBOARD
+from headgate.service.proxy.model_call import GAP
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Step, Trace
@@ -142,3 +149,66 @@ def _call(trace: Trace) -> Step | None:
 def _number(step: Step, name: str) -> int:
     value = step.facts.get(name, 0)
     return int(value) if isinstance(value, int | float) else 0
+
+
+WIDTH, HEIGHT = 1000, 90
+MAX_CHARS = 16_000  # that are measured
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """A part of the stream: what the client has, or what was cut and by which step."""
+
+    text: str
+    cut: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Two curves over the stream as points of polylines, and the cuts as boxes (x, width)."""
+
+    entropy: str
+    repetition: str
+    cuts: tuple[tuple[float, float], ...]
+    chars: int
+
+
+def answer_parts(trace: Trace) -> list[AnswerPart]:
+    """The stream in order; empty where nothing was cut or the text was not kept."""
+    call = next((step for step in trace.steps if step.stage is Stage.MODEL), None)
+    if call is None or not call.text:
+        return []
+    kept = call.text.split(GAP)
+    cuts = [s for s in trace.steps if s.stage is Stage.CUT and s.facts.get("channel") == CONTENT]
+    parts = []
+    for number, text in enumerate(kept):
+        parts.append(AnswerPart(text))
+        if number < len(cuts):
+            parts.append(AnswerPart(cuts[number].text, cuts[number]))
+    return [part for part in parts if part.text]
+
+
+def draw_curves(parts: Sequence[AnswerPart]) -> Curves:
+    """Entropy and repetition along the stream."""
+    profile = Profile(every=4)
+    profile.feed("".join(part.text for part in parts)[:MAX_CHARS])
+    samples = profile.samples
+    chars = max(1, samples[-1].position if samples else 1)
+    return Curves(
+        " ".join(_point(s.position / chars, s.bits / BITS) for s in samples),
+        " ".join(_point(s.position / chars, log2(s.run + 1) / RUN) for s in samples),
+        tuple(_boxes(parts, chars)),
+        chars,
+    )
+
+
+def _point(x: float, y: float) -> str:
+    return f"{WIDTH * x:.1f},{HEIGHT * (1 - min(1.0, y)):.1f}"
+
+
+def _boxes(parts: Sequence[AnswerPart], chars: int) -> Iterator[tuple[float, float]]:
+    at = 0
+    for part in parts:
+        if part.cut is not None and at < chars:
+            yield WIDTH * at / chars, WIDTH * min(len(part.text), chars - at) / chars
+        at += len(part.text)

@@ -1,20 +1,120 @@
-"""POST /v1/context: the best context for a query that fits the budget and is new to the window."""
+"""POST /v1/context: the best context for a query that fits the budget and is new to the window.
 
-from typing import Annotated, Any, Literal
+The body, ContextIn, is made from the fields of types.Request and of its ContextBudget: each becomes a field of the
+body, with its name, type, default and docstring. Only what HTTP adds is written here: published names, which are
+accepted too, ranges, and ways to send the window.
+"""
+
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
-from starlette.requests import Request
+from pydantic import AliasChoices, BaseModel, Field, create_model
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from headgate.explain.as_data import context_data
 from headgate.keys import KEYLESS
 from headgate.service.auth import require_scope
-from headgate.service.context_body import ContextIn
-from headgate.service.parse import StrictRoute
+from headgate.service.parse import Body, Name, StrictRoute
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
+from headgate.settings.schema import field_docs
+from headgate.types import ContextBudget, Request, Window
+
+PUBLISHED: Final = {
+    "budget": "max_tokens",
+    "k": "k_rag",
+    "session": "session_id",
+    "penalize": "enable_self_ref_penalty",
+    "graph": "include_graph",
+}
+"""Fields that HTTP clients may also send under the name that they were published with."""
+
+# of a window: far beyond any, and within what every client's integers hold
+MOST_TOKENS: Final = 10**12
+_DEFAULTS: Final = {"context_length": None}
+_RANGES: Final[dict[str, dict[str, Any]]] = {
+    "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
+    "budget": {"ge": 0, "examples": [500]},
+    "k": {"ge": 1},
+    "context_length": {"ge": 0, "le": MOST_TOKENS},
+    "used_tokens": {"ge": -MOST_TOKENS, "le": MOST_TOKENS},
+    "threshold_tokens": {"ge": 0, "le": MOST_TOKENS},
+}
+_TYPES: Final[dict[str, Any]] = {
+    "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
+}
+# The key names the tenant and who asks; the others are built from several fields of the body.
+_NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
+
+
+def _body_names(noun: type) -> list[str]:
+    """The fields of a type that a request body may hold."""
+    return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
+
+
+def _body_fields(noun: type) -> dict[str, Any]:
+    """The fields of a noun as pydantic wants them: type, default, description and range."""
+    types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
+    defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
+    made: dict[str, Any] = {}
+    for name in _body_names(noun):
+        default = ... if defaults[name] is MISSING else defaults[name]
+        kind = types[name] | None if default is None else types[name]
+        alias = AliasChoices(name, PUBLISHED[name]) if name in PUBLISHED else None
+        described = Field(
+            default, description=docs[name], validation_alias=alias, **_RANGES.get(name, {})
+        )
+        made[name] = (kind, described)
+    return made
+
+
+_FROM_REQUEST, _FROM_BUDGET = _body_names(Request), _body_names(ContextBudget)
+_RequestFields: Any = create_model(
+    "RequestFields", __base__=Body, **_body_fields(Request), **_body_fields(ContextBudget)
+)
+
+
+class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made above
+    """A query, and what the caller knows about the moment it is asked in.
+
+    With `context_length` the answer follows how full the window is.
+    """
+
+    window: str | list[str | dict[str, Any]] | dict[str, Any] | None = None
+    """What the model already sees: a text, texts or chat messages, or a fingerprint; goes before the other three."""
+    current_window_fingerprint: dict[str, Any] | None = None
+    """What the model already sees, as a fingerprint where its text is not sent; goes before the other two."""
+    current_window_blocks: list[str | dict[str, Any]] | None = None
+    """What the model already sees, as texts or chat messages; goes before the text."""
+    current_window_text: str | None = None
+    """What the model already sees, as one text."""
+    debug: bool = False
+    """Whether to add the numbers behind each chunk."""
+    include_report: bool = False
+    """Whether to add what was evicted and why; the trace has it in any case."""
+
+    def to_request(self, tenant: str, asker: str = "") -> Request:
+        """The request that the library understands."""
+        fingerprint = self.current_window_fingerprint
+        text = self.current_window_blocks or self.current_window_text
+        window = text if fingerprint is None else fingerprint
+        budget = None
+        if self.context_length is not None:
+            budget = ContextBudget(**self._read(_FROM_BUDGET))
+        return Request(
+            tenant=tenant,
+            asker=asker,
+            window=Window.of(window if self.window is None else self.window),
+            context_budget=budget,
+            **self._read(_FROM_REQUEST),
+        )
+
+    def _read(self, names: list[str]) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
+
 
 router = APIRouter(tags=["context"], route_class=StrictRoute)
 
@@ -88,7 +188,7 @@ class ContextOut(BaseModel):
 
 @router.post("/v1/context", summary="Context for a query", responses=response_schema(ContextOut))
 async def context(
-    body: ContextIn, request: Request, caller: Annotated[Caller, Depends(require_scope("read"))]
+    body: ContextIn, request: HttpRequest, caller: Annotated[Caller, Depends(require_scope("read"))]
 ) -> Response:
     """The best context that fits the budget and is new to the window, fenced and cited."""
     asked = body.to_request(caller.tenant, caller.key or KEYLESS)

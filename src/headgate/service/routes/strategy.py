@@ -10,10 +10,10 @@ from starlette.responses import Response
 from headgate.errors import InputError, LimitError
 from headgate.integrations.mcp.schemas import StrategyResult
 from headgate.service.auth import require_scope
-from headgate.service.context_body import MOST_TOKENS
 from headgate.service.parse import Body, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
+from headgate.service.routes.context import MOST_TOKENS
 from headgate.service.state import service_of
 from headgate.stages.decide import window_state
 from headgate.stages.strategy import context_strategy

@@ -177,7 +177,7 @@ class GatewayPool:
 
     async def start(self) -> None:
         """Start the first gateway; the reserve follows in the background."""
-        self._admit(await Gateway.start(self.spec, self._transport))
+        self._add_gateway(await Gateway.start(self.spec, self._transport))
         self._spawn(self._add(RESERVE_S))
 
     @property
@@ -202,7 +202,7 @@ class GatewayPool:
         """The numbers of every gateway there was."""
         return [*self._metrics, *(gateway.metrics for gateway in self._gateways)]
 
-    def _admit(self, gateway: Gateway) -> None:
+    def _add_gateway(self, gateway: Gateway) -> None:
         self._gateways.append(gateway)
         self._came.set()
         self._spawn(self._replace(gateway))
@@ -223,7 +223,7 @@ class GatewayPool:
         while True:
             await asyncio.sleep(wait_s)
             try:
-                self._admit(await Gateway.start(self.spec, self._transport))
+                self._add_gateway(await Gateway.start(self.spec, self._transport))
             except (HeadgateError, OSError) as error:
                 self.last_log = str(error)
                 wait_s = min(MAX_RESTART_S, 2 * wait_s + RESTART_S)

@@ -20,7 +20,7 @@ class Recording:
         self.body = bytearray()
         self.ended = self.complete = self.severed = False
         self.error: UpstreamError | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._fill(transport, request))
 
     async def _fill(self, transport: Transport, request: Request) -> None:
@@ -28,10 +28,10 @@ class Recording:
             response = await transport.send(request)
             try:
                 self.status, self.headers = response.status, response.headers
-                self._tell()
+                self._notify()
                 while data := await response.read():
                     self.body += data
-                    self._tell()
+                    self._notify()
                 self.complete = True
             finally:
                 await response.close()
@@ -39,23 +39,23 @@ class Recording:
             self.error = error
         finally:
             self.ended = True
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     async def head(self) -> None:
         """Wait for status and headers; UpstreamError where none came."""
         while not self.status and not self.ended:
-            await self._news.wait()
+            await self._changed.wait()
         if not self.status:
             raise self.error or UpstreamError("the answer was severed before it began")
 
     async def read(self, at: int) -> bytes:
         """What has come behind the first `at` bytes, once there is any; b"" at the end. UpstreamError if it broke."""
         while len(self.body) <= at and not self.ended:
-            await self._news.wait()
+            await self._changed.wait()
         if len(self.body) <= at and not self.complete:
             raise self.error or UpstreamError("the answer was severed")
         return bytes(self.body[at:])
