@@ -194,7 +194,7 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
 
     It asks neither a person nor the world outside: `why` runs a request many times.
     """
-    from headgate.explain.knobs import WIDEST  # noqa: PLC0415  (a plain request asks for no replay)
+    from headgate.explain.parameters import MAX_WIDENING  # noqa: PLC0415  (a plain request asks for no replay)
 
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
     for name in changes:
@@ -206,8 +206,8 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
     settings = with_changes(components.settings, {**changes, "review.enabled": False})
     for name in changes:  # after conversion: a number may come as text
         value = _setting(settings, name)
-        if isinstance(value, int | float) and value > WIDEST:
-            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
+        if isinstance(value, int | float) and value > MAX_WIDENING:
+            raise LimitError(f"{name} is {value:,}; a replay takes at most {MAX_WIDENING:,}")
     memory = components.memory
     if settings.facts != components.settings.facts:
         memory = Memory(components.store, memory.providers, settings.facts, clock=components.clock)

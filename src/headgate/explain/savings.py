@@ -30,7 +30,7 @@ def tokens_saved(trace: Trace) -> int:
     boilerplate and what does not answer.
     """
     found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
-    room = trace.plan.budget - fence_cost(estimate_tokens)
+    budget = trace.plan.budget - fence_cost(estimate_tokens)
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):
         aside = candidate.chunk.source in SIDE_SOURCES
@@ -38,7 +38,7 @@ def tokens_saved(trace: Trace) -> int:
             continue
         known = candidate.number(Stage.GATE, "tokens")
         cost = estimate_tokens(candidate.chunk.text) if known is None else int(known)
-        if sent + cost <= room:
+        if sent + cost <= budget:
             sent += cost
             chunks += not aside
     shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)

@@ -1,8 +1,9 @@
 """Why: where a chunk fell, and the smallest change with which it would have entered.
 
-Right by construction: what stopped it is opened wide, the request runs again, and so on until the chunk enters; then
-each opened knob is turned back as far as the chunk still enters. Every step is a run of the real pipeline, so the
-changes named were seen to work; for each of them one step less was seen not to, unless the runs were used up before.
+The parameter behind the rejection is set to the value that rejects least, the request runs again, and so on until the
+chunk enters. Then each parameter is moved back as far as the chunk still enters. Every step is a run of the real
+pipeline, so the changes named were seen to work; for each of them one step less was seen not to work, unless the runs
+were used up before.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +13,13 @@ import numpy as np
 
 from headgate.errors import ConfigError
 from headgate.explain.as_data import note_data
-from headgate.explain.knobs import KNOBS, Knob, Scale, current_value, is_known
+from headgate.explain.parameters import (
+    PARAMETERS,
+    Parameter,
+    ParameterRange,
+    current_value,
+    is_known,
+)
 from headgate.explain.replay import Run, apply_changes, request_of
 from headgate.notes import Note, NoteCode, Stage
 from headgate.protocols import TokenCounter
@@ -20,10 +27,10 @@ from headgate.text.fence import fence_cost, piece
 from headgate.text.tokens import counter
 from headgate.types import Candidate, Context, Trace
 
-GUESSES = 8  # foreseen budgets that are tried ...
+GUESSES = 8  # likely budgets that are tried ...
 OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
-RUNS = 64  # of the pipeline for one answer; then what was seen to work stands, though less might do
-ROUNDS = 8  # stages that may stop a chunk one after the other
+RUNS = 64  # of the pipeline for one answer; then the change that was seen to work is named, though less might do
+ROUNDS = 8  # stages that may reject a chunk one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Why:
     """What became of one chunk in one request.
 
     `entered`: it was shown. Else `stage` and `reason` say where it fell, and `changes`, applied together, admit it;
-    none where no setting does, and then `note` says so.
+    none if no setting does, and then `note` says so.
     """
 
     trace: str
@@ -64,8 +71,10 @@ async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa
     notes = candidate.notes if candidate else ()
     if candidate and not candidate.dropped:
         return Why(trace.id, chunk, entered=True, notes=notes, note="it was shown")
-    stop = where_stopped(trace, chunk)
-    answer = Why(trace.id, chunk, entered=False, stage=stop.stage, reason=stop.reason, notes=notes)
+    rejection = first_rejection(trace, chunk)
+    answer = Why(
+        trace.id, chunk, entered=False, stage=rejection.stage, reason=rejection.reason, notes=notes
+    )
     if not trace.request.query:
         return replace(answer, note="the trace was stored without text, so nothing can be tried")
     search = _Search(trace, chunk, run, settings)
@@ -74,28 +83,28 @@ async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """What left a chunk out: the stage, why, and the code of its note where there is one."""
+class Rejection:
+    """What left a chunk out: the stage, why, and the code of its note if it has one."""
 
     stage: Stage
     reason: str
     code: NoteCode | None = None
 
 
-def where_stopped(trace: Trace, chunk: str) -> Stop:
+def first_rejection(trace: Trace, chunk: str) -> Rejection:
     """What left a chunk out that was not shown."""
     if trace.plan.skip:
-        return Stop(Stage.DECIDE, trace.plan.reasoning or "the window is full")
+        return Rejection(Stage.DECIDE, trace.plan.reasoning or "the window is full")
     candidate = trace.find(chunk)
     if candidate is None or not candidate.notes:
-        return Stop(Stage.RETRIEVE, "never found")
+        return Rejection(Stage.RETRIEVE, "never found")
     last = candidate.notes[-1]
-    return Stop(last.stage, last.reason, last.code)
+    return Rejection(last.stage, last.reason, last.code)
 
 
 @dataclass(slots=True)
 class _Search:
-    """Runs of one request under ever other settings, looking for one that shows the chunk."""
+    """Runs one request under other settings, again and again, until one of them shows the chunk."""
 
     trace: Trace
     chunk: str
@@ -103,11 +112,12 @@ class _Search:
     settings: Any
     runs: int = 0
     note: str = ""
-    _tried: dict[str, tuple[Knob, Scale, int]] = field(default_factory=dict)
+    _tried: dict[str, tuple[ParameterRange, int]] = field(default_factory=dict)
+    """By parameter: its range, and the position it has now."""
 
     async def changes(self) -> tuple[SettingChange, ...]:
         """The smallest changes that admit the chunk, or none."""
-        if not await self._open_knobs():
+        if not await self._undo_rejections():
             return ()
         if not self._tried:
             self.note = "it would enter now: the collection has changed since"
@@ -115,11 +125,11 @@ class _Search:
         for name in list(self._tried):
             await self._tighten(name)
         return tuple(
-            SettingChange(name, scale.was, scale.value(at)) for name, (_, scale, at) in self._tried.items() if at
+            SettingChange(name, values.was, values.value(at)) for name, (values, at) in self._tried.items() if at
         )  # fmt: skip
 
-    async def _open_knobs(self) -> bool:
-        """Change what stops the chunk, one setting after the other; True if it enters in the end."""
+    async def _undo_rejections(self) -> bool:
+        """Change what rejects the chunk, one parameter after the other; True if it enters in the end."""
         for _ in range(ROUNDS):
             made = await self._attempt()
             if made is None:
@@ -127,25 +137,30 @@ class _Search:
                 return False
             if self._has_entered(made):
                 return True
-            stop = where_stopped(made.trace, self.chunk)
-            knob = self._next(stop)
-            if knob is None:
-                self.note = f"no setting admits it; it falls at {stop.stage}: {stop.reason}"
+            rejection = first_rejection(made.trace, self.chunk)
+            parameter = self._next(rejection)
+            if parameter is None:
+                self.note = (
+                    f"no setting admits it; it falls at {rejection.stage}: {rejection.reason}"
+                )
                 return False
-            now = current_value(knob, self.trace.request, self.settings)
-            scale = knob.scale(made.trace, now)
-            self._tried[knob.name] = (knob, scale, scale.size)
+            now = current_value(parameter, self.trace.request, self.settings)
+            values = parameter.range_of(made.trace, now)
+            self._tried[parameter.name] = (values, values.size)
         self.note = f"no setting admits it after {ROUNDS} changes"
         return False
 
-    def _next(self, stop: Stop) -> Knob | None:
-        """A setting that may undo this stop and was not tried yet."""
-        fit = (k for k in KNOBS if k.may_undo(stop.stage, stop.code) and is_known(k, self.settings))
-        return next((knob for knob in fit if knob.name not in self._tried), None)
+    def _next(self, rejection: Rejection) -> Parameter | None:
+        """A parameter that may undo this rejection and was not tried yet."""
+        for parameter in PARAMETERS:
+            fits = parameter.may_undo(rejection.stage, rejection.code)
+            if fits and is_known(parameter, self.settings) and parameter.name not in self._tried:
+                return parameter
+        return None
 
     async def _tighten(self, name: str) -> None:
-        """Turn one knob back to the lowest position at which the chunk still enters, the others as they are."""
-        knob, scale, size = self._tried[name]
+        """Move one parameter back to the lowest position at which the chunk still enters, the others as they are."""
+        values, size = self._tried[name]
         bare = await self._try(name, 0)
         if bare is not None and self._has_entered(bare):
             lowest = 0
@@ -153,7 +168,7 @@ class _Search:
             lowest = await self._lowest(name, size)
             if name == "budget" and bare is not None:
                 lowest = await self._lower_budget(bare.trace, lowest)
-        self._tried[name] = (knob, scale, lowest)
+        self._tried[name] = (values, lowest)
 
     async def _lowest(self, name: str, size: int) -> int:
         """A position that admits the chunk, with one below it that does not: leap up, then halve."""
@@ -170,11 +185,11 @@ class _Search:
         return above
 
     async def _lower_budget(self, bare: Trace, lowest: int) -> int:
-        """A position of the budget below `lowest` that admits the chunk, if the trace lets us foresee one."""
+        """A position of the budget below `lowest` that admits the chunk, if the trace shows one that is likely."""
         now = self.trace.request.budget
         counted = counter(self.settings.tokens)
-        foreseen = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
-        for at in (budget - now + off for budget in foreseen for off in OFF):
+        likely = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
+        for at in (budget - now + off for budget in likely for off in OFF):
             if 0 < at < lowest and await self._enters("budget", at):
                 return at
         return lowest
@@ -189,15 +204,15 @@ class _Search:
     async def _try(self, name: str, at: int) -> Context | None:
         """Run with one setting at another position, then put the position back."""
         former = self._tried[name]
-        self._tried[name] = (*former[:2], at)
+        self._tried[name] = (former[0], at)
         try:
             return await self._attempt()
         finally:
             self._tried[name] = former
 
     async def _attempt(self) -> Context | None:
-        """The request under what is turned now; None where those settings cannot be."""
-        changes = {name: scale.value(at) for name, (_, scale, at) in self._tried.items() if at}
+        """The request under the present positions; None if those settings contradict others."""
+        changes = {name: values.value(at) for name, (values, at) in self._tried.items() if at}
         self.runs += 1
         try:
             return await self.run(*apply_changes(request_of(self.trace), changes))

@@ -1,11 +1,11 @@
-"""Knobs begin where they stand and end wide open."""
+"""The range of a parameter begins at its present value and ends at the one that rejects least."""
 
 import pytest
 
-from headgate.explain.knobs import KNOBS
+from headgate.explain.parameters import PARAMETERS
 from headgate.gateway import Headgate
 
-SCALES = {knob.name: knob.scale for knob in KNOBS}
+RANGES = {parameter.name: parameter.range_of for parameter in PARAMETERS}
 
 
 @pytest.fixture(scope="module")
@@ -17,13 +17,13 @@ def trace():
 
 @pytest.mark.parametrize(("setting", "first", "size"), [(None, 1.0, 1000), (0.25, 0.25, 250)])
 def test_a_threshold_is_lowered_from_where_it_stands_or_from_the_top(trace, setting, first, size):
-    scale = SCALES["grade.lower"](trace, setting)
-    assert (scale.value(0), scale.value(scale.size)) == (first, 0.0)
-    assert scale.size == size
-    assert scale.was == setting
+    values = RANGES["grade.lower"](trace, setting)
+    assert (values.value(0), values.value(values.size)) == (first, 0.0)
+    assert values.size == size
+    assert values.was == setting
 
 
 def test_k_is_raised_from_where_it_stands_to_all_candidates(trace):
-    scale = SCALES["k"](trace, None)
-    assert (scale.value(0), scale.was) == (2, 2)
-    assert scale.value(scale.size) == len(trace.candidates)
+    values = RANGES["k"](trace, None)
+    assert (values.value(0), values.was) == (2, 2)
+    assert values.value(values.size) == len(trace.candidates)
