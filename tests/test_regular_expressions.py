@@ -25,11 +25,11 @@ SHORT = {"headgate.memory.providers": "80 characters", "headgate.text.names": "2
 
 ROOT = Path(headgate.__file__).parent
 # what lies in the package: one test each, since what is imported for one need not be for the others
-ROOMS = sorted(path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())  # fmt: skip
+PACKAGES = sorted(path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())  # fmt: skip
 
 
-def modules(room):
-    found = sorted((ROOT / room).rglob("*.py")) or [ROOT / f"{room}.py"]
+def modules(package):
+    found = sorted((ROOT / package).rglob("*.py")) or [ROOT / f"{package}.py"]
     for path in found:
         name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
         if not name.endswith("__main__"):
@@ -72,10 +72,10 @@ def calls_on(module):
 
 
 @cache
-def found(room):
+def found(package):
     """Each pattern once: its module, itself, and whether it is only ever tried at the start of a text."""
     known = {}
-    for module in modules(room):
+    for module in modules(package):
         if module.__name__ in TRUSTED:
             continue
         called = calls_on(module)
@@ -91,18 +91,18 @@ def found(room):
     return sorted(known.values(), key=lambda item: (item[0], str(item[1].pattern)))
 
 
-over_rooms = pytest.mark.parametrize("room", ROOMS)
+over_packages = pytest.mark.parametrize("package", PACKAGES)
 
 
 def test_the_search_finds_the_patterns_of_the_package():
-    assert {"graph", "guard", "text"} <= {*ROOMS}
+    assert {"graph", "guard", "text"} <= {*PACKAGES}
     assert len(found("text")) >= 20
     assert any(name == "headgate.text.fence" for name, *_ in found("text"))
 
 
-@over_rooms
-def test_time_grows_with_the_text_and_no_faster(room):
-    for name, pattern, anchored in found(room):
+@over_packages
+def test_time_grows_with_the_text_and_no_faster(package):
+    for name, pattern, anchored in found(package):
         is_text = isinstance(pattern.pattern, str)
         shown = pattern if is_text else re.compile(pattern.pattern.decode("latin-1"))
 
@@ -114,10 +114,10 @@ def test_time_grows_with_the_text_and_no_faster(room):
             assert not grows_faster(work, make), (name, pattern, repr(make(40)))
 
 
-@over_rooms
-def test_no_group_is_repeated_without_end_and_kept_to_go_back_into(room):
+@over_packages
+def test_no_group_is_repeated_without_end_and_kept_to_go_back_into(package):
     # For each time around, the engine keeps 70 to 140 bytes: a hundred times the text. A possessive repeat keeps none.
-    kept = [(name, p) for name, p, _ in found(room) if name not in SHORT and [*repeats_that_go_back(p)]]  # fmt: skip
+    kept = [(name, p) for name, p, _ in found(package) if name not in SHORT and [*repeats_that_go_back(p)]]  # fmt: skip
     assert kept == []
 
 

@@ -1,4 +1,4 @@
-"""The window through the whole pipeline: repeats stay out, news comes in, failure costs nothing."""
+"""The window through the whole pipeline: repeats stay out, what is new comes in, failure costs nothing."""
 
 import pytest
 

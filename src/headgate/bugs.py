@@ -1,7 +1,7 @@
-"""Bugs: errors that nobody raised on purpose.
+"""Internal: bugs, that is, exceptions that no code raises on purpose.
 
-What the outside can cause (our own errors, the operating system's, time-outs) is expected and softens quietly. Any
-other exception is a bug. A request survives it, but the bug is logged with its traceback; in strict mode, which
+What the outside can cause (our own errors, the operating system's, time-outs) is handled: the step is marked degraded.
+Any other exception is a bug. A request survives it, but the bug is logged with its traceback; in strict mode, which
 `headgate.testing.strict` switches on, it is raised instead.
 """
 

@@ -1,4 +1,4 @@
-"""Classes: a property that is computed once.
+"""Internal: a property that is computed once.
 
 functools.cached_property has a lock in Python 3.11, one for all instances: a slow one would hold up the others, and a
 fork may leave it locked for ever in the child. With `lazy_property` two threads may compute the same value at once, and

@@ -1,7 +1,7 @@
-"""Thread work: which threads still work for a request.
+"""Internal: which threads still work for a request.
 
 A thread cannot be stopped: a request that is cut off has an answer, while what it asked for is still computed and held
-in memory. So whoever lends a request a share of something asks here when that has ended.
+in memory. So the service gives the bytes and the turn of a request back only when its threads have ended too.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.dashboard.browser import PHONE, opened
-from tests.dashboard.views import VIEWS, story
+from tests.dashboard.views import VIEWS, demo_service
 from tests.programs import install_package
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def axe():
 
 @pytest.fixture(scope="module")
 def told():
-    with story() as told:
+    with demo_service() as told:
         yield told
 
 

@@ -1,4 +1,4 @@
-"""Every view of the dashboard by name, with something to see on each: the story of the demo, and more in its store."""
+"""Every view of the dashboard by name, with something to see on each: the calls of the demo, and more in its store."""
 
 from contextlib import contextmanager
 
@@ -9,7 +9,7 @@ from headgate.gateway import Headgate
 from headgate.types import Edge
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"
-CALLS = 17  # in the story
+CALLS = 17  # that the demo makes
 
 VIEWS = {
     "sign in": "/sign-in",
@@ -42,8 +42,8 @@ VIEWS = {
 
 
 @contextmanager
-def story():
-    """A service in which the story was played: its address, and the path of each view."""
+def demo_service():
+    """A service in which the demo ran: its address, and the path of each view."""
     with demo_settings(0) as settings, served(settings) as (url, _):
         play(url)
         with Headgate.open(settings=settings) as gate:

@@ -120,12 +120,12 @@ def test_messages_too_deep_to_compare_are_read_anew():
     messages = [deep, *render(work(20), "chat")]
     cache = ClimbCache()
     cache.climb(messages, POLICY, size=1)
-    twin = {"role": "user", "content": "go"}
-    nested = twin
+    deep = {"role": "user", "content": "go"}
+    nested = deep
     for _ in range(5000):
         nested["more"] = {}
         nested = nested["more"]
-    assert cache.climb([twin, *messages[1:]], POLICY, size=1) == climb(messages, POLICY)
+    assert cache.climb([deep, *messages[1:]], POLICY, size=1) == climb(messages, POLICY)
 
 
 def test_threads_that_share_it_get_the_same():

@@ -97,9 +97,9 @@ async def test_the_history_sent_upstream_is_exactly_what_the_client_received():
 async def test_sampling_changes_from_the_first_retry_on_and_escalates():
     model = ScriptedModel([LOOP, LOOP, LOOP, tokens(AFTER)])
     await run(Guard(model))
-    heat = [call.sampling["temperature"] for call in model.calls[1:]]
-    assert heat == sorted(heat)
-    assert heat[0] >= 0.8
+    temperatures = [call.sampling["temperature"] for call in model.calls[1:]]
+    assert temperatures == sorted(temperatures)
+    assert temperatures[0] >= 0.8
     assert "presence_penalty" in model.calls[-1].sampling
 
 
@@ -462,9 +462,9 @@ def test_a_stream_that_is_watched_no_more_passes_with_what_waited():
     session = Session((), policy=GuardPolicy(tool_calls="whole"))
     held = feed(session, call('{"path": "a"'))
     assert not any(held)
-    assert "".join(session.stop_watching("no room")) == '{"path": "a"'
+    assert "".join(session.stop_watching("too large")) == '{"path": "a"'
     assert "".join(session.feed(Piece(TOOL, LOOPING))) == LOOPING
-    assert session.report.passed_on == "no room"
+    assert session.report.passed_on == "too large"
     assert session.end() == []
 
 

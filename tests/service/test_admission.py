@@ -89,27 +89,27 @@ async def answer(send, body=b""):
     await send({"type": "http.response.body", "body": body})
 
 
-class Doors:
+class HeldApp:
     """An app whose requests each stay until they are let go, and which of them it has begun."""
 
     def __init__(self):
-        self.begun, self._doors = [], {}
-        self._news = asyncio.Condition()
+        self.begun, self._events = [], {}
+        self._changed = asyncio.Condition()
 
     async def __call__(self, scope, receive, send):
         name = scope["path"]
-        async with self._news:
+        async with self._changed:
             self.begun.append(name)
-            self._news.notify_all()
-        await self.door(name).wait()
+            self._changed.notify_all()
+        await self.event(name).wait()
         await answer(send)
 
-    def door(self, name):
-        return self._doors.setdefault(name, asyncio.Event())
+    def event(self, name):
+        return self._events.setdefault(name, asyncio.Event())
 
     async def until_begun(self, name, times=1):
-        async with asyncio.timeout(30), self._news:
-            await self._news.wait_for(lambda: self.begun.count(name) >= times)
+        async with asyncio.timeout(30), self._changed:
+            await self._changed.wait_for(lambda: self.begun.count(name) >= times)
 
 
 @asynccontextmanager
@@ -147,7 +147,7 @@ async def test_twenty_uploads_at_once_come_through_a_small_budget_one_after_anot
 
 async def test_uploads_that_stop_half_way_make_others_come_again_and_nobody_hangs(admit):
     budget = ByteBudget(LARGE, wait_s=0.05)
-    admission = admit(Doors(), budget)
+    admission = admit(HeldApp(), budget)
     parts = [b" " * ORDINARY] * 4
     callers = [Caller("/v1/context", *parts, stalls=True) for _ in range(20)]
     async with asyncio.timeout(30), asking(admission, *callers) as tasks:
@@ -162,50 +162,50 @@ async def test_uploads_that_stop_half_way_make_others_come_again_and_nobody_hang
 
 
 async def test_a_body_of_ordinary_size_neither_waits_nor_is_refused_because_of_others(admit):
-    budget, doors = ByteBudget(LARGE, wait_s=30), Doors()
-    admission = admit(doors, budget)
-    doors.door("/ordinary").set()
+    budget, app = ByteBudget(LARGE, wait_s=30), HeldApp()
+    admission = admit(app, budget)
+    app.event("/ordinary").set()
     large, waiting = Caller("/large", b" " * LARGE), Caller("/waiting", b" " * LARGE)
     async with asking(admission, large, waiting):
-        await doors.until_begun("/large")
+        await app.until_begun("/large")
         for _ in range(5):
             assert await Caller("/ordinary", b" " * ORDINARY).ask(admission) == 200
-        assert "/waiting" not in doors.begun
+        assert "/waiting" not in app.begun
 
 
 async def test_large_bodies_are_worked_on_one_at_a_time_in_the_order_they_came(admit):
-    doors = Doors()
-    admission = admit(doors, ByteBudget(99 * LARGE))
+    app = HeldApp()
+    admission = admit(app, ByteBudget(99 * LARGE))
     names = ["/a", "/b", "/c"]
     async with asking(admission, *(Caller(name, b" " * LARGE) for name in names)) as tasks:
         for n, name in enumerate(names):
-            await doors.until_begun(name)
-            assert doors.begun == names[: n + 1]
-            doors.door(name).set()
+            await app.until_begun(name)
+            assert app.begun == names[: n + 1]
+            app.event(name).set()
             assert await tasks[n] == 200
 
 
 async def test_a_text_that_is_kept_is_large_before_a_window_of_its_size_is(admit):
     size = ORDINARY // KEEPING + 1
     for path, waits in (("/v1/context", False), ("/v1/documents", True)):
-        doors = Doors()
-        admission = admit(doors, ByteBudget())
+        app = HeldApp()
+        admission = admit(app, ByteBudget())
         async with asking(admission, Caller(path, b" " * size)) as (first,):
-            await doors.until_begun(path)
+            await app.until_begun(path)
             async with asking(admission, Caller(path, b" " * size)) as (second,):
-                doors.door("/other").set()
+                app.event("/other").set()
                 assert await Caller("/other", *[b" "] * 9).ask(admission) == 200
-                assert (doors.begun.count(path) == 1) == waits
-                doors.door(path).set()
+                assert (app.begun.count(path) == 1) == waits
+                app.event(path).set()
                 assert [await first, await second] == [200, 200]
 
 
 async def test_who_waits_half_the_deadline_for_its_turn_is_to_come_again(admit):
-    doors = Doors()
-    admission = admit(doors, ByteBudget(99 * LARGE), deadline_s=0.2)
+    app = HeldApp()
+    admission = admit(app, ByteBudget(99 * LARGE), deadline_s=0.2)
     first = Caller("/first", b" " * LARGE)
     async with asking(admission, first):
-        await doors.until_begun("/first")
+        await app.until_begun("/first")
         first.scope["headgate"].deadline.reschedule(None)
         second = Caller("/second", b" " * LARGE)
         assert await second.ask(admission) == 429
@@ -214,13 +214,13 @@ async def test_who_waits_half_the_deadline_for_its_turn_is_to_come_again(admit):
 
 
 async def test_model_calls_hold_their_bodies_while_they_last_and_wait_for_no_turn(admit):
-    budget, doors = ByteBudget(2 * LARGE, wait_s=0), Doors()
-    admission = admit(doors, budget)
+    budget, app = ByteBudget(2 * LARGE, wait_s=0), HeldApp()
+    admission = admit(app, budget)
     async with asking(admission, *(Caller(CHAT, b" " * LARGE) for _ in range(2))) as tasks:
-        await doors.until_begun(CHAT, 2)
+        await app.until_begun(CHAT, 2)
         assert budget.held == 2 * LARGE
         assert await Caller(CHAT, b" " * LARGE).ask(admission) == 429
-        doors.door(CHAT).set()
+        app.event(CHAT).set()
         assert await asyncio.gather(*tasks) == [200, 200]
         assert budget.held == 0
     assert await Caller(CHAT, b" " * LARGE).ask(admission) == 200
@@ -228,9 +228,9 @@ async def test_model_calls_hold_their_bodies_while_they_last_and_wait_for_no_tur
 
 async def test_values_are_held_as_what_they_become(admit):
     lists = b"[" + b"[]," * 70_000 + b"0]"
-    budget, doors = ByteBudget(), Doors()
-    async with asking(admit(doors, budget), Caller(CHAT, lists)):
-        await doors.until_begun(CHAT)
+    budget, app = ByteBudget(), HeldApp()
+    async with asking(admit(app, budget), Caller(CHAT, lists)):
+        await app.until_begun(CHAT)
         assert budget.held == pytest.approx(weigh(lists), rel=0.1)  # it draws a sample
         assert budget.held > 9 * len(lists)
 

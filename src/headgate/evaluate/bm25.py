@@ -18,15 +18,15 @@ def rank(query: str, view: Postings) -> tuple[Candidate, ...]:
 
 
 def fill(
-    ranking: Iterable[Candidate], room: int, cost: Callable[[Candidate], int]
+    ranking: Iterable[Candidate], budget: int, cost: Callable[[Candidate], int]
 ) -> list[Candidate]:
-    """What of a ranking enters the room, in its order, skipping what does not fit."""
+    """The candidates of a ranking that fit the budget, in its order; those that do not fit are skipped."""
     chosen = []
     for candidate in ranking:
         tokens = cost(candidate)
-        if tokens <= room:
+        if tokens <= budget:
             chosen.append(candidate)
-            room -= tokens
+            budget -= tokens
     return chosen
 
 

@@ -3,8 +3,8 @@
 A file holds one JSON object a line (gzip or plain): chunks, and label {loop, near, mid}; a stream is clean
 when all three are empty. Each stream is fed chunk by chunk until the first stall, as the guard would.
     found        a loop stream was stopped, at its loop or before its onset (stopped_early)
-    at loop      the loop itself stalls, fed on to its end: what is stopped before the onset is no find by itself
-    onset error  distance to the labeled onset, or to the true start where an earlier run was stopped
+    at loop      the loop itself stalls, fed on to its end: a stop before the onset is not a find
+    onset error  distance to the labeled onset, or to the true start if an earlier run was stopped
     held         clean streams ever held; held_chars went out late, held_at_end when the stream ended
     mid          streams whose only repetitions, all under 300 characters, ended by themselves
 """
@@ -241,7 +241,7 @@ def _onset_error(watched: Watched) -> int:
 
 
 def true_onset(text: str, stall: Stall) -> int:
-    """Where the repetition that a stall names begins, by brute force; its position where the period is unknown."""
+    """Where the repetition that a stall names begins, by brute force; its position if the period is unknown."""
     if not stall.period:
         return stall.position
     at = stall.position

@@ -28,7 +28,7 @@ class Labeled:
 
 
 def sample(labeled: Labeled, most: int | None) -> Labeled:
-    """The set with at most so many of its questions, the same in every run."""
+    """The set with at most this many of its questions, the same in every run."""
     if most is None or most >= len(labeled.queries):
         return labeled
     drawn = random.Random(labeled.name).sample(labeled.queries, most)  # noqa: S311  no secret

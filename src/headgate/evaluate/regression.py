@@ -30,7 +30,7 @@ class Failure:
     what: str
     why: str
     change: str = ""
-    """The smallest change that would mend it; empty where none is known."""
+    """The smallest change that would mend it; empty if none is known."""
 
 
 @dataclass(frozen=True, slots=True)

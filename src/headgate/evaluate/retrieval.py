@@ -5,11 +5,11 @@
     framed_evidence@B    the same ranking, counted and framed as `context()` does it
     context_evidence@B   the same for what `context()` gives for a budget of B
     ungraded_evidence@B  `context()` when nothing is refused
-    best_shown@B         how often the best-ranked chunk is shown, where it fits
+    best_shown@B         how often the best-ranked chunk is shown, if it fits
     empty@B              answerable questions that come back empty
     stopped              questions of the other sets of the run that come back empty, as they should
-A passage is shown where one with the same words is: `context()` shows a text once.
-Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder where there is one.
+A passage is shown if one with the same words is: `context()` shows a text once.
+Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder if there is one.
 """
 
 import math
@@ -85,7 +85,7 @@ class Run:
     seconds: list[float] = field(default_factory=list)
 
     def figures(self, held_out: Fitted | None = None) -> Figures:
-        """All figures of the set; judged by constants fitted without it where they are given."""
+        """All figures of the set; judged by constants fitted without it if they are given."""
         ours = self.ours if held_out is None else _judge_again(self, held_out)
         p50, p95 = np.percentile(self.seconds, [50, 95]) if self.seconds else (0.0, 0.0)
         return {
@@ -193,7 +193,7 @@ class _Bench:
         self.budgets = budgets
         self.through_context = through_context
         self.count = gate.count_tokens
-        self.room = fence_cost(self.count)
+        self.framing = fence_cost(self.count)
 
     def cost(self, candidate: Candidate) -> int:
         """Tokens of a candidate, counted and framed as `context()` does it."""
@@ -236,7 +236,7 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
         plain = bm25.rank(query["text"], view) if name == "bm25" else _rank_fused(gate, query)
         baseline = _figures(plain, labels, bench.budgets, talk=True)
         for budget in bench.budgets if bench.through_context else ():
-            inside = bm25.fill(plain, budget - bench.room, bench.cost)
+            inside = bm25.fill(plain, budget - bench.framing, bench.cost)
             baseline[f"framed_evidence@{budget}"] = bench.share(bm25.documents(inside), labels)
         tally.add(baseline)
 
@@ -287,7 +287,7 @@ def _framed_figures(
 ) -> dict[str, float]:
     figures = {}
     for budget in bench.budgets:
-        chosen = fill_budget(ranking, budget - bench.room, talk=talk, cost=bench.cost)
+        chosen = fill_budget(ranking, budget - bench.framing, talk=talk, cost=bench.cost)
         figures[f"framed_evidence@{budget}"] = bench.share(bm25.documents(chosen), labels)
     return figures
 
@@ -309,7 +309,7 @@ def _through(
             figures[f"{kind}_evidence@{budget}"] = bench.share(shown, labels)
         figures[f"empty@{budget}"] = float(not given.chunks)
         figures[f"context_ms@{budget}"] = 1000 * spent
-        if ranking and bench.cost(ranking[0]) <= budget - bench.room:
+        if ranking and bench.cost(ranking[0]) <= budget - bench.framing:
             best = ranking[0].chunk.id in {c.id for c in ungraded.chunks}
             run.ours.add({f"best_shown@{budget}": float(best)})
         if budget == bench.budgets[min(1, len(bench.budgets) - 1)]:

@@ -54,12 +54,12 @@ class _SharedFileHandler(RotatingFileHandler):
         self._lock_file = path.with_name(f"{path.name}.lock")
 
     def _open(self) -> TextIOWrapper:
-        """Make the file for its owner alone: ids and, where allowed, queries stand in it."""
+        """Make the file for its owner alone: ids and, if allowed, queries stand in it."""
         descriptor = os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line to the file that has the name now, whoever rotated it last."""
+        """Write one line to the file that has the name now: another process may have rotated it."""
         with self._hold_lock():
             try:
                 super().emit(record)

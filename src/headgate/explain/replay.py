@@ -1,7 +1,7 @@
 """Replay: a stored request once more, under other settings, and what that changes.
 
 The request runs twice over what the store holds now: as it was, and changed. So the difference is the settings' doing
-alone; where the first run no longer gives what was stored (the collection has changed since), that is said as drift.
+alone; if the first run no longer gives what was stored (the collection has changed since), that is said as drift.
 Changes are named as settings are ("gate.min_ratio"), those of the request itself plainly ("budget", "k").
 """
 
@@ -88,7 +88,7 @@ async def replay(trace: Trace, changes: Changes, run: Run) -> Replay:
 
 
 def request_of(trace: Trace) -> Request:
-    """The request of a trace, where its text was kept."""
+    """The request of a trace, if its text was kept."""
     if not trace.request.query:
         raise InputError(
             "this trace was stored without its text, so its request cannot be run again",

@@ -98,7 +98,7 @@ class GuardedEvents:
         yield from self._last_events()
 
     def _climb(self, messages: Sequence[Any]) -> Sequence[Any]:
-        """The messages with the notes of the ladder; LoopError, with what to say, where the turn is to end."""
+        """The messages with the notes of the ladder; LoopError, with what to say, if the turn is to end."""
         plain = [m.to_dict() if hasattr(m, "to_dict") else m for m in messages]
         found = climb(plain, self._circles)
         if found.ended is not None:

@@ -1,6 +1,6 @@
 """Calls: the messages of a conversation as steps, whichever of the three APIs they belong to.
 
-A step is a tool call with its result, or a text where the model only spoke. Messages are read one by one in order, and
+A step is a tool call with its result, or a text if the model only spoke. Messages are read one by one in order, and
 what is made of a message depends on that message and those before it alone. The calls of one turn become steps
 together, in the order they were made, once all of them are answered: results of parallel calls come in any order. A
 call that is never answered is a step that equals no other. Results without a call, unknown types and anything malformed
@@ -46,7 +46,7 @@ class Reader:
         self._answered = 0
 
     def read(self, at: int, events: Iterable[Event]) -> list[Step | None]:
-        """The steps that the message at that place, given as events, completes; None where a person spoke."""
+        """The steps that the message at that place, given as events, completes; None if a person spoke."""
         done: list[Step | None] = []
         for kind, id, name, value in events:
             if kind == "result":
@@ -136,7 +136,7 @@ def _user(message: Message) -> Sequence[Event]:
 
 
 def _has_words(text: str) -> bool:
-    """Whether a person wrote something, where an agent's program may have put reminders before it."""
+    """Whether a person wrote something; reminders that an agent's program put before it do not count."""
     at = 0
     while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         tag = next((tag for tag in _REMINDERS if text.startswith(f"<{tag}>", at)), None)
@@ -208,7 +208,7 @@ def is_from_model(message: object) -> bool:
 
 
 def kind_of(part: Message) -> str:
-    """The type of a block or item, empty where it has none."""
+    """The type of a block or item, empty if it has none."""
     kind = part.get("type")
     return kind if isinstance(kind, str) else ""
 

@@ -185,7 +185,7 @@ class RepeatDetector:
                 return stall, due
 
     def _glance(self, text: str, fresh: int) -> None:
-        """Hold back where a tiny unit repeats at the end of the text, and say when to glance again."""
+        """Hold back if a tiny unit repeats at the end of the text, and say when to glance again."""
         last, wait = text[-8:], TINY
         if last in FILLED:
             self.hold, wait = None, GLANCE
@@ -370,12 +370,12 @@ class RepeatDetector:
 def _longest_period(text: str, at: int) -> int:
     """The longest period to look for at this offset, a multiple of 128.
 
-    Periods above 1024 are looked for at every other such offset; where text stutters, even more rarely, because there
+    Periods above 1024 are looked for at every other such offset; if text stutters, even more rarely, because there
     the search is slow.
     """
     if at & 255:
         return 1024
-    often = at % (RARELY * 256)  # whether the search is made here only where it is quick
+    often = at % (RARELY * 256)  # whether the search is made here only if it is quick
     if often and text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0:
         return 1024
     return LONGEST

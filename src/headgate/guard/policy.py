@@ -27,7 +27,7 @@ RUNGS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
 # By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
 # sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
 # temperature: only penalties reach it there. A frequency penalty grows with every use and would drive common words
-# out of a long answer, so it is small at first, and larger where the turn asks for a short end.
+# out of a long answer, so it is small at first, and larger if the turn asks for a short end.
 SAMPLING: tuple[Mapping[str, float], ...] = (
     {"temperature": 0.8, "presence_penalty": 0.4, "frequency_penalty": 0.2},
     {"temperature": 0.9, "presence_penalty": 0.8, "frequency_penalty": 0.4, "top_p": 1.0},

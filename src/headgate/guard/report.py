@@ -58,7 +58,7 @@ class GuardReport:
 
     Tokens are estimates of the counter in use. `wasted_tokens` were generated and cut, `resent_tokens` are
     the prompts of the calls after the first, `saved_tokens` is what the severed calls had left of
-    `max_tokens` (0 where the limit is not known).
+    `max_tokens` (0 if the limit is not known).
     """
 
     state: State = State.IDLE

@@ -313,7 +313,7 @@ class Session:
         return out
 
     def _join(self, piece: Piece) -> Piece:
-        """The piece without steering text, and with a space where a new turn follows a broken line."""
+        """The piece without steering text, and with a space if a new turn follows a broken line."""
         text = self._steering.feed(piece.text)
         if self._new_turn and text:
             self._new_turn = False

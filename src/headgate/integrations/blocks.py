@@ -31,7 +31,7 @@ class Asking:
     collection: str | Sequence[str] = "main"
     session: str = ""
     context_length: int = 0
-    """Tokens of the model's window; 0 where it is not known."""
+    """Tokens of the model's window; 0 if it is not known."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Blocks:
     )
 
     def known_block(self, texts: Sequence[str]) -> str | None:
-        """The block of the question that ends these texts, "" where it has none; None where it is new."""
+        """The block of the question that ends these texts, "" if it has none; None if it is new."""
         return self._known.get(_key(texts))
 
     def place(
@@ -89,10 +89,12 @@ class Blocks:
 
     def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
         asking = self.asking
-        room = ContextBudget(asking.context_length, used_tokens) if asking.context_length else None
+        window = (
+            ContextBudget(asking.context_length, used_tokens) if asking.context_length else None
+        )
         return Request(
             query, tenant=self.gate.tenant, window=Window.of(list(texts)), budget=asking.budget,
-            collection=asking.collection, session=asking.session, context_budget=room,
+            collection=asking.collection, session=asking.session, context_budget=window,
         )  # fmt: skip
 
     def _keep(self, texts: Sequence[str], context: Context) -> str:
@@ -106,7 +108,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Chat messages with their blocks: the last question has none yet where `question` is not empty.
+    """Chat messages with their blocks: the last question has none yet if `question` is not empty.
 
     `at` is the place in front of it, `texts` all that the model sees up to it.
     """
@@ -117,7 +119,7 @@ class Placed:
     texts: Sequence[str]
 
     def with_block(self, block: str) -> list[Any]:
-        """The messages, with this block in front of the last question; none where it is empty."""
+        """The messages, with this block in front of the last question; none if it is empty."""
         added = [as_message(block)] if block else []
         return [*self.messages[: self.at], *added, *self.messages[self.at :]]
 

@@ -61,7 +61,7 @@ class HeadgateRetriever(BaseRetriever):
     k: int | None = None
     collection: str = "main"
     window: Callable[[], WindowLike] | None = None
-    """What the model sees already, asked for with each question; nothing where it is not given."""
+    """What the model sees already, asked for with each question; nothing if it is not given."""
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun

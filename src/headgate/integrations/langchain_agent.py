@@ -70,7 +70,7 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Answer]
     ) -> Any:
-        """The model's answer without loops; where the agent goes in circles, a note in its results, or the end."""
+        """The model's answer without loops; if the agent goes in circles, a note in its results, or the end."""
         asked = self._prepare(request)
         return asked if isinstance(asked, AIMessage) else handler(asked)
 

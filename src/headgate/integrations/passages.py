@@ -12,7 +12,7 @@ from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Candidate, Chunk, Sifted, Window, WindowLike
 
-FALL = 0.9  # score of a passage over that of the one before it, where the retriever gives none
+FALL = 0.9  # score of a passage over that of the one before it, if the retriever gives none
 
 
 def sift(

@@ -37,7 +37,7 @@ class Backup:
 
 
 def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Backup:
-    """Copy the store of a folder to `target`/headgate.db; it may be in use meanwhile."""
+    """Copy the store of a folder to `target`/headgate.db; it may be in use at the same time."""
     began = time.monotonic()
     source = existing(folder)
     made = target / FILE
@@ -50,7 +50,7 @@ def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Ba
         chunks = verify(partial)
         partial.replace(made)
     except OSError as error:
-        raise StoreError(f"the backup cannot be written: {error}", hint="make room, or name another folder") from error  # fmt: skip
+        raise StoreError(f"the backup cannot be written: {error}", hint="free some space, or name another folder") from error  # fmt: skip
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
@@ -59,7 +59,7 @@ def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Ba
 def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
     """Put a backup in the place of a store; with `replace` a store that is there is moved aside.
 
-    Whoever has the former store open meets a clear error and has to open it again.
+    A process that has the former store open gets a clear error and must open it again.
     """
     began = time.monotonic()
     copy = source / FILE if source.is_dir() else source
@@ -79,7 +79,7 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
         _put_aside(made)
         partial.replace(made)
     except OSError as error:
-        raise StoreError(f"the store cannot be restored: {error}", hint="make room, or name another folder") from error  # fmt: skip
+        raise StoreError(f"the store cannot be restored: {error}", hint="free some space, or name another folder") from error  # fmt: skip
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)

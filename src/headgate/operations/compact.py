@@ -2,7 +2,7 @@
 
 The feed keeps an entry for every chunk that was ever removed, for indexes that have not heard of it. Those that the
 saved index has seen are dropped, but for the last one of a collection, which holds the feed's end. Then SQLite writes
-the file anew. Nobody else may write meanwhile.
+the file anew. No other process may write at the same time.
 """
 
 from contextlib import suppress
@@ -49,7 +49,7 @@ def compact(folder: Path) -> Compacted:
 
 
 def _follow(store: SqliteStore, folder: Path) -> None:
-    """Let saved indexes hear of all removals; one with embeddings is left to whoever has the embedder."""
+    """Let saved indexes hear of all removals; one with embeddings is left to a process that has the embedder."""
     indexes = Indexes(store, folder / "index")
     for tenant, collection, _ in store.query(_REMOVED):
         with suppress(DamagedIndex):
@@ -62,7 +62,7 @@ def _follow(store: SqliteStore, folder: Path) -> None:
 def _last_indexed_change(
     store: SqliteStore, folder: Path, tenant: str, collection: str
 ) -> int | None:
-    """How far the saved index has followed; None where none will be believed, and removals are of no use to it."""
+    """How far the saved index has followed; None if none will be believed, and removals are of no use to it."""
     try:
         state = read_state(folder_of(folder / "index", tenant, collection))
     except DamagedIndex:

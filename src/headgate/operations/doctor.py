@@ -1,7 +1,7 @@
 """Doctor: what is wrong with this installation, and what to do about it.
 
-It looks and changes nothing: versions, settings, the store and its folder, room on the disk, limits of the process,
-keys.
+It looks and changes nothing: versions, settings, the store and its folder, free space on the disk, limits of the
+process, keys.
 """
 
 import os
@@ -27,7 +27,9 @@ State = Literal["ok", "warning", "problem"]
 
 _OLDEST_SQLITE = (3, 37, 0)
 _FILES = 1024  # descriptors; a service with many tenants and clients needs as many
-_ROOM = 2.0  # times the database that should be free: a backup or a compaction writes it once more
+_MIN_FREE = (
+    2.0  # times the database that should be free: a backup or a compaction writes it once more
+)
 _WAL_BYTES = 256 << 20
 _EXTRAS = {
     "fastapi": "service",
@@ -40,7 +42,7 @@ _EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing that was looked at: how it is, and what to do where it is not well."""
+    """One thing that was looked at: how it is, and what to do if it is not well."""
 
     part: str
     state: State
@@ -156,11 +158,11 @@ def _check_folder(folder: Path, path: Path, free: int) -> Iterator[Advice]:
     wal = path.with_name(f"{FILE}-wal")
     if wal.exists() and wal.stat().st_size > _WAL_BYTES:
         yield Advice("space", "warning", f"the log has {_mb(wal.stat().st_size)}", "a reader or writer is stuck: find the process that holds the store")  # fmt: skip
-    room = shutil.disk_usage(folder).free
-    if room < _ROOM * size:
-        yield Advice("disk", "warning", f"{_mb(room)} are free, and the store has {_mb(size)}", "make room: a backup and a compaction write it once more")  # fmt: skip
+    free = shutil.disk_usage(folder).free
+    if free < _MIN_FREE * size:
+        yield Advice("disk", "warning", f"{_mb(free)} are free, and the store has {_mb(size)}", "free some space: a backup and a compaction write it once more")  # fmt: skip
     else:
-        yield Advice("disk", "ok", f"{_mb(room)} are free")
+        yield Advice("disk", "ok", f"{_mb(free)} are free")
 
 
 def _check_service(settings: Settings) -> Iterator[Advice]:

@@ -26,7 +26,7 @@ class Match:
 
 
 def find(gate: Headgate, id: str) -> Match:
-    """The one thing that has this id, or whose id begins so; an error that lists them where there are several."""
+    """The one thing that has this id, or whose id begins so; an error that lists them if there are several."""
     found = list(_exact(gate, id)) or (list(_begin(gate, id)) if len(id) >= _SHORTEST else [])
     if not found:
         known = [name for c in gate.collections() for name in gate.store.digests(gate.tenant, c)]

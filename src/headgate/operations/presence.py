@@ -1,4 +1,4 @@
-"""Presence: whether what somebody names is there; where not, the error says what is, and what was likely meant."""
+"""Presence: whether what a user names exists; if not, the error says what does, and what was likely meant."""
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from headgate.text.table import clip
 from headgate.types import Trace
 
 LAST = "last"
-"""Stands for the newest trace where a trace id is asked for."""
+"""Stands for the newest trace if a trace id is asked for."""
 _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
 _LISTED = 8  # names that an error lists
 
@@ -30,7 +30,7 @@ class ServerStore(Protocol):
 
 
 def existing(folder: Path) -> Path:
-    """The database file of a store; an error where there is none."""
+    """The database file of a store; an error if there is none."""
     path = folder / FILE
     if path.is_file():
         return path
@@ -38,7 +38,7 @@ def existing(folder: Path) -> Path:
 
 
 def require_collections(gate: Headgate, names: Sequence[str]) -> None:
-    """An error where a store has none of these collections, or nothing at all."""
+    """An error if a store has none of these collections, or nothing at all."""
     held = gate.collections()
     if not held and gate.store.facts(gate.tenant):
         return
@@ -53,14 +53,14 @@ def require_collections(gate: Headgate, names: Sequence[str]) -> None:
 
 
 def require_tenant(gate: Headgate, tenant: str) -> None:
-    """An error where a store can list its tenants, and this is none of them."""
+    """An error if a store can list its tenants, and this is none of them."""
     known = tenants_of(gate)
     if tenant not in known and isinstance(gate.store, SqliteStore):
         raise NotFound(f"there is no tenant {tenant!r}", hint=f"{did_you_mean(tenant, known)}there are: {enumerate_names(known)}")  # fmt: skip
 
 
 def whole_chunk_id(gate: Headgate, trace: Trace, given: str) -> str:
-    """The id of a chunk that a trace, or the collection that it asked, knows; from its beginning where that tells."""
+    """The id of a chunk that a trace, or the collection that it asked, knows; from its beginning if that tells."""
     names = trace.request.collections
     if trace.find(given) or any(gate.store.chunks(gate.tenant, c, [given]) for c in names):
         return given
@@ -79,7 +79,7 @@ def whole_trace_id(gate: Headgate, given: str) -> str:
 
 
 def pick(kind: str, given: str, ids: Collection[str], *, see: str) -> str:
-    """The one id that is, or begins with, what was given; an error where there is none or more than one."""
+    """The one id that is, or begins with, what was given; an error if there is none or more than one."""
     found = [id for id in ids if id.startswith(given)]
     if given in found:
         return given
@@ -95,7 +95,7 @@ def pick(kind: str, given: str, ids: Collection[str], *, see: str) -> str:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """A question that names what is close to a slip, with a space behind it; empty where nothing is."""
+    """A question that names what is close to a slip, with a space behind it; empty if nothing is."""
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}? " if close else ""
 
@@ -107,7 +107,7 @@ def enumerate_names(names: Collection[str]) -> str:
 
 
 def tenants_of(gate: Headgate) -> list[str]:
-    """The tenants that have something in a store, where it can tell; else the one in use."""
+    """The tenants that have something in a store, if it can tell; else the one in use."""
     if isinstance(gate.store, ServerStore):
         return gate.store.tenants()
     if not isinstance(gate.store, SqliteStore):

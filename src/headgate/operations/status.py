@@ -51,7 +51,7 @@ class Status:
 
 
 def status(gate: Headgate, *, tenant: str | None = None) -> Status:
-    """What is in a store, for one tenant or, where the store can list them, for all."""
+    """What is in a store, for one tenant or, if the store can list them, for all."""
     names = [tenant] if tenant else tenants_of(gate)
     folder = gate.folder
     indexes = folder and folder / "index"

@@ -31,7 +31,7 @@ _UNKNOWN_MEMORY = 2 << 30  # if the system does not tell, as on Windows
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this process may use: the machine's, or less where a container sets a limit."""
+    """Bytes of memory that this process may use: the machine's, or less if a container sets a limit."""
     try:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):

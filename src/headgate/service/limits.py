@@ -1,7 +1,7 @@
 """Limits: how many requests one key may send.
 
 The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. Each process has its
-own buckets. Gateways over a store that they share take from its buckets first; where the store does not answer, their
+own buckets. Gateways over a store that they share take from its buckets first; if the store does not answer, their
 own still hold. Concurrency counts the requests in flight in this process. A refusal names its limit and says how long
 to wait.
 """
@@ -48,7 +48,7 @@ class CallerLimits:
         self._in_flight: dict[tuple[str, str, bool], int] = {}
 
     async def take_shared(self, caller: Caller) -> None:
-        """Take a request out of the bucket that all gateways share. BusyError where it is empty."""
+        """Take a request out of the bucket that all gateways share. BusyError if it is empty."""
         if self._shared is None or not caller.key:
             return
         policy = self._policy
@@ -67,7 +67,7 @@ class CallerLimits:
 
     @contextmanager
     def hold(self, caller: Caller, *, proxied: bool = False) -> Iterator[None]:
-        """Count a request while it is served. BusyError where it is one too many.
+        """Count a request while it is served. BusyError if it is one too many.
 
         Calls to models are counted apart: long streams must not shut the service's own routes.
         """

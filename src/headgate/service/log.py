@@ -57,7 +57,7 @@ def window_figures(trace: Trace) -> WindowFigures:
 
 
 def request_logger(policy: ServicePolicy) -> Callable[[RequestState, Scope], None]:
-    """An observer that writes the line of a request, where the policy asks for it."""
+    """An observer that writes the line of a request, if the policy asks for it."""
 
     def log_request(state: RequestState, scope: Scope) -> None:
         level = line_level(state)

@@ -1,7 +1,7 @@
 """Responses: data as JSON bytes, and their schemas for OpenAPI.
 
 Responses are written by orjson and not validated on the way out. What describes them in OpenAPI is the noun itself
-(a dataclass), or a model beside the route where the response is put together there.
+(a dataclass), or a model beside the route if the response is put together there.
 """
 
 from collections.abc import Mapping

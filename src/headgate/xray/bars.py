@@ -39,7 +39,7 @@ class Chart(NamedTuple):
     column: float
     top: int
     reported: str
-    """Points of a polyline: what the provider counted; empty where it did not say."""
+    """Points of a polyline: what the provider counted; empty if it did not say."""
 
 
 def segments(window: Window, before: Window | None = None) -> dict[str, int]:

@@ -14,7 +14,7 @@ class Window:
     """The window at one turn: its size by kind, what the turn added to it, and what stands in it in vain.
 
     `repeated` and `stale` are tokens of the window that stand there twice, or of files that were edited since. `tools`
-    are definitions, `injected` what Headgate put in, `length` is the model's; each is 0 where unknown.
+    are definitions, `injected` what Headgate put in, `length` is the model's; each is 0 if unknown.
     """
 
     turn: int

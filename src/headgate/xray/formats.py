@@ -1,4 +1,4 @@
-"""Formats: one line of a recorded session as an Entry, whoever wrote it.
+"""Formats: one line of a recorded session as an Entry, whichever program wrote it.
 
 Claude Code   {"type": "user" | "assistant", "message": {…}}, {"type": "system", "subtype": "compact_boundary"}
 Codex         {"type": "response_item", "payload": {…}}, {"type": "compacted", …}, {"type": "event_msg", …token_count}
@@ -26,9 +26,9 @@ class Entry:
     session: str = ""
     time: str = ""
     response: str = ""
-    """The id of the model's message, where one message is written as several lines."""
+    """The id of the model's message, if one message is written as several lines."""
     reported: int = 0
-    """Tokens of the window as the provider counted them; 0 where the line does not tell."""
+    """Tokens of the window as the provider counted them; 0 if the line does not tell."""
     compacted: bool = False
 
 

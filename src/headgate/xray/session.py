@@ -143,7 +143,7 @@ class SessionBuilder:
         self._follow(event for event in events if not (continues and event.kind == "turn"))
 
     def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
-        """A whole window: what is new in it is added, and where it shrank the rest is dropped."""
+        """A whole window: what is new in it is added, and if it shrank the rest is dropped."""
         self._logged = True
         if held := {part.origin for part in self._parts}:
             origins = [_origin(parts_of(message)) for message in messages]

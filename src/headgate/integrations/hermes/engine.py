@@ -90,7 +90,7 @@ class HeadgateEngine:
         focus_topic: str | None = None,
         **_told: Any,
     ) -> list[Message]:
-        """The conversation without its middle, which is kept as turns; as it was where that cannot be."""
+        """The conversation without its middle, which is kept as turns; as it was if that cannot be."""
         first, last = self._middle(messages)
         moved = messages[first:last]
         gate = self._store.gate
@@ -116,7 +116,7 @@ class HeadgateEngine:
         incoming_message: Message | None = None,
         budget_tokens: int = 0,
     ) -> list[Message] | None:
-        """The request with a block in front of each question; None where there is none."""
+        """The request with a block in front of each question; None if there is none."""
         gate = self._store.gate
         if gate is None:
             return None

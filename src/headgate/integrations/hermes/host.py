@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def host_class(own: type[T], module: str, name: str) -> type[T]:
-    """The class as a subclass of hermes-agent's too, with its optional hooks; itself where that is missing."""
+    """The class as a subclass of hermes-agent's too, with its optional hooks; itself if that is missing."""
     try:
         base = getattr(import_module(module), name)
     except (ImportError, AttributeError):

@@ -2,8 +2,8 @@
 
 It has the methods that hermes-agent calls on its own manager, and one more: `set_context_budget` says how full the
 window is. Then the fuller it is, the fewer facts each provider may give and the more they must be trusted; a window
-that is nearly full asks nobody. Providers run as all memory providers of Headgate do: each under its deadline, none can
-block another (docs/memory.md). Older ones that take no limit are asked without one.
+that is nearly full asks none of them. Providers run as all memory providers of Headgate do: each under its deadline,
+none can block another (docs/memory.md). Older ones that take no limit are asked without one.
 """
 
 import inspect
@@ -52,7 +52,7 @@ class MemoryManager:
         self._providers.append(provider)
 
     def set_context_budget(self, budget: ContextBudget | None) -> None:
-        """How full the window is; None where it is not known."""
+        """How full the window is; None if it is not known."""
         self._room = budget
         self._tell("set_context_budget", budget)
 

@@ -78,7 +78,7 @@ class HeadgateMemory:
         limit: int | None = None,
         min_trust: float | None = None,
     ) -> str:
-        """The facts and the block for a question; "" for greetings, and where nothing fits."""
+        """The facts and the block for a question; "" for greetings, and if nothing fits."""
         gate, self._recalled = self._store.gate, 0
         if gate is None or not needs_recall(query):
             return ""

@@ -14,7 +14,7 @@ class Access:
     """The gate of one caller's tenant, and the scopes of the caller.
 
     `collection` is where it looks unless a call names another. `local`: the server runs with the rights of its user, so
-    it may measure files. `session` and `cwd` are the client's, "" where they are not known. `whole_documents` is held
+    it may measure files. `session` and `cwd` are the client's, "" if they are not known. `whole_documents` is held
     while one is read: each may have megabytes.
     """
 
@@ -27,7 +27,7 @@ class Access:
     whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     def require(self, scope: Scope) -> None:
-        """ScopeError where the caller lacks a scope."""
+        """ScopeError if the caller lacks a scope."""
         if scope not in self.scopes:
             raise ScopeError(
                 f"this key lacks the scope {scope}",

@@ -1,7 +1,7 @@
 """Fitting: a tool result that stays within its budget, the frame around the text included.
 
 A client may put the text, the structured half or both into its window, so all of the result counts: it is serialized as
-on the wire and measured by the gate's own counter. The block gets what the frame leaves; where that was guessed
+on the wire and measured by the gate's own counter. The block gets what the frame leaves; if that was guessed
 too high, as with sources of long names or many quotes, it is asked for again in a size that is smaller by as much.
 """
 
@@ -18,7 +18,7 @@ _STAMP = (
     '{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
     f'{{"name":"headgate","title":"Headgate","version":"{__version__}"}}}}}}'
 )
-# Tokens of a block once it is quoted as JSON, for each token it has by itself: line ends and quotes are escaped.
+# Tokens of a block once it is quoted as JSON, for each token it has unquoted: line ends and quotes are escaped.
 _ESCAPED = 1.08
 
 Ask = Callable[[int], Awaitable[Context]]
@@ -32,17 +32,17 @@ def measure(result: CallToolResult, count: Count) -> int:
 
 
 async def fit(ask: Ask, render: Render, count: Count, budget: int) -> CallToolResult:
-    """The result with the largest block that was found to fit; one without a block where none does."""
+    """The result with the largest block that was found to fit; one without a block if none does."""
     empty = render(None)
     left = budget - measure(empty, count)
     copies = 1 if empty.structured_content is None else 2
-    room = int(left / (copies * _ESCAPED))
+    most = int(left / (copies * _ESCAPED))
     for _ in range(ATTEMPTS):
-        if room <= 0:
+        if most <= 0:
             break
-        result = render(await ask(room))
+        result = render(await ask(most))
         tokens = measure(result, count)
         if tokens <= budget:
             return result
-        room = int(room * left / (left + tokens - budget)) - 1
+        most = int(most * left / (left + tokens - budget)) - 1
     return empty

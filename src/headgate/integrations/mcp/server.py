@@ -144,7 +144,7 @@ def _protocol_errors() -> Iterator[None]:
 
 @asynccontextmanager
 async def _progress(call: Call, name: str) -> AsyncIterator[None]:
-    """Report the seconds that a call has taken, while it goes on; nothing where the client does not ask for it."""
+    """Report the seconds that a call has taken, while it goes on; nothing if the client does not ask for it."""
     began = time.monotonic()
 
     async def keep_reporting() -> None:

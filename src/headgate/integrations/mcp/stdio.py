@@ -18,7 +18,7 @@ from headgate.keys import SCOPES
 
 
 def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) -> None:
-    """Serve one client until it closes its end. Whoever starts the process may do all that its user may."""
+    """Serve one client until it closes its end. The client may do all that the user of the process may."""
     access = Access(
         gate,
         frozenset(SCOPES),
@@ -37,4 +37,4 @@ def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) 
         try:
             anyio.run(run)
         except* (BrokenPipeError, ConnectionResetError):
-            pass  # the client is gone, and so is whoever would read an error
+            pass  # the client is gone: no one would read an error

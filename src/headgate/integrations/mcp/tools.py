@@ -30,7 +30,7 @@ NO_ROOM = "No passage fits: ask again with a larger max_tokens."
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Which halves a result has: always the text, and the structured half where clients shall get it."""
+    """Which halves a result has: always the text, and the structured half if clients shall get it."""
 
     structured: bool = True
 

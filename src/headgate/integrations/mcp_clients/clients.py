@@ -26,10 +26,10 @@ class Edit(Protocol):
         """The text with an entry; None stands for a file that does not exist."""
 
     def remove(self, text: str, key: str, name: str) -> str | None:
-        """The text as it was before `add`; None where there was no file."""
+        """The text as it was before `add`; None if there was no file."""
 
     def find(self, text: str, key: str, name: str) -> Mapping[str, Any] | None:
-        """The entry of a name, where there is one."""
+        """The entry of a name, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Entry:
     arguments: tuple[str, ...] = ()
 
     def value(self, *, typed: bool) -> dict[str, Any]:
-        """The entry as data; `typed` where the client wants the transport named."""
+        """The entry as data; `typed` if the client wants the transport named."""
         kind = {"type": "stdio"} if typed else {}
         return {**kind, "command": self.command, "args": list(self.arguments)}
 
@@ -64,11 +64,11 @@ class Place:
         return self._edit.add(text, self.key, entry.name, entry.value(typed=self.typed))
 
     def remove(self, text: str, name: str) -> str | None:
-        """The configuration as it was before `add`; None where there was no file."""
+        """The configuration as it was before `add`; None if there was no file."""
         return self._edit.remove(text, self.key, name)
 
     def find(self, text: str, name: str) -> Mapping[str, Any] | None:
-        """The entry of a name, where there is one."""
+        """The entry of a name, if there is one."""
         return self._edit.find(text, self.key, name)
 
     @property

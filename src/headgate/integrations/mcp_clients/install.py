@@ -91,7 +91,7 @@ def launch_command(
 ) -> list[str]:
     """The command and its arguments.
 
-    A client may start it anywhere and without the user's PATH, so program and store are absolute; where it is
+    A client may start it anywhere and without the user's PATH, so program and store are absolute; if it is
     `portable`, for a file that a team shares, both stay as they are.
     """
     program = ["headgate"] if portable else _program()

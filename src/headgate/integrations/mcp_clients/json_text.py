@@ -1,7 +1,7 @@
 """JSON text: add and remove one member of an object, and leave every other byte as it is.
 
 Comments and trailing commas, which some clients allow, are understood and kept. `remove` undoes `add` exactly. For
-that, `add` writes so that its three cases can be told apart: a new member begins on a line of its own; where the
+that, `add` writes so that its three cases can be told apart: a new member begins on a line of its own; if the
 object that holds it was new too, both stand on one line; and a new file has no line break at all before its end.
 """
 
@@ -70,7 +70,7 @@ def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, key: str, name: str) -> str | None:
-    """The text without the member that `add` added; None where `add` made the file."""
+    """The text without the member that `add` added; None if `add` made the file."""
     expected = load(text)
     root = _object(text, 0)
     holder = root.last(key)
@@ -92,14 +92,14 @@ def remove(text: str, key: str, name: str) -> str | None:
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
-    """The value of a member, where there is one."""
+    """The value of a member, if there is one."""
     servers = load(text).get(key)
     found = servers.get(name) if isinstance(servers, dict) else None
     return found if isinstance(found, dict) else None
 
 
 def load(text: str) -> dict[str, Any]:
-    """The data of a text; InputError where it is not an object, or not JSON at all."""
+    """The data of a text; InputError if it is not an object, or not JSON at all."""
     kept: list[str] = []
     for token in _tokens(text):
         if token.text in ("}", "]") and kept[-1:] == [","] and kept[-2:-1] not in _NO_VALUE:

@@ -32,7 +32,7 @@ def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, key: str, name: str) -> str | None:
-    """The text without the table that `add` added; None where `add` made the file."""
+    """The text without the table that `add` added; None if `add` made the file."""
     expected = load(text)
     if find(text, key, name) is None:
         return text
@@ -51,14 +51,14 @@ def remove(text: str, key: str, name: str) -> str | None:
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
-    """The table of a name, where there is one."""
+    """The table of a name, if there is one."""
     servers = load(text).get(key)
     found = servers.get(name) if isinstance(servers, dict) else None
     return found if isinstance(found, dict) else None
 
 
 def load(text: str) -> dict[str, Any]:
-    """The data of a text; InputError where it is not TOML."""
+    """The data of a text; InputError if it is not TOML."""
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Cookies: the key of whoever is signed in, and the secret behind the CSRF token.
+"""Cookies: the key of the person who is signed in, and the secret behind the CSRF token.
 
 Both are HttpOnly and SameSite=Strict, end with the browser, and go to paths of the dashboard alone. The token that a
 change must carry is an HMAC of the caller's key under the secret: neither a page of another origin nor one that can
@@ -23,9 +23,8 @@ from headgate.service.request_state import Caller, state_of
 KEY = "headgate_key"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)
 FIELD = "csrf"
-_TRIED = (
-    4  # values of one name that are looked at: more than one means that somebody else set it too
-)
+# Values of one name that are tried: more than one means that another program on the host set it too.
+_TRIED = 4
 
 
 def keys_in_cookies(scope: Scope) -> list[str]:
@@ -34,7 +33,7 @@ def keys_in_cookies(scope: Scope) -> list[str]:
 
 
 def csrf_secret(request: Request) -> str:
-    """The secret of this browser; a new one where it has none yet."""
+    """The secret of this browser; a new one if it has none yet."""
     return next(iter(_read(request.scope, SECRET)), "") or token_urlsafe(32)
 
 

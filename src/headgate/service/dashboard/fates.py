@@ -15,7 +15,7 @@ Piece = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a stage did to a candidate: its score before (None where the stage found it) and after."""
+    """What a stage did to a candidate: its score before (None if the stage found it) and after."""
 
     before: float | None
     note: Note
@@ -68,7 +68,7 @@ def fate_row(candidate: Candidate) -> FateRow:
 
 
 def side_by_side(candidate: Candidate, trace: Trace) -> SideBySide | None:
-    """A chunk beside what of the window it repeats; None where the texts are not kept or nothing repeats."""
+    """A chunk beside what of the window it repeats; None if the texts are not kept or nothing repeats."""
     text, blocks = candidate.chunk.text, trace.request.window.texts
     passages = find_passages(text, blocks)
     if not passages:

@@ -76,7 +76,7 @@ def draw_steps(series: Series, points: Sequence[tuple[float, float]], *, top: fl
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The value that a share of the values does not exceed; None where there are none."""
+    """The value that a share of the values does not exceed; None if there are none."""
     if not values:
         return None
     ordered = sorted(values)

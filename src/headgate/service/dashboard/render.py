@@ -79,7 +79,7 @@ def static_url(name: str) -> str:
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
-    """A template as a page for whoever asks."""
+    """A template as a page for the caller."""
     caller = state_of(request).caller
     secret = cookies.csrf_secret(request)
     body = environment().get_template(template).render(

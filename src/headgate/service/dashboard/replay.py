@@ -64,7 +64,7 @@ class Slider(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A chunk in two requests; None where it was no candidate."""
+    """A chunk in two requests; None if it was no candidate."""
 
     id: str
     title: str

@@ -1,7 +1,7 @@
 """Requests: the last ones, live, with filters and search.
 
 Without a filter only the rows shown are read. With one, the newest five thousand are read and filtered here, which
-takes about 60 ms; the page says so where there are more.
+takes about 60 ms; the page says so if there are more.
 """
 
 from collections.abc import Callable, Mapping

@@ -174,7 +174,7 @@ class Curves:
 
 
 def answer_parts(trace: Trace) -> list[AnswerPart]:
-    """The stream in order; empty where nothing was cut or the text was not kept."""
+    """The stream in order; empty if nothing was cut or the text was not kept."""
     call = next((step for step in trace.steps if step.stage is Stage.MODEL), None)
     if call is None or not call.text:
         return []

@@ -1,4 +1,8 @@
-"""The routes, one file a resource."""
+"""Internal: the HTTP routes, one file a resource.
+
+A route parses its body (parse.py refuses unknown fields), asks the gate of the caller's tenant, and answers with plain
+values (responses.py). The docstrings become the descriptions of /openapi.json.
+"""
 
 from headgate.service.routes import (
     context,

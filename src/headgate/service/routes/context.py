@@ -86,7 +86,7 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     window: str | list[str | dict[str, Any]] | dict[str, Any] | None = None
     """What the model already sees: a text, texts or chat messages, or a fingerprint; goes before the other three."""
     current_window_fingerprint: dict[str, Any] | None = None
-    """What the model already sees, as a fingerprint where its text is not sent; goes before the other two."""
+    """What the model already sees, as a fingerprint if its text is not sent; goes before the other two."""
     current_window_blocks: list[str | dict[str, Any]] | None = None
     """What the model already sees, as texts or chat messages; goes before the text."""
     current_window_text: str | None = None
@@ -140,7 +140,7 @@ class ChunkOut(BaseModel):
 class PlanOut(BaseModel):
     """What was decided before anything was looked up.
 
-    `limit` facts of at least `min_trust` each memory provider may give; null where nothing is known of the window.
+    `limit` facts of at least `min_trust` each memory provider may give; null if nothing is known of the window.
     """
 
     skip: bool
@@ -166,7 +166,7 @@ class ReportOut(BaseModel):
 
 
 class ContextOut(BaseModel):
-    """The block, its chunks, and how it came to be; `report` only where it is asked for."""
+    """The block, its chunks, and how it came to be; `report` only if it is asked for."""
 
     text: str
     chunks: list[ChunkOut]

@@ -45,7 +45,7 @@ class DocumentsIn(Body):
     documents: list[DocumentIn] = Field(max_length=10_000)
     collection: Name = "main"
     kind: Kind = ""
-    """"conversation" where the documents are turns that nothing in their text tells, "documents" where they are none,
+    """"conversation" if the documents are turns that nothing in their text tells, "documents" if they are none,
     whatever they open with."""
 
 

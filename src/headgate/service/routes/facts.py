@@ -116,7 +116,7 @@ async def recall(
     limit: Page = 20,
     min_trust: Annotated[
         Trust | None,
-        Query(description="Least trust; facts.min_trust where it is not given, 0 for all."),
+        Query(description="Least trust; facts.min_trust if it is not given, 0 for all."),
     ] = None,
 ) -> Response:
     """The facts that fit a query, best first; without one, all of them. Those of too little trust are hidden."""

@@ -26,7 +26,7 @@ class JudgmentIn(Body):
 
     status: Literal["approved", "rejected"]
     who: str = ""
-    """Who decides; the id of the key where nobody is named."""
+    """Who decides; the id of the key if no name is given."""
     note: str = ""
     """A comment on the decision."""
 
@@ -38,9 +38,9 @@ class AnswerIn(Body):
     answer: Text
     """The answer; it becomes a trusted fact."""
     confirmed: str | None = None
-    """The content of the draft, as the reviewer saw it; where the fact would be stored otherwise, it is refused."""
+    """The content of the draft, as the reviewer saw it; if the fact would be stored otherwise, it is refused."""
     who: str = ""
-    """Who decides; the id of the key where nobody is named."""
+    """Who decides; the id of the key if no name is given."""
     note: str = ""
     """A comment on the decision."""
 

@@ -22,7 +22,7 @@ Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 
 class SpenderOut(BaseModel):
-    """A spender, and how it stands to its cap, where it has one."""
+    """A spender, and how it stands to its cap, if it has one."""
 
     spend: Spend
     reading: CapStatus | None

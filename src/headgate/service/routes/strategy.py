@@ -36,9 +36,9 @@ class StrategyIn(Body):
     model_context_length: Tokens = 128_000
     """Length of the model's window, in tokens."""
     used_tokens: int = Field(0, le=MOST_TOKENS, ge=-1)
-    """Tokens of the window in use; -1 where unknown."""
+    """Tokens of the window in use; -1 if unknown."""
     threshold_tokens: Tokens = 0
-    """Where the agent begins to compress, in tokens; 0 where unknown."""
+    """Where the agent begins to compress, in tokens; 0 if unknown."""
     available_tools: list[str] = Field(default_factory=list)
     """Tools the agent has; the steps name only these."""
 

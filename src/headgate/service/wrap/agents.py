@@ -169,7 +169,7 @@ def _reach_loopback(environ: Environment) -> dict[str, str]:
 
 
 def find_command(name: str, environ: Environment) -> None:
-    """Raise InputError where there is no such command."""
+    """Raise InputError if there is no such command."""
     from shutil import which  # noqa: PLC0415
 
     if which(name, path=environ.get("PATH", os.defpath)) is None:

@@ -42,7 +42,7 @@ def settings_for(spec: GatewaySpec) -> Settings:
     if spec.store:
         arguments["store"] = spec.store
     if spec.store == MEMORY:
-        arguments["trace"] = {"keep": 0}  # nobody could read them
+        arguments["trace"] = {"keep": 0}  # the store ends with the gateway
     settings = load(arguments=arguments)
     guard = settings.guard.replace({"keep_alive_s": NEVER_S})
     return settings.model_copy(update={"guard": guard})
@@ -65,7 +65,7 @@ class SecretApp:
 
 
 def _end_with_input(server: uvicorn.Server, wait_s: float) -> None:
-    """End the server when the input ends, and the process if that takes longer than `wait_s`: nobody else would."""
+    """End the server when the input ends, and the process if that takes longer than `wait_s`."""
     while os.read(0, 4096):  # not sys.stdin, whose lock would be held while the process ends
         pass
     server.should_exit = True

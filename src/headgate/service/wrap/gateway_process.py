@@ -79,7 +79,7 @@ class LogTail:
 
     def _read(self) -> None:
         data = self._reader.read(PIPE)
-        if data == b"":  # nobody writes any more; None would mean that nothing is there yet
+        if data == b"":  # the writer has closed; None would mean that nothing is there yet
             self._loop.remove_reader(self._reader)
         self._tail = (self._tail + (data or b""))[-LOG_TAIL:]
 

@@ -1,7 +1,7 @@
 """Gateways: the processes that guard, one at work and one in reserve, replaced when they die or fall silent.
 
 A gateway is asked for a sign of life while it has work. One that gives none is killed and the reserve takes its place
-at once; another is started in the background, later and later when they keep failing. Nobody waits for a gateway.
+at once; another is started in the background, later and later if they keep failing. No call waits for a gateway.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Gateway:
             response = await gateway.send("GET", "/v1/models", answer_s=START_S)
             await response.close()
         except UpstreamError as error:
-            await gateway._end(STOP_S)  # where it is about to end by itself, it still writes why
+            await gateway._end(STOP_S)  # if it is about to end, it still writes why
             why = process.log[-500:] or error.message
             raise ConfigError(f"the gateway does not start: {why}") from error
         except BaseException:
@@ -151,7 +151,7 @@ class Gateway:
         return self._process.log
 
     async def close(self) -> None:
-        """End it: in order where it has something to store and can, else by force."""
+        """End it: in order if it has something to store and can, else by force."""
         stores = self._spec.store != MEMORY and not self.failed.is_set()
         await self._end(STOP_S if stores else 0.0)
 
@@ -186,7 +186,7 @@ class GatewayPool:
         return next((gateway for gateway in self._gateways if not gateway.failed.is_set()), None)
 
     async def wait_for_one(self, wait_s: float) -> Gateway | None:
-        """The gateway at work, once there is one; None where none comes in time."""
+        """The gateway at work, once there is one; None if none comes in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while self.current is None:

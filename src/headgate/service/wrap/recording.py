@@ -46,7 +46,7 @@ class Recording:
         changed.set()
 
     async def head(self) -> None:
-        """Wait for status and headers; UpstreamError where none came."""
+        """Wait for status and headers; UpstreamError if none came."""
         while not self.status and not self.ended:
             await self._changed.wait()
         if not self.status:

@@ -1,6 +1,6 @@
 """AgentReply: what the agent gets for one request, and what it has of it so far.
 
-It remembers every byte, so that whoever goes on with the reply can go on behind the last one. It tells no length: a
+It remembers every byte, so that another writer can go on behind the last one. It tells no length: a
 reply may be finished by another than the one that began it.
 """
 
@@ -66,7 +66,7 @@ class AgentReply:
         await self.response.write_eof()
 
     async def fail(self, error: HeadgateError) -> None:
-        """The reply cannot be completed: an error with a status where nothing was sent, else a severed connection."""
+        """The reply cannot be completed: an error with a status if nothing was sent, else a severed connection."""
         if self.response is None:
             told = {"error": {"message": error.message, "type": "upstream_error", "code": "upstream_failed"}}  # fmt: skip
             await self.begin(502, [(b"content-type", b"application/json")])

@@ -104,7 +104,7 @@ class Supervisor:
         try:
             return await self._dispatch(request, name, target)
         except ConnectionError:
-            return web.Response(status=499)  # whoever asked is gone, and nobody reads this
+            return web.Response(status=499)  # the agent is gone
 
     async def _dispatch(self, request: web.Request, name: str, target: str) -> web.StreamResponse:
         if name == GATEWAY:
@@ -180,7 +180,7 @@ class Supervisor:
         turn = self._turns.get(name.rpartition(".")[0])
         gateway = turn.gateway if turn is not None and turn.name == name else None
         if turn is None or gateway is None:
-            return web.Response(status=410)  # nobody waits for it any more
+            return web.Response(status=410)  # the agent no longer waits for it
         recording = turn.call(body)
         try:
             return await _play(recording, request)

@@ -7,7 +7,7 @@ makes of it. So it knows what the agent has, and holds what the upstream said. W
 takes its time, the next gateway gets the same request and the recorded answers, and the reply goes on behind the last
 byte that the agent has: the same input gives the same output. Without another gateway the upstream's own bytes go on
 from there. Only a reply that the guard has cut must wait for a gateway. One that the gateway broke off because a tool
-call looped is broken off for the agent too, which asks again by itself.
+call looped is broken off for the agent too, which asks again.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from headgate.service.wrap.spec import UPSTREAM
 
 STEP_S = 0.05  # how often it is looked at what gateways took of a turn
 KEEP_ALIVE_S = 10.0
-ATTEMPTS = 2  # gateways that are tried where the upstream's own bytes would do
+ATTEMPTS = 2  # gateways that are tried if the upstream's own bytes would do
 LAST_RESORT_S = 30.0  # how long a cut reply waits for another gateway
 CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
 TURN_HEADER = b"headgate-turn"
@@ -123,7 +123,7 @@ class Turn:
         return f"{self.id}.{self._attempt}"
 
     def call(self, body: bytes) -> Recording:
-        """The upstream's answer to a call of the gateway: the recorded one where it was made before."""
+        """The upstream's answer to a call of the gateway: the recorded one if it was made before."""
         at = self._made
         self._made += 1
         if at < len(self.calls) and self.calls[at].asked == body:

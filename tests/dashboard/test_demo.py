@@ -1,4 +1,4 @@
-"""The story of `headgate demo --serve` in a real browser: every view of it, and what a person does there."""
+"""The service of `headgate demo --serve` in a real browser: every view of it, and what a person does there."""
 
 import re
 
@@ -14,7 +14,7 @@ QUESTION = "How long do refunds take, and what does the customer have to send?"
 
 @pytest.fixture(scope="module")
 def base():
-    """The address of a service in which the story was played."""
+    """The address of a service in which the demo ran."""
     with demo_settings(0) as settings, served(settings) as (url, _):
         play(url)
         with Headgate.open(settings=settings) as gate:
@@ -82,7 +82,7 @@ def test_the_scrubber_shows_what_a_turn_added_and_what_a_compaction_dropped(page
     expect(facts).to_contain_text("results of read_file")
     slider.fill("16")
     expect(facts).to_contain_text("compacted")
-    assert page.locator("#bars path").count() == 8, "every kind of token stands in the story"
+    assert page.locator("#bars path").count() == 8, "every kind of token stands in the demo"
     slider.press("ArrowLeft")
     expect(page.locator("#turn-number")).to_have_text("15")
 

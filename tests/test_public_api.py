@@ -1,4 +1,4 @@
-"""Doors: each part of the caller's own is the one that is used."""
+"""Headgate.open: every component that a user replaces is the one that is used."""
 
 import numpy as np
 import pytest
