@@ -99,7 +99,7 @@ def _parse(
         return json.loads(data)  # published files hold lone surrogates, which orjson refuses
     except json.JSONDecodeError as error:
         raise InputError(f"{where}: not JSON ({describe(error)})") from error
-    except ValueError as error:  # bytes that are no text
+    except ValueError as error:  # bytes that are not text
         raise InputError(f"{where}: not JSON ({error})") from error
 
 

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.guard.detectors import HISTORY, Detector, HoldingDetector, PrimedDetector, Stall
+from headgate.guard.detectors import (
+    HISTORY,
+    Detector,
+    HoldingDetector,
+    PrimedDetector,
+    Stall,
+    holds_text_back,
+)
 from headgate.guard.relapse import RelapseDetector
 from headgate.guard.resume import first_boundary, last_boundary
 
@@ -249,7 +256,7 @@ class Channel:
     def _use(self, detector: Detector) -> None:
         """Let a detector watch from here; whether it holds text back is asked once, and not for every token."""
         self.detector = detector
-        self.holding = detector if isinstance(detector, HoldingDetector) else None
+        self.holding = detector if holds_text_back(detector) else None
 
 
 def _shift(stall: Stall, base: int) -> Stall:

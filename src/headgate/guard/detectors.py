@@ -8,7 +8,7 @@ the text was cut up. A glance at the end of what was fed holds tiny units back e
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from headgate.guard.unit_kinds import PADDING, RepeatPolicy
 
@@ -46,6 +46,11 @@ class HoldingDetector(Detector, Protocol):
 
     @property
     def hold(self) -> int | None: ...  # noqa: D102
+
+
+def holds_text_back(detector: Detector) -> TypeGuard[HoldingDetector]:
+    """Whether a detector is a HoldingDetector. Every stream asks, and isinstance takes 30 µs in Python 3.11."""
+    return hasattr(detector, "hold")
 
 
 @runtime_checkable

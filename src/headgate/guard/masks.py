@@ -21,7 +21,7 @@ REMEMBERED = 500  # characters of a line that is remembered once masked: all of 
 SHORT_LINE = 200  # characters of a first line by which results are told apart
 FEW = 16  # lines that differ, up to which two texts are compared line by line
 
-_NOTE = "\n\n[headgate: "  # how a note of ours begins: it is no part of the result
+_NOTE = "\n\n[headgate: "  # how a note of ours begins: it is not part of the result
 
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"

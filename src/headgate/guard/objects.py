@@ -32,7 +32,7 @@ Write = Callable[[T, str], T]
 class GuardedObjects(Generic[T]):
     """A guarded stream of objects: `stream()` for async streams, `iterate()` for plain ones, then read the `report`.
 
-    `read` gives the text of an object: a `str` is content, a `Piece` names another channel, None is no text.
+    `read` gives the text of an object: a `str` is content, a `Piece` names another channel, None means no text.
     A `generate` that takes no `sampling` is asked to go on by words alone. `knobs` are those of Guard.
     """
 

@@ -263,7 +263,7 @@ def _detector_factory(
         return lambda: deepcopy(pattern)
     if not callable(detector):
         raise ConfigError(
-            f"{detector!r} is no detector", hint="give an object with feed and reset, or a class"
+            f"{detector!r} is not a detector", hint="give an object with feed and reset, or a class"
         )
     return detector
 

@@ -80,12 +80,12 @@ class RecallingSession:
     async def add_items(self, items: list[Any]) -> None:
         """Keep the items in the session, and what was said in the collection "turns"."""
         await self._session.add_items(items)
-        said = [
+        turns = [
             {"role": item["role"], "content": "\n".join(texts)}
             for item in items
             if item.get("role") in ("user", "assistant") and (texts := texts_of(item))
         ]
-        await self._gate.aadd_turns(self.session_id, said, collection=TURNS)
+        await self._gate.aadd_turns(self.session_id, turns, collection=TURNS)
 
     async def pop_item(self) -> Any:
         """Take the last item off the session; its turn stays recallable."""
@@ -201,12 +201,12 @@ def _fields(
     }
 
 
-def _usage(told: Any) -> Usage:
-    if told is None:
+def _usage(usage: Any) -> Usage:
+    if usage is None:
         return Usage(requests=1)
     return Usage(
         requests=1,
-        input_tokens=told.input_tokens, output_tokens=told.output_tokens,
-        total_tokens=told.total_tokens, input_tokens_details=told.input_tokens_details,
-        output_tokens_details=told.output_tokens_details,
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens, input_tokens_details=usage.input_tokens_details,
+        output_tokens_details=usage.output_tokens_details,
     )  # fmt: skip

@@ -110,10 +110,10 @@ def _session(session: Session) -> Iterator[str]:
         yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {short(loop.tokens)} tokens after the first.</p>"
     for cut in session.compactions[:20]:
         parts = sorted(cut.dropped.items(), key=lambda item: -item[1])[:6]
-        told = ", ".join(f"{_text(name)} {short(size)}" for name, size in parts)
+        listed = ", ".join(f"{_text(name)} {short(size)}" for name, size in parts)
         yield (
             f"<p>Compaction after turn {cut.turn:,}: {short(cut.before)} to {short(cut.after)} tokens. "
-            f"Dropped: {told}. Fetched again: {short(cut.fetched_again)}.</p>"
+            f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}.</p>"
         )
     yield "</details>"
 

@@ -45,9 +45,9 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
 
 
 def _thinking(message: dict[str, Any]) -> str:
-    said = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(said, str):
-        return said
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(thought, str):
+        return thought
     blocks = message.get("summary") if kind_of(message) == "reasoning" else message.get("content")
     if not isinstance(blocks, list):
         return ""

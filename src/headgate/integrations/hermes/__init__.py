@@ -4,7 +4,7 @@
     context: {engine: headgate}          # with the plugin on: hermes plugins enable headgate
 
 `register` is what hermes-agent calls for the provider, plugin.py what it calls for the engine and the tool.
-hermes-agent is no dependency: its interfaces are restated in protocols.py.
+hermes-agent is not a dependency: its interfaces are restated in protocols.py.
 """
 
 from headgate.integrations.hermes.engine import HeadgateEngine

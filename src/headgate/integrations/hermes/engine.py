@@ -49,12 +49,12 @@ class HeadgateEngine:
         """A copy with counts of its own over the same store, as a subagent has it."""
         return copy.copy(self)
 
-    def on_session_start(self, session_id: str, **told: Any) -> None:
+    def on_session_start(self, session_id: str, **details: Any) -> None:
         """Open the store for a session."""
         self._session = session_id
         self._store.open(
-            hermes_home=str(told.get("hermes_home") or ""),
-            tenant=str(told.get("tenant") or told.get("user_id") or ""),
+            hermes_home=str(details.get("hermes_home") or ""),
+            tenant=str(details.get("tenant") or details.get("user_id") or ""),
         )
         self._blocks = None
 

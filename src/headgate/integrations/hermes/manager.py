@@ -54,11 +54,11 @@ class MemoryManager:
     def set_context_budget(self, budget: ContextBudget | None) -> None:
         """How full the window is; None if it is not known."""
         self._room = budget
-        self._tell("set_context_budget", budget)
+        self._call_hook("set_context_budget", budget)
 
-    def initialize_all(self, session_id: str, **told: Any) -> None:
+    def initialize_all(self, session_id: str, **details: Any) -> None:
         """A session begins: those that are available are told of it, and of the tenant."""
-        given = {"tenant": self._tenant, **told}
+        given = {"tenant": self._tenant, **details}
         for provider in self._providers:
             if provider.is_available():
                 self._attempt(provider, provider.initialize, session_id=session_id, **given)
@@ -77,15 +77,15 @@ class MemoryManager:
         self, user_content: str, assistant_content: str, *, session_id: str = "", **_told: Any
     ) -> None:
         """A turn is over."""
-        self._tell("sync_turn", user_content, assistant_content, session_id=session_id)
+        self._call_hook("sync_turn", user_content, assistant_content, session_id=session_id)
 
-    def on_session_switch(self, new_session_id: str, **told: Any) -> None:
+    def on_session_switch(self, new_session_id: str, **details: Any) -> None:
         """The agent goes on in another session."""
-        self._tell("on_session_switch", new_session_id, **told)
+        self._call_hook("on_session_switch", new_session_id, **details)
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """What the providers want in the summary of messages that are about to go."""
-        parts = self._tell("on_pre_compress", messages)
+        parts = self._call_hook("on_pre_compress", messages)
         return "\n\n".join(part for part in parts if part)
 
     def get_all_tool_schemas(self) -> list[dict[str, Any]]:
@@ -100,12 +100,12 @@ class MemoryManager:
         """Whether one of them has this tool."""
         return self._owner(tool_name) is not None
 
-    def handle_tool_call(self, tool_name: str, args: Mapping[str, Any], **told: Any) -> str:
+    def handle_tool_call(self, tool_name: str, args: Mapping[str, Any], **details: Any) -> str:
         """The result of a call, as JSON."""
         owner = self._owner(tool_name)
         if owner is None:
             return orjson.dumps({"error": f"no memory has the tool {tool_name!r}"}).decode()
-        return str(owner.handle_tool_call(tool_name, dict(args), **told))
+        return str(owner.handle_tool_call(tool_name, dict(args), **details))
 
     def shutdown_all(self) -> None:
         """The agent ends: all are closed, the last one first."""
@@ -119,27 +119,29 @@ class MemoryManager:
         )
         return next(named, None)
 
-    def _tell(self, hook: str, *given: Any, **told: Any) -> list[Any]:
+    def _call_hook(self, hook: str, *given: Any, **details: Any) -> list[Any]:
         """Call a hook of every provider that has it."""
         methods = [(p, getattr(p, hook, None)) for p in self._providers]
         return [
-            self._attempt(provider, method, *given, **told)
+            self._attempt(provider, method, *given, **details)
             for provider, method in methods
             if method is not None
         ]
 
-    def _attempt(self, provider: Any, method: Callable[..., Any], *given: Any, **told: Any) -> Any:
+    def _attempt(
+        self, provider: Any, method: Callable[..., Any], *given: Any, **details: Any
+    ) -> Any:
         """One that fails is named in the log and does not keep the others from their turn."""
         try:
-            return method(*given, **_pick_accepted(method, told))
+            return method(*given, **_pick_accepted(method, details))
         except Exception as error:  # noqa: BLE001  # a plugin's code may raise anything
             LOGGER.warning("memory provider %s failed: %s", provider.name, error)
             return None
 
 
-def _pick_accepted(method: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _pick_accepted(method: Callable[..., Any], details: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a method accepts; older providers accept fewer."""
     parameters = inspect.signature(method).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return dict(told)
-    return {name: value for name, value in told.items() if name in parameters}
+        return dict(details)
+    return {name: value for name, value in details.items() if name in parameters}

@@ -20,8 +20,8 @@ class MemoryProvider(Protocol):
         """Whether it is set up; asks no network."""
         ...
 
-    def initialize(self, session_id: str, **told: Any) -> None:
-        """A session begins. `told` has hermes_home and platform, and may have user_id, tenant and agent_context."""
+    def initialize(self, session_id: str, **details: Any) -> None:
+        """A session begins. `details` has hermes_home and platform, and may have user_id, tenant and agent_context."""
         ...
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
@@ -36,7 +36,7 @@ class MemoryProvider(Protocol):
         """Its tools, in the form of function calling."""
         ...
 
-    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **told: Any) -> str:
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **details: Any) -> str:
         """The result of a call, as JSON."""
         ...
 

@@ -59,12 +59,12 @@ class HeadgateMemory:
         """Always: nothing has to be set up."""
         return True
 
-    def initialize(self, session_id: str = "", **told: Any) -> None:
+    def initialize(self, session_id: str = "", **details: Any) -> None:
         """Open the store for a session; `tenant` or `user_id` says whose memory it is."""
-        tenant = str(told.get("tenant") or told.get("user_id") or "")
-        self._store.open(hermes_home=str(told.get("hermes_home") or ""), tenant=tenant)
+        tenant = str(details.get("tenant") or details.get("user_id") or "")
+        self._store.open(hermes_home=str(details.get("hermes_home") or ""), tenant=tenant)
         self._session = session_id
-        self._keeps = told.get("agent_context", "primary") == "primary"
+        self._keeps = details.get("agent_context", "primary") == "primary"
 
     def set_context_budget(self, budget: ContextBudget | None) -> None:
         """How full the window is: the fuller, the less is given, and nothing when it is full."""
@@ -104,8 +104,8 @@ class HeadgateMemory:
         messages: Sequence[Message] | None = None,
     ) -> None:
         """Keep what was said in a turn."""
-        said = (("user", user_content), ("assistant", assistant_content))
-        self._keep([{"role": role, "content": text} for role, text in said if text], session_id)
+        turns = (("user", user_content), ("assistant", assistant_content))
+        self._keep([{"role": role, "content": text} for role, text in turns if text], session_id)
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """Keep what is about to leave the window; the summary needs nothing from here."""

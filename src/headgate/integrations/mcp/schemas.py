@@ -204,7 +204,7 @@ def _compact(value: object, models: Mapping[str, Any]) -> Any:
         return {
             name: _compact(part, models)
             for name, part in value.items()
-            # a property may have one of these names, but its schema is no plain value
+            # a property may have one of these names, but its schema is not a plain value
             if name not in _BALLAST or isinstance(part, Mapping)
         }
     if isinstance(value, Sequence) and not isinstance(value, str):

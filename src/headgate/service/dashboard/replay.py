@@ -57,14 +57,14 @@ class Slider(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Whether it stands elsewhere than at rest. Browsers round a value to the nearest step, which is no move."""
+        """Whether it stands elsewhere than at rest. Browsers round a value to the nearest step, which is not a move."""
         rest = self.knob.low if self.rest is None else self.rest
         return abs(self.value - rest) > 0.75 * self.knob.step
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A chunk in two requests; None if it was no candidate."""
+    """A chunk in two requests; None if it was not a candidate."""
 
     id: str
     title: str

@@ -66,7 +66,7 @@ async def show_chunk(request: Request, id: str, caller: Reader, chunk: ChunkId) 
     trace = await service_of(request).gate_for(caller).atrace(id)
     candidate = trace.find(chunk)
     if candidate is None:
-        raise NotFound(f"{chunk!r} was no candidate of this request", hint="ask why not")
+        raise NotFound(f"{chunk!r} was not a candidate of this request", hint="ask why not")
     return render(
         request,
         "chunk.html",

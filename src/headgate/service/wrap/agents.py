@@ -146,7 +146,7 @@ def _plan_opencode(plan: _Plan) -> None:
             base = plan.base(provider, own=own if provider == "openai" else own.removesuffix("/v1"))
             options["baseURL"] = base.removesuffix("/v1") + "/v1"
     except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
-        raise InputError(f"{name} is no configuration of OpenCode: {error}") from error
+        raise InputError(f"{name} is not a configuration of OpenCode: {error}") from error
     plan.changes[name] = orjson.dumps(content).decode()
 
 

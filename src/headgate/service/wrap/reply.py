@@ -68,9 +68,9 @@ class AgentReply:
     async def fail(self, error: HeadgateError) -> None:
         """The reply cannot be completed: an error with a status if nothing was sent, else a severed connection."""
         if self.response is None:
-            told = {"error": {"message": error.message, "type": "upstream_error", "code": "upstream_failed"}}  # fmt: skip
+            body = {"error": {"message": error.message, "type": "upstream_error", "code": "upstream_failed"}}  # fmt: skip
             await self.begin(502, [(b"content-type", b"application/json")])
-            await self.write(orjson.dumps(told))
+            await self.write(orjson.dumps(body))
             await self.end()
         elif self._request.transport is not None:
             self._request.transport.abort()

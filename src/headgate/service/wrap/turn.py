@@ -228,8 +228,8 @@ class Turn:
 
     def _is_refusal(self, status: int) -> bool:
         """Whether this is an error of the gateway's own: neither the upstream's nor a cap that the user has set."""
-        told = {call.status for call in self.calls[: self._made]}
-        return status >= 400 and status not in CAPS and status not in told
+        statuses = {call.status for call in self.calls[: self._made]}
+        return status >= 400 and status not in CAPS and status not in statuses
 
     # Around it
 
