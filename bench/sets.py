@@ -85,7 +85,7 @@ def read_code(packages):
 def paragraphs(path):
     """The paragraphs below the first heading."""
     _, text = extract(path.read_text("utf-8", "replace"))
-    below = text.partition("\n# ")[2].partition("\n")[2]
+    below = f"\n{text}".partition("\n# ")[2].partition("\n")[2]
     return [part.strip() for part in below.split("\n\n") if part.strip()]
 
 
