@@ -129,7 +129,7 @@ def compare_packing(chosen):
 
 
 def shrink(labeled, most):
-    """The set with at most so many passages: those that are labeled, then others by chance."""
+    """The set cut down to `most` passages: those that are labeled, then others by chance."""
     if most is None or most >= len(labeled.rows):
         return labeled
     asked = {query.get("collection", "main") for query in labeled.queries}

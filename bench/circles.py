@@ -1,7 +1,7 @@
 """Circles of tool calls: false alarms and finds against the usual rule, CPU, and whether a note helps a real model.
 
     make bench-circles [ARGS="--sessions 1000"]                     rules and CPU, one minute
-    make bench-circles ARGS="--model --sessions 24"                 a model of 135 M parameters, 110 MB, half an hour
+    make bench-circles ARGS="--model --sessions 24"                 a model of 135 M parameters, 110 MB: 10 minutes
     make bench-circles ARGS="--model NAME --url URL [--plain]"      a model of any server, such as http://127.0.0.1:8080/v1
 
 Healthy and looping sessions are drawn from seeds (bench/fixtures/sessions.py). The usual rule of other guards is: the
@@ -184,15 +184,15 @@ def leaves(client: httpx2.Client, model: str, messages: list[dict], *, ladder: b
         headers = {} if ladder else {"x-headgate-circles": "off"}
         reply = client.post("/chat/completions", json=body, headers=headers, timeout=600)
         reply.raise_for_status()
-        said = orjson.loads(reply.content)["choices"][0]["message"]
-        calls = said.get("tool_calls") or []
+        message = orjson.loads(reply.content)["choices"][0]["message"]
+        calls = message.get("tool_calls") or []
         if not calls:
             return True
         made = calls[0]["function"]
         if Step(made["name"], made["arguments"]).call != stuck:
             return True
         messages.append(
-            {"role": "assistant", "content": said.get("content"), "tool_calls": calls[:1]}
+            {"role": "assistant", "content": message.get("content"), "tool_calls": calls[:1]}
         )
         messages.append({"role": "tool", "tool_call_id": calls[0]["id"], "content": result})
     return False
@@ -202,7 +202,7 @@ def leaves(client: httpx2.Client, model: str, messages: list[dict], *, ladder: b
 
 
 def write_out(fields) -> str:
-    """A conversation as text, up to where the model goes on."""
+    """A conversation as text that the model completes."""
     names = ", ".join(tool["function"]["name"] for tool in fields.get("tools", ()))
     lines = [
         f"An agent works for a person with these tools: {names}. In each step it writes either one line "

@@ -73,7 +73,7 @@ def made_up(count):
 
 
 def recombined(data, count, *, english):
-    """Rows of about so many characters, from the sentences of the labeled sets in a folder."""
+    """Rows of about CHARS characters, made of the sentences of the labeled sets in a folder."""
     with tempfile.TemporaryDirectory() as chosen:
         for path in sorted(Path(data).glob("*/corpus.jsonl")):
             if not english or path.read_text()[:100_000].isascii() or "-en" in path.parent.name:

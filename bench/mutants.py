@@ -39,7 +39,10 @@ TESTS = {
         "tests/test_settings_page.py",
     ),
 }  # packages whose tests are not in tests/PACKAGE
-LEAST_S, TIMES = 300, 5  # tests are given up after so many seconds, or so many times what they take
+LEAST_S, TIMES = (
+    300,
+    5,
+)  # tests are given up after this many seconds, or this many times what they take without a mutant
 # loading every plugin that is installed takes longer than the tests of most modules
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin")
@@ -79,7 +82,7 @@ def all_places(package):
 
 
 def draw(chosen, count, seed):
-    """So many mutants of each of these packages, or, if none is named, of all packages together."""
+    """`count` mutants of each of these packages, or, if none is named, of all packages together."""
     pools = [(f"{seed} {package}", all_places(package)) for package in chosen]
     pools = pools or [(seed, [place for package in packages() for place in all_places(package)])]
     drawn = [p for seed, pool in pools for p in random.Random(seed).sample(pool, min(count, len(pool)))]  # fmt: skip

@@ -34,7 +34,7 @@ from headgate.text.tokens import estimate_tokens
 
 QUESTIONS = 60
 CHAIN_QUESTIONS = 30
-TIMED = 36  # questions on the large collection, where a peer takes a second for one
+TIMED = 36  # questions on the large collection: a peer takes a second for one
 DEPTH = 20
 BUDGET = 1000
 COPY = "-copy"

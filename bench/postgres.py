@@ -9,7 +9,7 @@
     make bench-postgres ARGS="narrow DIR --size 100000 --copies 10 --max-chunks 100000"      CPU of client and server
 
 DIR is a labeled set or a folder of them. Each run starts a server of its own from the packages of the tests, with the
-settings of a server that keeps what it acknowledges. narrow: --among N adds so many recombined texts to each set; with
+settings of a server that keeps what it acknowledges. narrow: --among N adds N recombined texts to each set; with
 --size recombined text alone is asked; --copies copies each chunk and its postings inside the database, for sizes that
 would take long to add.
 """
@@ -142,7 +142,7 @@ while True:
 
 
 class Gateway(threading.Thread):
-    """A gateway as a process of its own, and what it has said."""
+    """A gateway as a process of its own, and what it has printed."""
 
     def __init__(self, url, name):
         super().__init__()

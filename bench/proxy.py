@@ -28,22 +28,9 @@ from bench.fixtures.services import tree_cpu_seconds
 from headgate.guard import RepeatDetector
 
 WORDS = [
-    "gate",
-    "water",
-    "field",
-    "stone",
-    "channel",
-    "keeper",
-    "dawn",
-    "wall",
-    "river",
-    "open",
-    "close",
-    "flow",
-    "level",
-    "summer",
-    "rain",
-]
+    "gate", "water", "field", "stone", "channel", "keeper", "dawn", "wall", "river", "open",
+    "close", "flow", "level", "summer", "rain",
+]  # fmt: skip
 PACE_S = 0.02
 ME = (sys.executable, "-m", "bench.proxy")
 

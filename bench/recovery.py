@@ -39,27 +39,10 @@ UNIT = 40  # shortest unit whose copies are counted
 RUNS = Path(".bench/recovery.jsonl")
 
 TOPICS = [
-    "rivers",
-    "bridges",
-    "honey",
-    "chess",
-    "volcanoes",
-    "robots",
-    "planets",
-    "libraries",
-    "trains",
-    "tea",
-    "glass",
-    "whales",
-    "music",
-    "castles",
-    "rice",
-    "clocks",
-    "maps",
-    "gardens",
-    "storms",
-    "salt",
-]
+    "rivers", "bridges", "honey", "chess", "volcanoes", "robots", "planets", "libraries",
+    "trains", "tea", "glass", "whales", "music", "castles", "rice", "clocks", "maps", "gardens",
+    "storms", "salt",
+]  # fmt: skip
 ASKS = (
     "List 40 facts about {}.",
     "Write a long story about {}.",
@@ -129,7 +112,7 @@ class Model:
     def __call__(
         self, messages: Messages, *, sampling: Mapping[str, float] | None = None
     ) -> Iterator[str]:
-        """Stream one answer; a prompt's first call is replayed, further ones are greedy unless told otherwise."""
+        """Stream one answer: a prompt's first call is replayed, later ones are greedy without `sampling`."""
         if self.first:
             first, self.first = self.first, ()
             yield from first
@@ -271,7 +254,7 @@ def recover(model: Model, prompt: str, first: Sequence[str], way: Way) -> Run:
         report.rollbacks,
         model.tokens,
         max([copies(text, cut) - 1 for cut in report.cuts if cut.period >= UNIT], default=0.0),
-        any(said in text for said in (PUBLISHED_DIVERGENCE, NUDGE, FINISH, *TURNS)),
+        any(steering in text for steering in (PUBLISHED_DIVERGENCE, NUDGE, FINISH, *TURNS)),
         [f"{cut.reason} {cut.unit[:60]!r}" for cut in report.cuts],
         text,
     )

@@ -34,7 +34,7 @@ PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
 WARM_WORDS, WORDS_TOGETHER = 240_000, 5_000  # more than two tables of words remember
 ASKED_TOGETHER = 20  # texts that one question of the warm-up is about
-FACTS = 10  # of each tenant, said again and again
+FACTS = 10  # of each tenant, remembered again and again
 DOCUMENTS = 20  # of each tenant, replaced again and again
 SETTLING = 0.2  # share of the run in which the traffic is still new
 
@@ -153,7 +153,7 @@ def warm_rows():
 
 
 def warm_up(url, keys):
-    """Ask for every text of a large collection, and as every tenant, so that caches hold all that they ever will."""
+    """Ask for every text of a large collection, and as every tenant, so that caches are full."""
     rows = [row["text"].split() for row in warm_rows()]
     headers = {"authorization": f"Bearer {keys[0]}"}
     with httpx2.Client(base_url=url, headers=headers, timeout=90) as client:
@@ -168,7 +168,7 @@ def warm_up(url, keys):
 
 
 def fill_words(client):
-    """Add and ask for words that were never met, until the tables of words hold all that they ever will."""
+    """Add and ask for words that were never met, until the tables of words are full."""
     rng = random.Random(3)
     for n in range(0, WARM_WORDS, WORDS_TOGETHER):
         words = " ".join("".join(rng.choices(ascii_lowercase, k=9)) for _ in range(WORDS_TOGETHER))

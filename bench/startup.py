@@ -31,7 +31,7 @@ def cpu(command: list[str]) -> float:
 
 
 def fill(store: Path, chunks: int) -> None:
-    """A store of so many chunks with words as texts have them: few of them often, many seldom."""
+    """A store of chunks with the word statistics of text: few words are frequent, many are rare."""
     chance = random.Random(7)
     words = ["".join(chance.choices("aeioubcdfglmnprst", k=chance.randint(3, 9))) for _ in range(20_000)]  # fmt: skip
 

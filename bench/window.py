@@ -256,11 +256,11 @@ def containment(window, text):
 
 def packed(order, passages):
     """Passages in that order until 500 tokens (characters / 4 of title and text) are full."""
-    room, taken = BUDGET, []
+    left, taken = BUDGET, []
     for id in order:
         cost = len(f"{passages[id]['title']} {passages[id]['text']}") // 4
-        if cost <= room:
-            room -= cost
+        if cost <= left:
+            left -= cost
             taken.append((id, cost))
     return taken
 

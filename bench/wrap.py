@@ -4,7 +4,7 @@
 
 The sessions are those of the openai and anthropic packages, without retries, against a scripted upstream that answers
 at the pace of a model. Each moment is one fault in one turn. A turn fails if the SDK raises, or if its text is neither
-the one that it has without a fault nor what the upstream itself said. Extra is the time beyond the same turn without a
+the one that it has without a fault nor the upstream's own. Extra is the time beyond the same turn without a
 fault.
 """
 
@@ -262,7 +262,7 @@ class Bench:
         return statistics.median(seconds[True]) - statistics.median(seconds[False])
 
     def wait_for_gateways(self, count, wait_s=120):
-        """Until so many gateways serve."""
+        """Wait until `count` gateways serve."""
         for _ in range(int(wait_s / 0.05)):
             if len(self.pids()) >= count:
                 return

@@ -81,7 +81,7 @@ def _cut(line: str, rng: random.Random) -> str:
 
 
 def write(folder: Path, size: int) -> int:
-    """Sessions of about so many bytes; how many were written."""
+    """Sessions of about `size` bytes; how many bytes were written."""
     texts, written, number = sources(), 0, 0
     while written < size:
         kind, rng = KINDS[number % len(KINDS)], random.Random(number)

@@ -74,7 +74,7 @@ async def swelling_bodies(target):
 
 @attack
 async def strange_numbers(target):
-    """Numbers that no column, no counter and no sum can hold, wherever a number is read."""
+    """Numbers that no column, no counter and no sum can hold, in every field that is a number."""
     numbers = ("1e400", "-1e308", "1e308", "9223372036854775808", "-9223372036854775809", "0.1", "NaN", "9" * 5_000, "١٢")  # fmt: skip
     fields = ("max_tokens", "k_rag", "context_length", "used_tokens", "threshold_tokens", "min_trust")  # fmt: skip
     for number in numbers:
@@ -94,7 +94,7 @@ async def strange_numbers(target):
 
 @attack
 async def strange_names(target):
-    """Ids, titles, sessions, tags and collections that lead elsewhere, split lines, or are no text at all."""
+    """Ids, titles, sessions, tags and collections that lead elsewhere, split lines, or are not text."""
     for name in STRANGE_NAMES:
         row = {"id": name, "text": "Refunds are paid.", "title": name, "collection": name, "metadata": {name: name}}  # fmt: skip
         await target.post("/v1/documents", {"documents": [row]}, target.write)
@@ -116,7 +116,7 @@ async def strange_names(target):
 
 @attack
 async def many_names(target):
-    """A reader who asks for ever new collections, sessions and conversations."""
+    """A reader who keeps asking for new collections, sessions and conversations."""
     until, n = target.until, 0
     while time.monotonic() < until:
         n += 1

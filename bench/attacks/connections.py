@@ -66,7 +66,7 @@ async def other_hosts(target):
 
 @attack
 async def slow_bodies(target):
-    """Bodies that come a byte at a time, from a reader and from nobody."""
+    """Bodies that come a byte at a time, from a reader and without a key."""
     keys = (f"authorization: Bearer {target.read}\r\n", "")
     held = [await asyncio.open_connection(target.host, target.port) for _ in range(100)]
     for n, (_, writer) in enumerate(held):

@@ -12,7 +12,7 @@ AT_ONCE = 24  # far below the requests that one key may have under way
 
 
 async def together(target, path, body, *, times=AT_ONCE, key=None):
-    """The same body from one caller, so many times at once."""
+    """The same body from one caller, `times` times at once."""
     await asyncio.gather(*(target.send("POST", path, content=body, key=key) for _ in range(times)))
 
 

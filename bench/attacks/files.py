@@ -4,7 +4,7 @@ A command must end, within what its parsers' processes may take (30 seconds of C
 without writing a control character to the terminal, and without having read what lies outside the folder.
 """
 
-# ruff: noqa: ASYNC240  (nothing else runs meanwhile)
+# ruff: noqa: ASYNC240  (nothing else runs on this loop)
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Routes: every door of the service, with what its own parser or its own work finds hard."""
+"""Every route of the service, with bodies that its parser or its own work finds hard."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def hostile_turns(target):
 
 @attack
 async def hostile_calls(target):
-    """Messages over MCP: batches, deep arguments, methods that nobody has, tools with every wrong argument."""
+    """Messages over MCP: batches, deep arguments, unknown methods, tools with every wrong argument."""
 
     def call(method, params):
         return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -174,7 +174,7 @@ async def long_documents(target):
 
 @attack
 async def long_feedback(target):
-    """A fact whose notes, category and tags go on without end, and whoever reads it."""
+    """A fact whose notes, category and tags go on without end, and its readers."""
     made = await target.post("/v1/facts", {"content": "The ferry leaves at nine."}, target.write)
     path = f"/v1/facts/{made.json()['fact']['id']}"
     for n in range(6):

@@ -45,7 +45,7 @@ class Target:
         return answer
 
     async def send(self, method, path, *, key=None, headers=None, **options):
-        """One request as it is, whatever it is; None where it cannot even be sent."""
+        """One request as it is; None if it cannot be sent."""
         sent = {"authorization": f"Bearer {key or self.read}", "content-type": "application/json", "accept": "application/json, text/event-stream"}  # fmt: skip
         try:
             async with httpx2.AsyncClient(base_url=self.url, timeout=90) as client:

@@ -98,12 +98,12 @@ def answer_of(model):
     """What is sent first, and what is then sent without end."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-    said = {"long": " ".join(map(str, range(1_000_000))), "loop": "and so on, " * 650_000}
+    answers = {"long": " ".join(map(str, range(1_000_000))), "loop": "and so on, " * 650_000}
     event = b'data: {"choices":[{"delta":{"content":"word "}}]}\n\n'
     if model.startswith("shape-"):
         return whole(head, SHAPES[int(model[6:])].encode()), b""
-    if model in said:
-        answer = {"choices": [{"message": {"role": "assistant", "content": said[model]}}]}
+    if model in answers:
+        answer = {"choices": [{"message": {"role": "assistant", "content": answers[model]}}]}
         return whole(head, json.dumps(answer).encode()), b""
     return {
         "bomb": (whole(head + b"content-encoding: gzip\r\n", BOMB), b""),

@@ -49,7 +49,7 @@ async def distinct_windows(target):
 
 @attack
 async def hostile_fingerprints(target):
-    """Fingerprints of windows that nobody had."""
+    """Fingerprints of windows that no client had."""
     made = (await target.post("/v1/fingerprint", {"current_window_text": "one two three " * 400})).json()  # fmt: skip
     wild = [
         {**made, "spans": made["spans"] * 1_500},
