@@ -8,6 +8,7 @@ its questions that would come back empty and of foreign ones that would be stopp
 reliability.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -23,8 +24,11 @@ LEVELS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3)
 BANDS = np.arange(0, 1, 0.1)
 
 
-def main(*folders):
-    everyone = [sample(one, QUESTIONS) for folder in folders for one in sets(Path(folder))]
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    folders = parser.parse_args().folders
+    everyone = [sample(one, QUESTIONS) for folder in folders for one in sets(folder)]
     asked = []
     for one in everyone:
         asked += evaluate(one, budgets=[1000], others=everyone, most_foreign=FOREIGN).asked
@@ -66,6 +70,4 @@ def reliability(asked, held_out):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit('usage: make bench-fit_grade ARGS="DIR ..." (labeled sets, or folders of them)')
-    main(*sys.argv[1:])
+    main()

@@ -10,10 +10,10 @@ Prints their error, then the tables of text/token_prices.py.
     make bench-fit_tokens ARGS="DIR ..."      20 minutes for 200 kinds of text
 """
 
+import argparse
 import json
 import random
 import string
-import sys
 from bisect import bisect_left
 from pathlib import Path
 
@@ -148,10 +148,11 @@ def print_row(name, ratios):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    folders = parser.parse_args().folders
     counters = [counter("cl100k_base"), counter("o200k_base")]
-    corpora = [
-        path for folder in sys.argv[1:] for path in sorted(Path(folder).rglob("corpus.jsonl"))
-    ]
+    corpora = [path for folder in folders for path in sorted(folder.rglob("corpus.jsonl"))]
     texts = [(corpus.parent.name, text) for corpus in corpora for text in pieces(corpus)]
     kinds = np.array([kind for kind, _ in texts])
     counts = np.array([max(exact(text) for exact in counters) for _, text in texts])

@@ -7,11 +7,11 @@ and o200k, then of the larger count the lowest share, the one that 95 % stay und
 of characters / 4. Then the same for real contexts, for each labeled set among the folders.
 """
 
+import argparse
 import gettext
 import json
 import random
 import string
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def translations(language, most=150):
 
 
 def kinds(folders):
-    for folder in map(Path, folders):
+    for folder in folders:
         for corpus in sorted(folder.rglob("corpus.jsonl")):
             rows = [json.loads(line)["text"] for line in corpus.open()]
             yield corpus.parent.name, random.Random(0).sample(rows, min(len(rows), 400))
@@ -113,13 +113,16 @@ def contexts(labeled):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
+    folders = parser.parse_args().folders
     counters = [counter("cl100k_base"), counter("o200k_base")]
     heading = f"{'':>6}   cl100k   o200k   lowest   95 %  highest   chars/4"
     print(f"{'texts':16}{heading}")
-    for kind, texts in kinds(sys.argv[1:]):
+    for kind, texts in kinds(folders):
         describe(kind, fill(texts), counters)
     print(f"\n{'contexts':16}{heading}")
-    for folder in map(Path, sys.argv[1:]):
+    for folder in folders:
         for labeled in sets(folder) if any(folder.rglob("qrels.tsv")) else ():
             describe(labeled.name, [*contexts(sample(labeled, QUESTIONS))], counters)
 

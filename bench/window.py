@@ -9,10 +9,10 @@ labeled sets half of each question's evidence stands in the window; bm25s ranks,
 Python is the reference. Takes three minutes, and one minute a labeled set.
 """
 
+import argparse
 import difflib
 import json
 import random
-import sys
 import time
 from itertools import accumulate
 from pathlib import Path
@@ -356,8 +356,11 @@ def quality(labeled):
 
 
 def main():
-    if len(sys.argv) > 1:
-        for labeled in sets(Path(sys.argv[1])):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, help="a folder of labeled sets")
+    given = parser.parse_args()
+    if given.folder:
+        for labeled in sets(given.folder):
             quality(labeled)
         return
     recognition()
