@@ -116,7 +116,7 @@ class Soak:
         await asyncio.to_thread(hold)
 
     async def delete_an_index(self):
-        folders = sorted((self.folder / "index").iterdir())
+        folders = sorted((self.folder / "index").glob("*"))
         if folders:  # those of small collections are in memory alone
             shutil.rmtree(self.rng.choice(folders), ignore_errors=True)
 
