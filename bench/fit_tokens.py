@@ -6,7 +6,7 @@ threefold, plus a pull of every price to what is usual for its kind; prices have
 is for nothing. The prices in use were fitted to the labeled sets, code and configuration, manuals and declarations in
 many languages, sentences drawn from word frequencies of forty languages, and random hexadecimal and base64 text, so
 that letters in no language's order are dear. Kinds are left out a fifth at a time, but for random text (noise-...).
-Prints their error, then the tables of text/token_prices.py.
+Prints their error, then writes src/headgate/text/data/token_prices.json.
     make bench-fit_tokens ARGS="DIR ..."      20 minutes for 200 kinds of text
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from headgate.text import data as data_files
 from headgate.text import token_prices as prices
 from headgate.text import tokens
 from headgate.text.tokens import RunningTokens, counter
@@ -27,12 +28,16 @@ from headgate.text.tokens import RunningTokens, counter
 SIZE, MOST = 900, 40
 TARGET, BELOW, PULL = 1.04, 3.0, 3e-8
 STEPS, FOLDS = 500, 5
-KINDS = len(prices._ROWS)
-LETTERS, MARK, LINE = slice(1, 27), prices._MARK, prices._LINE
-STARTS = np.array([start for start, _ in prices._SCRIPTS])
+FILE = Path(data_files.__file__).with_name("token_prices.json")
+IN_USE = data_files.load(FILE.name)
+KINDS = len(IN_USE["kinds"])
+LETTERS, MARK, LINE = slice(1, 27), prices.MARK, prices.LINE
+STARTS = np.array([int(script["from"], 16) for script in IN_USE["scripts"]])
 MARKS = string.punctuation.replace("?", "").encode()
 PAIRS = KINDS**2 + 1 + len(MARKS)
-SINGLES = [chr(start + at) for start, row in prices._LETTERS for at in range(len(row))]
+SINGLES = [
+    chr(int(row["from"], 16) + at) for row in IN_USE["letters"] for at in range(len(row["prices"]))
+]
 
 
 def columns():
@@ -40,14 +45,14 @@ def columns():
     column = np.searchsorted(STARTS, np.arange(prices.LAST + 1), "right") - 1
     for at, char in enumerate(SINGLES):
         column[ord(char)] = len(STARTS) + at
-    for at, (_, chars) in enumerate(prices._ONE_TOKEN):
-        column[list(map(ord, chars))] = len(STARTS) + len(SINGLES) + at
+    for at, group in enumerate(IN_USE["one_token"]):
+        column[list(map(ord, group["characters"]))] = len(STARTS) + len(SINGLES) + at
     return column
 
 
-KIND = np.array([prices._kind(code) for code in range(128)])
+KIND = np.array([prices.kind_of(code) for code in range(128)])
 COLUMN = columns()
-CODES = len(STARTS) + len(SINGLES) + len(prices._ONE_TOKEN)
+CODES = len(STARTS) + len(SINGLES) + len(IN_USE["one_token"])
 
 
 def features(text):
@@ -75,9 +80,9 @@ def usual(exact):
     floor = np.where(pairs > 0.05, np.maximum(0.3 * pairs, 0.025), 0)
     floor[LETTERS, LETTERS], floor[0, 0], floor[LINE, LINE], floor[27, 27] = 0.05, 0.025, 0.075, 0.3
     floor[0, LETTERS], floor[LINE, LETTERS], floor[LETTERS, MARK] = 0.75, 0.75, 0.6
-    scripts = np.array([price for _, price in prices._SCRIPTS]) / prices.UNITS
+    scripts = np.array([script["price"] for script in IN_USE["scripts"]]) / prices.UNITS
     singles = [0.9 * exact(char) for char in SINGLES]
-    ones = [price / prices.UNITS for price, _ in prices._ONE_TOKEN]
+    ones = [group["price"] / prices.UNITS for group in IN_USE["one_token"]]
     start = np.concatenate([pairs.ravel(), [0.1], np.zeros(len(MARKS)), scripts, singles, ones])
     low = np.concatenate(
         [
@@ -126,21 +131,40 @@ def pieces(corpus):
     return found[:MOST]
 
 
-def print_tables(fitted):
-    whole = np.rint(fitted * prices.UNITS).astype(int)
-    digits, codes = prices._DIGITS, whole[PAIRS:]
-    for row in np.minimum(whole[: KINDS**2], 61).reshape(KINDS, KINDS):
-        print(f'    "{"".join(digits[price] for price in row)}",')
-    print(f"_CAPITAL = {whole[KINDS**2]}")
-    print(f'_MARKS = "{"".join(digits[price] for price in whole[KINDS**2 + 1 : PAIRS])}"')
-    for start, price in zip(STARTS, codes, strict=False):
-        print(f"    (0x{start:X}, {price}),")
-    at = len(STARTS)
-    for start, row in prices._LETTERS:
-        letters = "".join(digits[min(price // 2, 61)] for price in codes[at : at + len(row)])
-        print(f'    (0x{start:X}, "{letters}"),')
-        at += len(row)
-    print("one token:", *codes[at:])
+def write_prices(fitted):
+    """Write the file of prices, one row a line."""
+    whole = np.rint(fitted * prices.UNITS).astype(int).tolist()
+    rows = np.minimum(whole[: KINDS**2], 61).reshape(KINDS, KINDS).tolist()
+    codes = iter(whole[PAIRS:])
+    scripts = [{**script, "price": next(codes)} for script in IN_USE["scripts"]]
+    letters = [{**row, "prices": [next(codes) for _ in row["prices"]]} for row in IN_USE["letters"]]
+    groups = [{**group, "price": next(codes)} for group in IN_USE["one_token"]]
+    marks = dict(zip(map(chr, MARKS), whole[KINDS**2 + 1 : PAIRS], strict=True))
+    FILE.write_text(as_lines(
+        {
+            "units": prices.UNITS, "kinds": IN_USE["kinds"],
+            "pairs": dict(zip(IN_USE["kinds"], rows, strict=True)),
+            "capital": whole[KINDS**2], "marks": marks,
+            "scripts": scripts, "letters": letters, "one_token": groups,
+        }
+    ))  # fmt: skip
+
+
+def as_lines(table):
+    """JSON with a line for each entry of a list of objects or of rows."""
+
+    def write(value):
+        return json.dumps(value, ensure_ascii=False)
+
+    def block(value):
+        if isinstance(value, dict) and isinstance(next(iter(value.values())), list):
+            inner = [f"  {write(name)}: {write(row)}" for name, row in value.items()]
+            return "{\n" + ",\n".join(inner) + "\n}"
+        if isinstance(value, list) and isinstance(value[0], dict):
+            return "[\n" + ",\n".join(f"  {write(one)}" for one in value) + "\n]"
+        return write(value)
+
+    return "{\n" + ",\n".join(f"{write(name)}: {block(part)}" for name, part in table.items()) + "\n}\n"  # fmt: skip
 
 
 def print_row(name, ratios):
@@ -172,7 +196,7 @@ def main():
     print(
         f"deviation {ratios.std():.3f}, above 1.03 {(ratios > 1.03).mean():.3f}, below .85 {(ratios < 0.85).mean():.3f}"
     )
-    print_tables(fit(shares, weights, *bounds))
+    write_prices(fit(shares, weights, *bounds))
 
 
 if __name__ == "__main__":

@@ -17,60 +17,10 @@ import numpy.typing as npt
 from headgate.text.hashes import hash_slices
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks
-from headgate.text.stopwords import ENGLISH, stopwords
+from headgate.text.stopwords import ENGLISH, SPACED, stopwords
 
-_CYRILLIC = "абвгдежзийклмнопрстуфхцчш"
-_DEVANAGARI = "".join(map(chr, range(0x900, 0x950)))
-_HEBREW = "אבגדהוזחטיכלמנסעפצקרשתםןץףך"
-_PERSIAN = "ءآأؤئابپتثجچحخدذرزژسشصضطظعغفقکگلمنوی"
-
-LETTERS: dict[str, str] = {
-    "english": "",
-    "arabic": "ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىي",
-    "armenian": "".join(map(chr, range(0x561, 0x588))),
-    "basque": "ñüç",
-    "bengali": "".join(map(chr, range(0x980, 0x9D0))),
-    "bulgarian": _CYRILLIC + "щъьюя",
-    "catalan": "àçéèíïóòúü",
-    "czech": "áčďéěíňóřšťúůýž",
-    "danish": "æøåé",
-    "dutch": "éëïóöè",
-    "esperanto": "ĉĝĥĵŝŭ",
-    "estonian": "äöõüšž",
-    "finnish": "äöå",
-    "french": "àâæçéèêëîïôœùûüÿ",
-    "german": "äöüß",
-    "greek": "αβγδεζηθικλμνξοπρστυφχψω",
-    "hebrew": _HEBREW,
-    "hindi": _DEVANAGARI.replace("ळ", ""),
-    "hungarian": "áéíóöőúüű",
-    "indonesian": "",
-    "irish": "áéíóú",
-    "italian": "àèéìòù",
-    "latvian": "āčēģīķļņšūž",
-    "lithuanian": "ąčęėįšųūž",
-    "marathi": _DEVANAGARI,
-    "nepali": _DEVANAGARI.replace("ळ", "").replace("\u093c", ""),
-    "norwegian": "æøåéòô",
-    "persian": _PERSIAN + "ه",
-    "polish": "ąćęłńóśźż",
-    "portuguese": "áâãàçéêíóôõú",
-    "romanian": "ăâîșțşţ",
-    "russian": _CYRILLIC + "ёщъыьэюя",
-    "serbian": "čćđšžабвгдежзиклмнопрстуфхцчшђјљњћџ",
-    "sesotho": "š",
-    "slovak": "áäčďéíĺľňóôŕšťúýž",
-    "slovenian": "čšž",
-    "spanish": "áéíñóúü",
-    "swedish": "åäöé",
-    "tamil": "".join(map(chr, range(0xB80, 0xBD0))),
-    "turkish": "çğıöşüâî",
-    "ukrainian": _CYRILLIC + "ґєіїщьюя",
-    "urdu": _PERSIAN + "ٹڈڑںہھے",
-    "vietnamese": "ăâđêôơưàảãáạằẳẵắặầẩẫấậèẻẽéẹềểễếệìỉĩíịòỏõóọồổỗốộờởỡớợùủũúụừửữứựỳỷỹýỵ",
-    "yiddish": _HEBREW + "װױײ",
-}
-"""Every language told apart -> its letters beyond a-z. The order is stored with an index: append only."""
+LETTERS: dict[str, str] = {name: known["letters"] for name, known in SPACED.items()}
+"""Every language told apart -> its letters beyond a-z."""
 
 LANGUAGES = tuple(LETTERS)
 _COLUMNS = {name: column for column, name in enumerate(LANGUAGES)}
