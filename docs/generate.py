@@ -1,9 +1,9 @@
 """The reference pages, made from the code: `make docs` writes them, a test compares them.
 
-    python docs/generate.py              writes docs/api.md, commands.md, http.md, metrics.md and settings.md
+    python docs/generate.py              writes docs/api.md, commands.md, errors.md, http.md, metrics.md, settings.md
 
 What a page says stands in the code: signatures and docstrings, the commands' own help, the OpenAPI schema. Only the
-bodies in EXAMPLES are written here; a test sends each of them to the service.
+bodies in EXAMPLES, which a test sends to the service, and the openings of the pages are written here.
 """
 
 import importlib
@@ -81,14 +81,43 @@ EXAMPLES: dict[str, Any] = {
 
 MADE = "<!-- made by `make docs`; do not edit -->\n"
 
+PUBLIC = """These modules are public: other programs may rely on what they export. All other modules are internal
+and may change in any release, even if a page shows one of them at work. So may names with a leading underscore.
+"""
+
+ERRORS_HEAD = """Everything Headgate raises on purpose is a `HeadgateError`. It has a message (what happened, where, which
+values are allowed), a hint (what to do) and the HTTP status that a server should answer. The command line prints
+message and hint and exits with 2; the service answers problem JSON. An error with … in front is a kind of the one above it.
+"""
+
+ERRORS_EXAMPLE = """
+```python
+from headgate import Headgate, HeadgateError
+
+with Headgate.open(":memory:") as hg:
+    try:
+        hg.context("refunds", budget=-1)
+    except HeadgateError as error:
+        print(f"{error.status}: {error.message}\\n{error.hint}")
+```
+
+```text
+413: budget is -1; it must be 0 to 10,000,000
+the limit is set by limits.budget
+```
+
+A stage that fails does not fail the request: [what a failure leaves](troubleshooting.md#what-a-failure-leaves).
+"""
+
 
 # -- Python ----------------------------------------------------------------------------------------
 
 
 def api_page() -> str:
     """Every public name with its signature and what it promises; one that has several homes at the first of them."""
-    parts = ["# Python API\n", MADE, "What other programs may rely on, module by module. Names with a leading underscore, and\nmodules that are not listed, may change at any time.\n"]  # fmt: skip
+    parts = ["# Python API\n", MADE, PUBLIC]
     parts += [f"- [`{name}`](#{name.replace('.', '')})" for name in MODULES]
+    parts += ["- `headgate.integrations.*`, on the page of [integrations](integrations.md)"]
     homes: dict[int, str] = {}
     for name in MODULES:
         module = importlib.import_module(name)
@@ -207,7 +236,7 @@ def commands_page() -> str:
     """Every command with its help."""
     from headgate.cli import app
 
-    parts = ["# Commands\n", MADE, "`headgate COMMAND --help` prints the same. [The command line](cli.md) shows them at work.\n"]  # fmt: skip
+    parts = ["# Commands\n", MADE, "`headgate COMMAND --help` prints the same. [Start](start.md#what-all-commands-share) says what all commands\nshare.\n"]  # fmt: skip
     for path, command in _commands(app, "headgate"):
         context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
         parts += [f"## {path}", "", "```text", command.get_help(context).rstrip(), "```", ""]
@@ -307,6 +336,28 @@ def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
     return str(part.get("type", "any"))
 
 
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def errors_page() -> str:
+    """Every error with its status and when it is raised, each kind below its base."""
+    from headgate.errors import HeadgateError
+
+    rows = [
+        f"| `{error.__name__}` | {error.status} | {'… ' * depth}{_first_paragraph(error)} |"
+        for error, depth in _subclasses(HeadgateError)
+    ]
+    head = ["# Errors\n", MADE, ERRORS_HEAD, "| error | status | when |", "|---|---|---|"]
+    return "\n".join([*head, *rows, ERRORS_EXAMPLE])
+
+
+def _subclasses(base: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
+    for error in base.__subclasses__():
+        if error.__module__ == base.__module__:
+            yield error, depth
+            yield from _subclasses(error, depth + 1)
+
+
 # -- metrics ---------------------------------------------------------------------------------------
 
 
@@ -352,6 +403,7 @@ def pages() -> dict[str, str]:
     return {
         "api.md": api_page(),
         "commands.md": commands_page(),
+        "errors.md": errors_page(),
         "http.md": http_page(),
         "metrics.md": metrics_page(),
         "settings.md": settings_page(),

@@ -35,11 +35,11 @@ from headgate.types import Chunk, Context
 _LEFT_OUT = 3  # chunks that did not enter, listed for a question: enough to see the reasons
 QUESTIONS = (
     "How are loops stopped, and will a good answer be cut?",
-    "Does it need a server, a vector database or a model?",
+    "Is it a framework that runs the agent, and how is it different from a gateway?",
     "Does injected context break my prompt cache?",
 )
 BUDGET = 500
-PAGE = "faq.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
+PAGE = "start.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
 
 
 @dataclass(frozen=True, slots=True)

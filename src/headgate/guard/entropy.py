@@ -1,7 +1,7 @@
 """EntropyDetector: the published rule, over a sliding window of character entropy.
 
 It stalls when the entropy H of the last 64 characters is below 1.5 bits, or 0.3 bits less than 8 characters
-before. Entropy measures the alphabet, not repetition: see docs/guard.md for what that misses and cuts.
+before. Entropy measures the alphabet, not repetition: see docs/figures.md for what that misses and cuts.
 """
 
 from collections import deque

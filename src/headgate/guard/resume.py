@@ -50,7 +50,7 @@ NUDGE = (
 FINISH = "Stop here. Write one short closing sentence for your answer and nothing else."
 
 # For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
-# the loop helps every wording, and asking for a closing sentence is the surest (docs/guard.md).
+# the loop helps every wording, and asking for a closing sentence is the surest (docs/figures.md).
 ATTEMPTS_BY_WORDS = (
     ResumeAttempt(NUDGE, "before"),
     ResumeAttempt(FINISH, "before"),
