@@ -90,6 +90,34 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
     assert gone == []
 
 
+# -- sentences -------------------------------------------------------------------------------------
+
+LONGEST = 30  # words; a reader who is new to the field loses the subject of a longer sentence
+GENERATED = {"api.md", "commands.md", "errors.md", "http.md", "metrics.md", "settings.md"}
+HISTORY = {"CHANGELOG.md"}
+HAND_WRITTEN = [page for page in PAGES if page.name not in GENERATED | HISTORY]
+
+
+def prose(page: Path) -> list[str]:
+    """The paragraphs and list items of a page; a piece of code or a link counts as the words that a reader sees."""
+    text = re.sub(r"^```.*?^```\s*$", "\n", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(?: {4}|\t|\s*\||#|!\[|<).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    paragraphs = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text)
+    return [" ".join(paragraph.split()) for paragraph in paragraphs]
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_sentence_is_longer_than_thirty_words(page):
+    sentences = [s for text in prose(page) for s in re.split(r"(?<=[.!?])[\s*)\"]+(?=\S)", text)]
+    counts = {
+        sentence: len(re.findall(r"[^\W_]+(?:['’.,-][^\W_]+)*", sentence)) for sentence in sentences
+    }
+    long = [f"{count} words: {sentence}" for sentence, count in counts.items() if count > LONGEST]
+    assert not long, "cut these sentences in two:\n" + "\n".join(long)
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 COMMAND = re.compile(r"(?:^\$ |^|`|[|] )headgate ((?:[a-z]+)(?: [^`\n#|&]*)?)", re.MULTILINE)
