@@ -160,7 +160,9 @@ def test_every_command_on_a_page_exists_with_its_options(page):
 
 
 # files, a logger, an entry point group, and what PostgreSQL is told of a transaction
-FILES_AND_MORE = re.compile(r"\bheadgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects)\b\S*")
+FILES_AND_MORE = re.compile(
+    r"\bheadgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects)\b\S*"
+)
 MODULE = re.compile(r"\bheadgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
 
 
