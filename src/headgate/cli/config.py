@@ -36,7 +36,10 @@ def config() -> None:
 @json_option
 @click.option("--changed", is_flag=True, help="Only settings that differ from their default.")
 def show(file: Path | None, as_json: bool, changed: bool) -> None:
-    """Show every setting: its value, where it came from, and what it does. The exit code is 2 if one cannot be used."""
+    """Show every setting and where its value came from.
+
+    The exit code is 2 if a setting cannot be used.
+    """
     found, errors = inspect(file)
     _print_settings([s for s in found if not changed or s.value != s.default], as_json=as_json)
     for error in errors:
@@ -85,7 +88,7 @@ def _plain(value: object) -> object:
 @click.argument("shell", type=click.Choice(list(_COMPLETION_LINES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete commands and options."""
+    """Print the script that completes commands in SHELL."""
     kind = get_completion_class(shell)
     assert kind is not None
     app = ctx.find_root().command

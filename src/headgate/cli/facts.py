@@ -189,7 +189,7 @@ def update(
     tenant: str | None,
     as_json: bool,
 ) -> None:
-    """Change the fact ID; options that are not given leave their part as it is."""
+    """Change the fact ID. Options that are not given leave their part as it is."""
     with _open(place, store, tenant) as hg:
         fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
@@ -245,7 +245,7 @@ def fade(
 @json_option
 @click.pass_obj
 def join(place: Place, yes: bool, store: str | None, tenant: str | None, as_json: bool) -> None:
-    """Show which facts say the same in other words; with --yes, merge them."""
+    """Show which facts say the same; with --yes, merge them."""
     with _open(place, store, tenant) as hg:
         merges = merge(hg.facts) if yes else propose_merges(hg.facts)
     if as_json:

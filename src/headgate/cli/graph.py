@@ -34,7 +34,7 @@ def load_edges(
     collection: str | None,
     as_json: bool,
 ) -> None:
-    """Add the edges of FILES (.csv, .tsv, .jsonl), or those that the documents of a collection contain."""
+    """Add edges from FILES, or from the documents of a collection. FILES are .csv, .tsv or .jsonl."""
     if not files and collection is None:
         raise InputError("nothing to load", hint="name edge files, or a --collection")
     with open_gate(store, tenant) as hg:
@@ -70,7 +70,7 @@ def show(
     direction: str,
     as_json: bool,
 ) -> None:
-    """Print the paths that begin at NODE, shortest first, with their base scores."""
+    """Print the paths that begin at NODE, shortest first. Each has its base score."""
     with open_existing(store, tenant) as hg:
         paths = hg.graph.paths(
             node,
@@ -122,7 +122,10 @@ def slice_turns(
 def verify_slice(
     ctx: click.Context, file: str, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Say whether this store has signed the slice in FILE ('-' reads stdin). The exit code is 1 if not."""
+    """Say whether this store has signed the slice in FILE.
+
+    '-' reads stdin. The exit code is 1 if the store has not signed it.
+    """
     try:
         slice = load(orjson.loads(read_input(file)))
     except orjson.JSONDecodeError as error:

@@ -125,7 +125,7 @@ def create(
 @click.option("--tenant", help="Only keys of this tenant.")
 @json_option
 def list_keys(store: str | None, tenant: str | None, as_json: bool) -> None:
-    """List all keys: id, tenant, scopes, name, and whether they still work."""
+    """List all keys, their scopes, and whether they still work."""
     with open_existing(store, tenant) as hg:
         known = hg.keys.list_keys(all_tenants=tenant is None)
     rows = [
@@ -180,7 +180,7 @@ def sessions() -> None:
 def list_sessions(
     store: str | None, tenant: str | None, scope: str, limit: int, as_json: bool
 ) -> None:
-    """List calls, tokens and money, and what is left of each cap; the one used last comes first."""
+    """List calls, tokens and money, and the state of each cap. The one used last comes first."""
     chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
     with open_existing(store, tenant) as hg:
         found = hg.spending.list_spends(chosen, limit=limit)
@@ -209,7 +209,7 @@ def list_sessions(
 def resume(
     name: str | None, key: str | None, whole: bool, store: str | None, tenant: str | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Let session NAME go on with its whole cap again; running services notice at once."""
+    """Let session NAME go on with its whole cap again. Running services notice at once."""
     named: list[tuple[SpendScope, str]] = []
     if name is not None:
         named.append(("session", name))

@@ -195,7 +195,7 @@ def remove(
 @store_option
 @json_option
 def stats(store: str | None, as_json: bool) -> None:
-    """Show how much each tenant has in the store, and how many bytes each table takes."""
+    """Show how much each tenant has, and the size of each table."""
     name = store_name(store)
     opened = open_kept(name)
     try:

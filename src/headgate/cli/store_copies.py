@@ -34,7 +34,7 @@ from headgate.stores.url import is_postgres
 @store_option
 @json_option
 def backup(target: Path, store: str | None, as_json: bool) -> None:
-    """Copy the store into the folder TARGET, while it is in use, and check the copy."""
+    """Copy the store into the folder TARGET while it is in use. The copy is checked."""
     console = SafeConsole(stderr=True)
     columns = ("writing", BarColumn(), DownloadColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
@@ -56,7 +56,10 @@ def backup(target: Path, store: str | None, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Move a store that is there aside.")
 @json_option
 def restore(source: Path, store: str | None, replace: bool, as_json: bool) -> None:
-    """Put the backup SOURCE (its folder or file) in the place of the store. Stop the service first."""
+    """Put the backup SOURCE in the place of the store.
+
+    SOURCE is its folder or its file. Stop the service first.
+    """
     made = put_back(source, store_folder(store), replace=replace)
     if as_json:
         print_json({**asdict(made), "path": str(made.path)})
@@ -102,7 +105,7 @@ def _postgres_lines(name: str, tenant: str | None) -> Iterator[str]:
 def import_records(
     source: Path | None, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Add the records that `headgate store export` wrote, from the file SOURCE or standard input."""
+    """Add the records of an export, from the file SOURCE or stdin."""
     with open_gate(store, None) as gate:
         if source is None:
             counts = import_lines(gate.store, sys.stdin, tenant=tenant)

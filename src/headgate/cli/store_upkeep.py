@@ -98,11 +98,12 @@ def reindex(store: str | None, tenant: str | None, collection: str, as_json: boo
 @click.option("--collection", help="Only this collection (default: all).")
 @json_option
 def embed(store: str | None, collection: str | None, as_json: bool) -> None:
-    """Compute the embeddings that chunks lack, with the setting `embed.model`.
+    """Compute the embeddings that chunks lack.
 
-    It can be stopped and started again. On PostgreSQL any number of these can run at once, on any machine: they share
-    the work, and the others take over the part of one that is killed. A collection that is larger than
-    `index.max_chunks` also gets its index of vectors in the database, if that has pgvector.
+    The setting `embed.model` names the model. The command can be stopped and started again. On PostgreSQL any number of
+    these can run at once, on any machine: they share the work, and the others take over the part of one that is killed.
+    A collection that is larger than `index.max_chunks` also gets its index of vectors in the database, if that has
+    pgvector.
     """
     from headgate.operations.embed import build_graphs, embed_store  # noqa: PLC0415  loads numpy
 
@@ -173,7 +174,7 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
 @dry_option
 @json_option
 def distribute(store: str | None, dry_run: bool, as_json: bool) -> None:
-    """Spread the tables over the servers of a Citus cluster, each tenant's rows together."""
+    """Spread the tables over the servers of a Citus cluster. The rows of a tenant stay together."""
     name = store_name(store)
     if not is_postgres(name):
         raise InputError("only a PostgreSQL store can be distributed", hint="name it: --store postgresql://user@host/database")  # fmt: skip
