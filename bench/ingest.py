@@ -25,7 +25,7 @@ from bench.fixtures import texts
 
 import headgate.index.folder as folder_module
 from headgate.gateway import Headgate
-from headgate.index import collection, segment
+from headgate.index import collection, segment, segment_list
 from headgate.index.reading import Reading
 from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
@@ -48,8 +48,8 @@ STEPS = (
     (Reading, "case", "count capitals"),
     (Reading, "names", "list the names"),
     (segment, "_index_terms", "list the terms"),
-    (collection, "build", "the rest of a segment"),
-    (collection, "join", "merge what is not saved yet"),
+    (segment_list, "build", "the rest of a segment"),
+    (segment_list, "join", "merge what is not saved yet"),
     (folder_module, "save_segment", "merge and save segments"),
     (collection, "write_state", "save the rest of the index"),
 )

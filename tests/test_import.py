@@ -9,6 +9,8 @@ UNASKED = (
     "headgate.graph.graph",
     "headgate.guard.ladder",
     "headgate.guard.resume",
+    "headgate.index.large",
+    "headgate.index.shared",
     "headgate.ingest.load",
     "headgate.keys",
     "headgate.memory.sessions",

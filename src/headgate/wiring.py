@@ -13,7 +13,6 @@ from headgate.explain.as_data import redact_trace
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.explain.savings import with_savings
 from headgate.index.indexes import Indexes
-from headgate.index.published import open_storage
 from headgate.memory.memory import Memory
 from headgate.memory.plugins import load_plugins
 from headgate.memory.provider_pool import ProviderPool
@@ -155,8 +154,7 @@ def _build_over(
     grader = own.grader or llm_grader(settings.grader)
     vectors = own.embedder or embedder(settings.embed)
     clock = own.clock or time.time
-    shared = store.segments if isinstance(store, SegmentSharingStore) else None
-    segments = open_storage(*shared) if shared else None
+    segments = store.segments if isinstance(store, SegmentSharingStore) else None
     index_folder = folder and folder / "index"
     indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
     providers = load_plugins() if own.providers is None else own.providers

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import collection as collection_module
-from headgate.index import merging
-from headgate.index.collection import absorb, tidy
+from headgate.index import merging, segment_list
 from headgate.index.files import join
 from headgate.index.indexes import Indexes
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
+from headgate.index.segment_list import absorb, tidy
 from headgate.index.snapshot import Snapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -192,14 +191,14 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
 
 
 def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
-    monkeypatch.setattr(collection_module, "_COMPACT_UP_TO", 8)
+    monkeypatch.setattr(segment_list, "_COMPACT_UP_TO", 8)
     sizes = [10, 3, 2, 1]
     chunks = [Chunk(f"c{n}", f"ferry number{n}") for n in range(sum(sizes))]
     lives, at = [], 0
     for size in sizes:
         lives.append(LiveSegment(build(chunks[at : at + size], range(at, at + size))))
         at += size
-    runs = collection_module.compact(lives)
+    runs = segment_list.compact(lives)
     assert [list(map(len, run)) for run in runs] == [[10], [3, 2, 1]]
     assert runs[0][0] is lives[0]
     found = [LiveSegment(join([(live.segment, live.alive) for live in run])) for run in runs]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate.index.folder as folders
-from headgate.index import collection
+from headgate.index import collection, segment_list
 from headgate.index.collection import Collection
 from headgate.index.files import DamagedIndex, join
 from headgate.index.indexes import Indexes
@@ -233,7 +233,7 @@ def test_an_index_that_was_saved_halfway_is_saved_at_its_end(tmp_path, monkeypat
 def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
     monkeypatch.setattr(collection, "_FLUSH", 12)
     merged = []
-    monkeypatch.setattr(collection, "join", lambda *parts: merged.append(parts) or join(*parts))
+    monkeypatch.setattr(segment_list, "join", lambda *parts: merged.append(parts) or join(*parts))
     store = MemoryStore()
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     for step in range(4):

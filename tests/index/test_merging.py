@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import files, merging
-from headgate.index.collection import Collection, absorb, tidy
+from headgate.index.collection import Collection
 from headgate.index.files import join, load_segment, save_segment
 from headgate.index.segment import build
+from headgate.index.segment_list import absorb, tidy
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Change, Chunk, Document
 

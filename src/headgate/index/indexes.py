@@ -9,21 +9,24 @@ from collections import OrderedDict
 from pathlib import Path
 from sys import getsizeof
 from threading import Condition, Thread
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
-from headgate.index.candidates import RecentReads
 from headgate.index.collection import Collection
-from headgate.index.folder import delete_index, folder_of
-from headgate.index.narrowed import NarrowedCollection
+from headgate.index.folder import folder_of
 from headgate.index.snapshot import Snapshot
-from headgate.index.storage import SharedStorage
 from headgate.policy import IndexPolicy
 from headgate.protocols import Embedder, PostingStore, Store
 from headgate.text.cache import Cache
+
+if TYPE_CHECKING:
+    from headgate.index.large.collections import LargeCollections
+    from headgate.index.large.narrowed import NarrowedCollection
+    from headgate.index.shared.storage import SharedStorage
 
 OPEN = 128  # collections that stay open; each may hold a few mapped files
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
@@ -36,7 +39,8 @@ class Indexes:
     """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
-    `segments` is storage that gateways share: ready indexes are copied from there and published to it.
+    `segments` is the place of storage that gateways share, and the part of it that is this store's: ready indexes are
+    copied from there and published to it.
     """
 
     def __init__(
@@ -46,16 +50,15 @@ class Indexes:
         embedder: Embedder | None = None,
         policy: IndexPolicy = IndexPolicy.default(),  # noqa: B008  (frozen)
         *,
-        segments: SharedStorage | None = None,
+        segments: tuple[str, str] | None = None,
     ) -> None:
         self._store = store
         self._posting_store = store if isinstance(store, PostingStore) else None
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
-        self._narrow: dict[Key, NarrowedCollection] = {}
-        self._recent = RecentReads()
+        self._large: LargeCollections | None = None
         self._folder = folder
-        self._segments = segments
+        self._storage = self._open_storage(*segments) if segments else None
         self._embedder = embedder
         self._vectors: Cache[str, npt.NDArray[np.float32]] = Cache(
             _VECTOR_BYTES, lambda query, vector: getsizeof(query) + vector.nbytes
@@ -68,8 +71,8 @@ class Indexes:
 
     def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The postings of one collection, caught up with the store; of a large one those that matter to the query."""
-        if narrowed := self._open_narrowed(tenant, collection):
-            return narrowed.snapshot(query, wait=True)
+        if large := self._open_large(tenant, collection):
+            return large.snapshot(query, wait=True)
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         if opened.unchecked:
@@ -79,11 +82,11 @@ class Indexes:
     def latest(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The last complete postings of one collection, which say so when the store has gone on since.
 
-        NotReady where there are none yet. What is missing is followed in the background.
+        NotReady if there are none yet. What is missing is followed in the background.
         """
-        if narrowed := self._open_narrowed(tenant, collection):
+        if large := self._open_large(tenant, collection):
             self._follow_later((tenant, collection))
-            return narrowed.snapshot(query, wait=False)
+            return large.snapshot(query, wait=False)
         opened = self._collection(tenant, collection)
         try:
             snapshot, behind = opened.latest()
@@ -111,7 +114,7 @@ class Indexes:
         return vector if vector.any() else None
 
     def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The same where narrowing asks for it: an embedder that fails is reported by who ranks."""
+        """The same for narrowing, which goes on without it: the ranking reports an embedder that fails."""
         try:
             return self.vector(query)
         except EXPECTED:
@@ -119,15 +122,13 @@ class Indexes:
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""
-        if narrowed := self._open_narrowed(tenant, collection):
-            narrowed.clear()
-            return narrowed.snapshot("", wait=True)
+        if large := self._open_large(tenant, collection):
+            large.clear()
+            return large.snapshot("", wait=True)
         with self._changed:
             self._open.pop((tenant, collection), None)
-        if self._folder:
-            delete_index(folder_of(self._folder, tenant, collection))
         opened = self._collection(tenant, collection)
-        opened.clear_published()
+        opened.delete()
         snapshot = opened.snapshot()
         opened.flush()
         return snapshot
@@ -143,13 +144,23 @@ class Indexes:
         for collection in opened:
             collection.flush()
 
-    def _follower(self, tenant: str, collection: str) -> Collection | NarrowedCollection:
-        return self._open_narrowed(tenant, collection) or self._collection(tenant, collection)
+    def _follower(self, tenant: str, collection: str) -> "Collection | NarrowedCollection":
+        return self._open_large(tenant, collection) or self._collection(tenant, collection)
 
-    def _open_narrowed(self, tenant: str, collection: str) -> NarrowedCollection | None:
-        """The collection as the store narrows it, where it is too large to be held here and the store can."""
-        if self._posting_store is None:
+    def _open_large(self, tenant: str, collection: str) -> "NarrowedCollection | None":
+        """The collection as the store narrows it, if it is too large to be held here and the store can."""
+        store = self._posting_store
+        if store is None or self._count_chunks(tenant, collection) <= self._policy.max_chunks:
             return None
+        if self._large is None:
+            from headgate.index.large.collections import LargeCollections  # noqa: PLC0415  few need it
+
+            vector = self._known_vector
+            self._large = LargeCollections(store, embedder=self._embedder, vector=vector)
+        return self._large.open(tenant, collection)
+
+    def _count_chunks(self, tenant: str, collection: str) -> int:
+        """How many chunks the store had a few seconds ago."""
         key, now = (tenant, collection), time.monotonic()
         looked, chunks = self._sizes.get(key, (-_SIZED_S, 0))
         if now - looked >= _SIZED_S:
@@ -157,36 +168,12 @@ class Indexes:
             if len(self._sizes) > 10 * OPEN:
                 self._sizes = {}
             self._sizes[key] = (now, chunks)
-        if chunks <= self._policy.max_chunks:
-            return None
-        narrowed = self._narrow.get(key)
-        if narrowed is None:
-            if len(self._narrow) >= OPEN:
-                self._narrow = {}
-            narrowed = self._narrow[key] = NarrowedCollection(
-                self._posting_store,
-                tenant,
-                collection,
-                embedder=self._embedder,
-                vector=self._known_vector,
-                recent=self._recent,
-            )
-        return narrowed
+        return chunks
 
     def _collection(self, tenant: str, collection: str) -> Collection:
         key, surplus = (tenant, collection), []
         with self._changed:
-            held = self._open.pop(key, None)
-            if held is None:
-                folder = folder_of(self._folder, tenant, collection) if self._folder else None
-                held = Collection(
-                    self._store,
-                    tenant,
-                    collection,
-                    folder=folder,
-                    embedder=self._embedder,
-                    segments=self._segments,
-                )
+            held = self._open.pop(key, None) or self._make_collection(tenant, collection)
             self._open[key] = held
             # in memory only, closing one would mean to build it again
             while self._folder and len(self._open) > OPEN:
@@ -194,6 +181,21 @@ class Indexes:
         for closed in surplus:
             closed.flush()
         return held
+
+    def _make_collection(self, tenant: str, collection: str) -> Collection:
+        here, embedder = (self._store, tenant, collection), self._embedder
+        folder = folder_of(self._folder, tenant, collection) if self._folder else None
+        if folder is None or self._storage is None:
+            return Collection(*here, folder=folder, embedder=embedder)
+        from headgate.index.shared.collection import SharedCollection  # noqa: PLC0415  few need it
+
+        return SharedCollection(*here, folder=folder, storage=self._storage, embedder=embedder)
+
+    @staticmethod
+    def _open_storage(place: str, name: str) -> "SharedStorage":
+        from headgate.index.shared.open import open_storage  # noqa: PLC0415  few need it
+
+        return open_storage(place, name)
 
     def _follow_later(self, key: Key) -> None:
         with self._changed:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from headgate import __version__
 from headgate.errors import HeadgateError
-from headgate.index.published import open_storage
+from headgate.index.shared.open import open_storage
 from headgate.settings import Settings
 from headgate.stores.open import open_store
 from headgate.stores.sqlite.store import FILE, SqliteStore

@@ -9,7 +9,7 @@ neighbor graph of its vectors are made too.
 import time
 from collections.abc import Callable
 
-from headgate.index.narrowed import NarrowedCollection
+from headgate.index.large.narrowed import NarrowedCollection
 from headgate.index.vectors import BATCH, EmbeddingCache
 from headgate.operations.copy import WholeStore
 from headgate.protocols import Embedder, EmbeddingWorkStore, VectorGraphStore

@@ -8,7 +8,7 @@ import pytest
 
 from headgate import Headgate
 from headgate.errors import ConfigError
-from headgate.index.narrowed import NarrowedCollection
+from headgate.index.large.narrowed import NarrowedCollection
 from headgate.notes import Stage
 from headgate.operations.embed import build_graphs
 from headgate.policy import IndexPolicy
@@ -191,7 +191,7 @@ def lists_of(gate):
 
 
 def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.blocks._FULL", 40)
+    monkeypatch.setattr("headgate.index.large.blocks._FULL", 40)
     wide, small = gates
     every = list(rows(64))
     small.add(every[:20])
@@ -217,8 +217,8 @@ def count_postings(gate):
 
 
 def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.blocks._FULL", 20)
-    monkeypatch.setattr("headgate.index.narrowed._SWEPT", 4)
+    monkeypatch.setattr("headgate.index.large.blocks._FULL", 20)
+    monkeypatch.setattr("headgate.index.large.narrowed._SWEPT", 4)
     wide, small = gates
     every = list(rows(40))
     small.add(every)
@@ -264,8 +264,8 @@ def test_work_that_fails_gives_the_lease_back(gates, monkeypatch):
 
 
 def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.narrowed.TURNS", 6)
-    monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)
+    monkeypatch.setattr("headgate.index.large.narrowed.TURNS", 6)
+    monkeypatch.setattr("headgate.index.large.narrowed.NAMES", 1)
     wide, small = gates
     said = [f"So it goes, {n}." for n in range(40)]
     said[20:22] = ["Which lighthouse did you paint?", "The striped one."]
@@ -279,8 +279,8 @@ def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
 
 
 def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.narrowed.WORDS", 10)
-    monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)
+    monkeypatch.setattr("headgate.index.large.narrowed.WORDS", 10)
+    monkeypatch.setattr("headgate.index.large.narrowed.NAMES", 1)
     _, small = gates
     small.add(rows(40))
     ranking(small, "clocks")
@@ -318,7 +318,7 @@ def test_another_tenant_sees_none_of_it(gates):
 
 
 def test_what_shares_a_rare_name_with_the_best_is_a_candidate_too(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.narrowed.WORDS", 3)
+    monkeypatch.setattr("headgate.index.large.narrowed.WORDS", 3)
     wide, small = gates
     wide.add(rows(100))
     wide.add([

@@ -13,7 +13,7 @@ import numpy as np
 
 from headgate.index.arrays import Keys
 from headgate.index.collection_kind import CERTAIN, DECLARED, SHORT
-from headgate.index.drafts import CHARS, EVIDENCE, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
+from headgate.index.large.drafts import CHARS, EVIDENCE, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
 from headgate.index.vectors import Halves

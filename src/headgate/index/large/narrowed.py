@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.index.arrays import Keys
-from headgate.index.blocks import make_block
-from headgate.index.candidates import (
+from headgate.index.large.blocks import make_block
+from headgate.index.large.candidates import (
     Candidates,
     KnownPostings,
     RecentReads,
@@ -31,8 +31,8 @@ from headgate.index.candidates import (
     join_rows,
     select,
 )
-from headgate.index.draft_snapshot import DraftSnapshot, Neighbors
-from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
+from headgate.index.large.draft_snapshot import DraftSnapshot, Neighbors
+from headgate.index.large.drafts import NAME_KEYS, PLACE, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals

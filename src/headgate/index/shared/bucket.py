@@ -21,7 +21,7 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from headgate.errors import StoreError
-from headgate.index.storage import StoredFile
+from headgate.index.shared.storage import StoredFile
 
 _CONNECT = timedelta(seconds=5)
 _SILENCE = timedelta(seconds=30)  # without a byte, after which a request has failed

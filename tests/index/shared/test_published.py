@@ -9,9 +9,8 @@ import pytest
 
 from headgate.errors import NotReady
 from headgate.gateway import Headgate
-from headgate.index import published
 from headgate.index.indexes import Indexes
-from headgate.index.published import open_storage
+from headgate.index.shared import published
 from headgate.stores.postgres.store import PostgresStore
 from headgate.types import Chunk, Document
 
@@ -55,7 +54,7 @@ def store(postgres_url, shared):
 def gateway(store, folder):
     """The indexes of another machine."""
     store.asked.clear()
-    return Indexes(store, folder, segments=open_storage(*store.segments))
+    return Indexes(store, folder, segments=store.segments)
 
 
 def publish(store, folder):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import Heads, is_conversation, name_languages
-from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
+from headgate.index.large.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.blocks import make_block, to_signed
-from headgate.index.draft_snapshot import DraftSnapshot
-from headgate.index.drafts import NAME_KEYS, Drafts, draft_chunks
+from headgate.index.large.blocks import make_block, to_signed
+from headgate.index.large.draft_snapshot import DraftSnapshot
+from headgate.index.large.drafts import NAME_KEYS, Drafts, draft_chunks
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
 from headgate.index.snapshot import Snapshot

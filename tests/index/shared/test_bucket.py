@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from headgate.errors import ConfigError, MissingExtra, StoreError
-from headgate.index import bucket, published
-from headgate.index.bucket import Bucket
 from headgate.index.indexes import Indexes
-from headgate.index.published import open_storage
-from headgate.index.storage import SharedFolder
+from headgate.index.shared import bucket, published
+from headgate.index.shared.bucket import Bucket
+from headgate.index.shared.open import open_storage
+from headgate.index.shared.storage import SharedFolder
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Chunk, Document
 
@@ -73,7 +73,7 @@ def store(tmp_path):
 def read_index(store, folder, place="s3://shared/headgate"):
     """The ids that the indexes of a new machine know, and from where it had to read the feed."""
     store.asked.clear()
-    indexes = Indexes(store, folder, segments=open_storage(place, "store"))
+    indexes = Indexes(store, folder, segments=(place, "store"))
     view = indexes.snapshot("t", "main")
     indexes.close()
     return sorted(view.ids(np.arange(view.size))), store.asked[0]
@@ -196,7 +196,7 @@ def test_a_place_that_is_none_is_refused_without_repeating_it(place):
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "headgate.index.bucket")
+    monkeypatch.delitem(sys.modules, "headgate.index.shared.bucket")
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(MissingExtra, match=r"headgate\[s3\]"):
         open_storage("s3://shared/x", "store")

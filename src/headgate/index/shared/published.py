@@ -19,10 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headgate.bugs import LOGGER
-from headgate.errors import ConfigError, MissingExtra, StoreError
+from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex, write_whole
 from headgate.index.folder import FORMAT, folder_of, new_mark
-from headgate.index.storage import SharedFolder, SharedStorage, StoredFile
+from headgate.index.shared.storage import SharedStorage, StoredFile
 from headgate.protocols import Store
 
 LEAST = 1_000  # chunks; a smaller index is built about as fast as it is copied
@@ -182,21 +182,3 @@ class PublishedIndex:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-
-
-_HINT = "write segments=/a/folder or segments=s3://bucket/prefix; keys are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-
-
-def open_storage(place: str, name: str) -> SharedStorage:
-    """The part `name` of the storage at a place: a folder, or `s3://bucket/prefix`."""
-    scheme, separator, rest = place.partition("://")
-    if not separator:
-        return SharedFolder(Path(place).expanduser() / name)
-    if scheme != "s3" or "@" in rest or not rest.partition("/")[0]:
-        raise ConfigError("the segments of the store address are no folder and no bucket", hint=_HINT)  # fmt: skip
-    try:
-        from headgate.index.bucket import Bucket  # noqa: PLC0415  an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtra(error.name, extra="s3") from error
-    bucket, _, prefix = rest.partition("/")
-    return Bucket(bucket, "/".join(filter(None, (*prefix.split("/"), name))))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headgate.index.arrays import Ints, Keys
-from headgate.index.blocks import to_signed
+from headgate.index.large.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, DraftRows, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import Floats, firsts, idf

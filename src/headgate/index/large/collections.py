@@ -1,0 +1,35 @@
+"""LargeCollections: the collections of a store that are too large for an index in this process."""
+
+from headgate.index.large.candidates import RecentReads
+from headgate.index.large.narrowed import NarrowedCollection, Vector
+from headgate.protocols import Embedder, PostingStore
+
+_OPEN = 128  # collections that stay open, as many as ordinary ones do; one holds a few numbers beside RecentReads
+
+
+class LargeCollections:
+    """Opens large collections of one store. `vector` gives the embedding of a query, or None."""
+
+    def __init__(
+        self, store: PostingStore, *, embedder: Embedder | None = None, vector: Vector
+    ) -> None:
+        self._store, self._embedder, self._vector = store, embedder, vector
+        self._recent = RecentReads()
+        self._open: dict[tuple[str, str], NarrowedCollection] = {}
+
+    def open(self, tenant: str, collection: str) -> NarrowedCollection:
+        """One collection as the database narrows it."""
+        key = (tenant, collection)
+        found = self._open.get(key)
+        if found is None:
+            if len(self._open) >= _OPEN:
+                self._open = {}
+            found = self._open[key] = NarrowedCollection(
+                self._store,
+                tenant,
+                collection,
+                embedder=self._embedder,
+                vector=self._vector,
+                recent=self._recent,
+            )
+        return found
