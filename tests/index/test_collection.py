@@ -11,7 +11,7 @@ from headgate.index.indexes import Indexes
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
 from headgate.index.segment_list import absorb, tidy
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import SegmentSnapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
@@ -104,7 +104,7 @@ def test_neighbors_in_a_conversation_follow_reading_order_after_an_edit():
     indexes.snapshot("t", "main")
     store.put("t", [document("d4", ["[1 May] A: an edited line about quartz"], "")])
     view = indexes.snapshot("t", "main")
-    _, standing = view.order()
+    _, standing = view.reading_order()
     assert view.ids(standing) == [f"d{n}/0" for n in range(len(lines))]
     best = [c.chunk.id for c in retrieve("quartz", view, RetrievePolicy(feedback=0)).kept]
     assert best[0] == "d4/0"
@@ -116,7 +116,7 @@ def test_segments_stay_few_and_dead_chunks_are_swept():
     for n in range(200):
         chunk = Chunk(f"c{n % 90}", f"text {n}", document=f"c{n % 90}")
         lives = tidy(absorb(lives, [Change(n + 1, chunk.id, chunk, n % 90)]))
-    view = Snapshot(lives, lambda _: [])
+    view = SegmentSnapshot(lives, lambda _: [])
     assert view.count == 90
     assert len(lives) <= 8
     assert sum(len(live.dead) for live in lives) <= 0.25 * view.size
@@ -185,9 +185,9 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
     texts = [f"pump of series {n % 400} bought in lot {n}x{n * 7 % 900}y" for n in range(900)]
     chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
     lives = absorb([], [Change(n + 1, c.id, c, n) for n, c in enumerate(chunks)])
-    whole = Snapshot(lives, lambda _: []).unseen_rate
+    whole = SegmentSnapshot(lives, lambda _: []).unseen_rate
     monkeypatch.setattr("headgate.index.snapshot._SAMPLED_CHUNKS", 300)
-    assert Snapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)
+    assert SegmentSnapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)
 
 
 def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
@@ -202,7 +202,7 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     assert [list(map(len, run)) for run in runs] == [[10], [3, 2, 1]]
     assert runs[0][0] is lives[0]
     found = [LiveSegment(join([(live.segment, live.alive) for live in run])) for run in runs]
-    ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
+    ids = SegmentSnapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
 
 
@@ -232,11 +232,11 @@ def test_texts_of_many_terms_are_read_into_more_segments():
 def test_terms_come_chunk_by_chunk_as_asked_whatever_segments_they_lie_in():
     chunks = [Chunk(f"c{n}", f"ferry number{n} Oslo") for n in range(6)]
     halves = [LiveSegment(build(chunks[at : at + 3], range(at, at + 3))) for at in (0, 3)]
-    one = Snapshot([LiveSegment(build(chunks, range(6)))], lambda _: ())
-    two = Snapshot(halves, lambda _: ())
+    one = SegmentSnapshot([LiveSegment(build(chunks, range(6)))], lambda _: ())
+    two = SegmentSnapshot(halves, lambda _: ())
     for asked in ([4, 0, 5, 1], [2, 1, 0], [3], []):
         ords = np.array(asked, np.int64)
-        whole, parted = one.sequences(ords), two.sequences(ords)
+        whole, parted = one.token_streams(ords), two.token_streams(ords)
         assert parted.owner.tolist() == sorted(parted.owner.tolist())
         assert parted.terms.tolist() == whole.terms.tolist()
         assert parted.field.tolist() == whole.field.tolist()

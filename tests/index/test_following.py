@@ -55,7 +55,7 @@ def followed(indexes, collection="main"):
 
 
 def found(view):
-    return set(view.ids(view.order()[1]))
+    return set(view.ids(view.reading_order()[1]))
 
 
 class Gated:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import Slots
 from headgate.index.segment import build
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import SegmentSnapshot
 from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
 from headgate.types import Chunk
 
@@ -37,7 +37,7 @@ def view_of(cuts, dead=()):
         )
         for span in spans
     ]
-    return Snapshot(lives, lambda ids: [])
+    return SegmentSnapshot(lives, lambda ids: [])
 
 
 def same(one, two):
@@ -67,7 +67,7 @@ def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
         assert one.labels(names)[-1] == ""
         same(one.names(ords), many.names(ords))
     found = [
-        sorted(zip(*(column.tolist() for column in view.spots(ords, terms)), strict=True))
+        sorted(zip(*(column.tolist() for column in view.term_positions(ords, terms)), strict=True))
         for view in (one, many)
     ]
     assert found[0] == found[1]
@@ -92,6 +92,6 @@ def test_the_score_of_a_few_chunks_is_that_of_all_to_the_last_bit(title):
     worth = rarity(view.count, view.frequencies(terms)) * 1.7
     every = lexical(view, terms, view.postings(terms), worth, by)
     ords = np.array([5, 1, 4, 2])
-    few = lexical_of_few(view, ords, view.sequences(ords), terms, worth, by=by)
+    few = lexical_of_few(view, ords, view.token_streams(ords), terms, worth, by=by)
     assert few.tolist() == every[ords].tolist()
     assert every[5] > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.index.indexes import Indexes
-from headgate.protocols import Hits
+from headgate.protocols import Postings
 from headgate.rank.lexical import Weighing, contents
 from headgate.rank.name_hop import (
     MOST,
@@ -45,7 +45,7 @@ def alike(ords):
 
 
 def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
-    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
     receive = receptivity(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), least=0.2)
     # seed 0 holds the first term and leaves the third open; seed 1 the other way round
     assert receive(np.array([2, 3, 4])) == pytest.approx(
@@ -54,14 +54,14 @@ def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
 
 
 def test_a_chunk_leaves_open_what_it_does_not_hold():
-    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
     worth = np.array([1.0, 0.0, 3.0])
     assert [open_share(hits, worth, chunk) for chunk in (0, 2, 3, 9)] == [0.75, 0.25, 0.0, 1.0]
     assert open_share(hits, np.zeros(3), 3) == 1.0
 
 
 def test_what_better_chunks_hold_already_is_not_new():
-    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
     worth = np.array([1.0, 0.0, 9.0])
     assert new_shares(hits, worth, np.array([0, 1, 2, 3])) == pytest.approx([0.1, 0.3, 0, 0])
     assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
@@ -70,14 +70,14 @@ def test_what_better_chunks_hold_already_is_not_new():
 def test_only_the_ten_best_count_as_told():
     tenth, eleventh, twelfth = 9, 10, 11
     both = np.array([tenth, twelfth, eleventh, twelfth])
-    hits = Hits(both, np.ones(4, np.uint16), np.array([2, 2]))
+    hits = Postings(both, np.ones(4, np.uint16), np.array([2, 2]))
     new = new_shares(hits, np.array([8.0, 2.0]), np.arange(12))
     # the tenth has told the twelfth's first term; the eleventh is too far down to tell its second
     assert new[[tenth, eleventh, twelfth]] == pytest.approx([0.3, 0.2, 0.2])
 
 
 def test_without_known_terms_everyone_hears_alike():
-    none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
+    none = Postings(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
     receive = receptivity(none, np.zeros(1), np.array([0]), least=0.2)
     assert receive(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
 

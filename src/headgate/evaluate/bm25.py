@@ -7,12 +7,12 @@ gain over it is a gain of the ranking and the packing alone. `fill_budget` packs
 
 from collections.abc import Callable, Iterable, Sequence
 
-from headgate.protocols import Postings
+from headgate.protocols import Snapshot
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.types import Candidate
 
 
-def rank(query: str, view: Postings) -> tuple[Candidate, ...]:
+def rank(query: str, view: Snapshot) -> tuple[Candidate, ...]:
     """The chunks by their BM25 score, best first."""
     return retrieve(query, view, RetrievePolicy(mode="rrf")).kept
 

@@ -20,7 +20,7 @@ from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
 from headgate.pipeline.threads import LoopCalls
-from headgate.protocols import Postings
+from headgate.protocols import Snapshot
 from headgate.twins import in_thread
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 
@@ -211,7 +211,7 @@ class Headgate(Documents, Traces):
         self._check_open()  # what was built while this was being closed may lack anything
         return self._keep(context)
 
-    def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
+    def index(self, collection: str = "main", *, wait: bool = True) -> Snapshot:
         """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last
         complete one.
         """
@@ -219,7 +219,7 @@ class Headgate(Documents, Traces):
         read = indexes.snapshot if wait else indexes.latest
         return read(self.tenant, collection)
 
-    def reindex(self, collection: str = "main") -> Postings:
+    def reindex(self, collection: str = "main") -> Snapshot:
         """Throw the index of a collection away and make it anew from the store.
 
         For example: `hg.reindex("main")`, if `headgate doctor` says that the index is damaged.

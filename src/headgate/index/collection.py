@@ -27,7 +27,7 @@ from headgate.index.folder import (
 )
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment_list import MERGE_FACTOR, absorb, compact, tidy
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import SegmentSnapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, Store
 from headgate.types import Change
@@ -71,7 +71,7 @@ class Collection:
         self._save_after = 0.0
         self._lock = Lock()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SegmentSnapshot:
         """The collection as the store has it now; waits until the index is there."""
         if self._is_current():
             return self._take_current()
@@ -83,7 +83,7 @@ class Collection:
                 pass
         return self._current
 
-    def latest(self) -> tuple[Snapshot, bool]:
+    def latest(self) -> tuple[SegmentSnapshot, bool]:
         """The last complete snapshot at once, and whether the store has gone on since; NotReady if there is none.
 
         A few changes are taken in, unless another thread does so already.
@@ -184,7 +184,7 @@ class Collection:
     def _is_current(self) -> bool:
         return self._opened and self._state.complete and self._head() == self._state.seen
 
-    def _take_current(self) -> Snapshot:
+    def _take_current(self) -> SegmentSnapshot:
         """The current snapshot. One request is told that the index was rebuilt; the next ones are not."""
         current = self._current
         if self._degraded and self._lock.acquire(blocking=False):
@@ -198,11 +198,13 @@ class Collection:
     def _head(self) -> int:
         return self._store.head(self._tenant, self._name)
 
-    def _snapshot_of(self, lives: Sequence[LiveSegment], *, complete: bool = False) -> Snapshot:
+    def _snapshot_of(
+        self, lives: Sequence[LiveSegment], *, complete: bool = False
+    ) -> SegmentSnapshot:
         # not a method of this collection: the cycle would keep a closed one's files open until a garbage collection
         fetch = partial(self._store.chunks, self._tenant, self._name)
         reasons = filter(None, (self._degraded, self._unsaved_reason))
-        return Snapshot(lives, fetch, degraded="; ".join(reasons), complete=complete)
+        return SegmentSnapshot(lives, fetch, degraded="; ".join(reasons), complete=complete)
 
     def _load(self) -> None:
         """Load what the folder holds if it is intact and belongs to this store."""

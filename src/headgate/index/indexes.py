@@ -18,9 +18,8 @@ from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.index.collection import Collection
 from headgate.index.folder import folder_of
-from headgate.index.snapshot import Snapshot
 from headgate.policy import IndexPolicy
-from headgate.protocols import Embedder, PostingStore, Store
+from headgate.protocols import Embedder, PostingStore, Snapshot, Store
 from headgate.text.cache import Cache
 
 if TYPE_CHECKING:

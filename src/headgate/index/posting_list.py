@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, find, ranges
-from headgate.protocols import Hits
+from headgate.protocols import Postings
 from headgate.rank.lexical import distinct
 
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
@@ -79,7 +79,7 @@ class Frequencies:
         return counts if self._gone is None else counts - self._gone[:end]
 
 
-def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
+def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Postings:
     """The lists of some keys, key by key, given their slots in each part, below 0 where it has none.
 
     A part's ordinals begin at its base.
@@ -94,11 +94,11 @@ def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
     spans = [*zip(where.tolist(), begins.tolist(), (begins + counts).tolist(), strict=True)]
     if not spans:
         none = np.zeros(0, np.int64)
-        return Hits(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
+        return Postings(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
     ords = np.concatenate([parts[n].ords[begin:end] for n, begin, end in spans], dtype=np.int64)
     ords += bases[where].repeat(counts)
     values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
-    return Hits(ords, values, lengths.sum(0))
+    return Postings(ords, values, lengths.sum(0))
 
 
 def total_counts(counts: Sequence[Frequencies], slots: Ints) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 from headgate.index.files import is_large, join
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import SegmentSnapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.types import Change, Chunk
 
@@ -32,7 +32,7 @@ def absorb(
     folder: Path | None = None,
 ) -> Sequence[LiveSegment]:
     """The segments after a batch of changes: what was replaced or removed is dead, what is new is added."""
-    gone = Snapshot(lives, lambda _: ()).find([change.id for change in changes])
+    gone = SegmentSnapshot(lives, lambda _: ()).find([change.id for change in changes])
     gone = gone[gone >= 0]
     out, base = [], 0
     for live in lives:

@@ -1,4 +1,4 @@
-"""Snapshot: one moment of a collection's index, as ranking reads it.
+"""SegmentSnapshot: one moment of a collection's index, as ranking reads it.
 
 A snapshot is a list of immutable segments with their dead ordinals, read as one array of chunks. It never changes, so a
 query may read it while another thread follows the feed. Whatever it derives, it computes once. Every number is exact
@@ -32,7 +32,7 @@ from headgate.index.posting_list import (
     own_slots,
     total_counts,
 )
-from headgate.protocols import Hits, Sequences, Spots
+from headgate.protocols import Postings, TermPositions, TokenStreams
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
 from headgate.rank.lexical import distinct, within
 from headgate.rank.top import best
@@ -54,7 +54,7 @@ _DERIVED = {
 BEHIND = "the index is behind the store and follows in the background"
 
 
-class Snapshot:
+class SegmentSnapshot:
     """All living chunks of a collection at one point of its feed."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Snapshot:
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
-    def derive_like(self, former: "Snapshot") -> None:
+    def derive_like(self, former: "SegmentSnapshot") -> None:
         """Compute now what an earlier snapshot of the collection has been asked for, since this one will be too."""
         asked = former.__dict__.get("stale", former)
         for name in (vars(former).keys() | vars(asked).keys()) & _DERIVED:
@@ -100,7 +100,7 @@ class Snapshot:
         return ""
 
     @lazy_property
-    def stale(self) -> "Snapshot":
+    def stale(self) -> "SegmentSnapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
         reasons = filter(None, (self._degraded, BEHIND))
@@ -175,7 +175,7 @@ class Snapshot:
 
     # -- terms -----------------------------------------------------------------------------------
 
-    def postings(self, terms: Keys) -> Hits:
+    def postings(self, terms: Keys) -> Postings:
         return self._living(
             copy_lists(
                 [live.segment.terms for live in self.lives], self._term_slots(terms), self.bases
@@ -220,15 +220,15 @@ class Snapshot:
         once = sum(int(((counts == 1) & ~within(shared, own)).sum()) for own, counts in parts)
         return min(1.0, once * self.count / sampled / postings)
 
-    def _living(self, hits: Hits) -> Hits:
+    def _living(self, hits: Postings) -> Postings:
         if not self._dirty:
             return hits
         stays = self.alive[hits.ords]
         owner = np.repeat(np.arange(len(hits.counts)), hits.counts)[stays]
         counts = np.bincount(owner, minlength=len(hits.counts))
-        return Hits(hits.ords[stays], hits.values[stays], counts)
+        return Postings(hits.ords[stays], hits.values[stays], counts)
 
-    def sequences(self, ords: Ints) -> Sequences:
+    def token_streams(self, ords: Ints) -> TokenStreams:
         """The terms of some chunks in reading order, chunk by chunk as asked, so that sums over them round alike."""
         terms, owner, where = [], [], []
         for at, local, index in self._by_segment(ords):
@@ -239,12 +239,12 @@ class Snapshot:
             lengths = segment.fields[local]
             where.append(np.repeat(np.tile(np.arange(4), len(local)), lengths.ravel()))
         if not terms:
-            return Sequences(ords.astype(np.uint64), ords, ords)
-        found = Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
+            return TokenStreams(ords.astype(np.uint64), ords, ords)
+        found = TokenStreams(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
         if len(terms) == 1:
             return found
         order = np.argsort(found.owner, kind="stable")
-        return Sequences(found.terms[order], found.owner[order], found.field[order])
+        return TokenStreams(found.terms[order], found.owner[order], found.field[order])
 
     def _by_segment(self, ords: Ints) -> list[tuple[int, Ints, Ints]]:
         """Of each segment that has any of the chunks asked for: its number, which of it they are, and which of those
@@ -256,7 +256,7 @@ class Snapshot:
         found = [(n, np.flatnonzero(segment == n)) for n in sorted(set(segment.tolist()))]
         return [(n, ords[index] - self.bases[n], index) for n, index in found]
 
-    def spots(self, ords: Ints, terms: Keys) -> Spots:
+    def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
         """Where these terms occur in some chunks, chunk by chunk in reading order."""
         slots = self._term_slots(terms)
         found, words = [], 0
@@ -267,14 +267,14 @@ class Snapshot:
             found.append((terms[which], here + words, index, counts, segment.fields[local, :BODY]))
             words += len(own)
         if not found:
-            return Spots(terms[:0], ords, ords, ords, ords > 0)
+            return TermPositions(terms[:0], ords, ords, ords, ords > 0)
         keys, where, owner, counts, heads = map(np.concatenate, zip(*found, strict=True))
         begins = offsets(counts)
         mine = np.searchsorted(begins, where, side="right") - 1
         position = where - begins[mine]
         after = np.cumsum(heads, 1)[mine]
         field = (position[:, None] >= after).sum(1)
-        return Spots(keys, owner[mine], field, position, after[:, TITLE] > 0)
+        return TermPositions(keys, owner[mine], field, position, after[:, TITLE] > 0)
 
     def locate_terms(self, chunks: Sequence[Chunk], terms: Keys) -> list[dict[int, int] | None]:
         """None for a chunk that is not here as it is or of another language, and a turn whose head has such terms."""
@@ -287,7 +287,7 @@ class Snapshot:
         ):
             if length == len(chunks[at].text) and language in own:
                 found[at] = {}
-        spots = self.spots(ords[there], terms)
+        spots = self.term_positions(ords[there], terms)
         columns = (spots.terms, there[spots.owner], spots.field, spots.position)
         for term, at, field, position in zip(*(column.tolist() for column in columns), strict=True):
             if field in (DATE, SPEAKER):
@@ -334,7 +334,7 @@ class Snapshot:
         counts = self.name_frequencies(keys)
         return np.where(counts > limit, 0, counts)
 
-    def find_names(self, keys: Keys) -> Hits:
+    def find_names(self, keys: Keys) -> Postings:
         parts = [live.segment.names for live in self.lives]
         return self._living(copy_lists(parts, self._name_slots(keys), self.bases))
 
@@ -389,7 +389,7 @@ class Snapshot:
     def _reading(self) -> Ints:
         return (self._column("place") << 24) + self._column("position")
 
-    def reading(self, ords: Ints) -> Ints:
+    def reading_order_key(self, ords: Ints) -> Ints:
         """A number per chunk that grows in reading order; ties in rank are broken by it."""
         return self._reading[ords]
 
@@ -401,7 +401,7 @@ class Snapshot:
         rank[standing] = np.arange(len(standing))
         return rank, standing
 
-    def order(self) -> tuple[Ints, Ints]:
+    def reading_order(self) -> tuple[Ints, Ints]:
         """The rank of each chunk in reading order (-1 if dead), and the chunk at each rank."""
         return self._order
 
@@ -432,7 +432,7 @@ class Snapshot:
                 ords.append(found + base)
                 cosines.append(near)
         every, cosine = np.concatenate(ords), np.concatenate(cosines)
-        order = best(cosine, k, lambda index: self.reading(every[index]))
+        order = best(cosine, k, lambda index: self.reading_order_key(every[index]))
         return every[order], cosine[order]
 
     def ids(self, ords: Ints) -> list[str]:

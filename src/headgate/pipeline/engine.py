@@ -40,7 +40,7 @@ from headgate.pipeline.verdict import (
     verdict_without_grading,
 )
 from headgate.policy import Limits
-from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
+from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
 from headgate.relevance.query_terms import Question, ask
 from headgate.relevance.reading import read_query
 from headgate.stages.compose import Composed, ComposePolicy, compose
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Candidates = Sequence[Candidate]
-Views = Callable[[str, str, str], Postings]
+Views = Callable[[str, str, str], Snapshot]
 """From a tenant, a collection and a query to what ranking reads."""
 Vectors = Callable[[str], "npt.ArrayLike | None"]
 """From a query to its vector; None without an embedder."""
@@ -185,7 +185,7 @@ class _Run:
         self.policy = policy
         self.request = request
         self.recorder = TraceRecorder(resources.tick)
-        self.views: dict[str, Postings] = {}
+        self.views: dict[str, Snapshot] = {}
         self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
         self.embedded = False
         self._calls = calls

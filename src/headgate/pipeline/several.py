@@ -8,7 +8,7 @@ collection that was asked (facts, graph paths, search results) goes with the fir
 from collections.abc import Mapping, Sequence
 
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.protocols import Postings
+from headgate.protocols import Snapshot
 from headgate.relevance.left_over import is_left_over
 from headgate.relevance.query_terms import Question
 from headgate.stages.grade import calibrated_confidences
@@ -51,7 +51,7 @@ def drop_left_over(
     questions: Mapping[str, Question],
     fitting: Sequence[Candidate],
     seen: Sequence[Candidate],
-    views: Mapping[str, Postings],
+    views: Mapping[str, Snapshot],
 ) -> Sifted:
     """Drop all that fits if every collection's relevant chunks are among those `seen` in the window."""
     names = tuple(views)
@@ -68,7 +68,7 @@ def drop_left_over(
 def confidences_by_collection(
     questions: Mapping[str, Question],
     candidates: Sequence[Candidate],
-    views: Mapping[str, Postings],
+    views: Mapping[str, Snapshot],
     *,
     found: Sequence[Candidate],
     seen: Sequence[Candidate],

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from headgate.protocols import Postings
+from headgate.protocols import Snapshot
 from headgate.rank.lexical import Ints, number_keys
 from headgate.rank.name_hop import gather
 from headgate.types import Edge
@@ -32,7 +32,7 @@ Links = Mapping[Node, Sequence[tuple[Node, float]]]
 K = TypeVar("K", str, Node)
 
 
-def link_nodes(edges: Sequence[Edge], view: Postings) -> Links:
+def link_nodes(edges: Sequence[Edge], view: Snapshot) -> Links:
     """The nodes linked to each node, those of the strongest edge first."""
     ends = list(dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)))
     found = view.find(ends).tolist()
@@ -104,7 +104,7 @@ class Neighbors:
     """
 
     def __init__(
-        self, view: Postings, edges: Sequence[Edge], *, beside: float, limit: int, share: float
+        self, view: Snapshot, edges: Sequence[Edge], *, beside: float, limit: int, share: float
     ) -> None:
         self._view, self._links = view, link_nodes(edges, view)
         self._weight, self._limit, self._share = beside, limit, share
@@ -120,7 +120,7 @@ class Neighbors:
     def _beside(self, ords: Ints) -> Iterator[tuple[Node, float]]:
         if not self._view.conversational:
             return
-        rank, standing = self._view.order()
+        rank, standing = self._view.reading_order()
         at = rank[ords[0]] + np.array([-1, 1])
         near = standing[at[(at >= 0) & (at < len(standing))]]
         yield from ((Node(id, is_chunk=True), self._weight) for id in self._view.ids(near))

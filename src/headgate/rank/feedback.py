@@ -8,7 +8,7 @@ of the best, so they are compared first: then no postings are read.
 
 import numpy as np
 
-from headgate.protocols import Postings
+from headgate.protocols import Snapshot
 from headgate.rank.lexical import (
     Floats,
     Ints,
@@ -24,7 +24,7 @@ from headgate.rank.lexical import (
 
 
 def feedback(
-    view: Postings,
+    view: Snapshot,
     seeds: Ints,
     strength: Floats,
     by: Weighing,
@@ -39,7 +39,7 @@ def feedback(
 
     None when they have no new one, or when the first seed has less than `agreement` of the highest score.
     """
-    found = None if view.conversational and by.near else view.sequences(seeds)
+    found = None if view.conversational and by.near else view.token_streams(seeds)
     vocabulary, slots, who, value = contents(view, seeds, by, found)
     share = strength**2 / (strength**2).sum()
     counts = view.frequencies(vocabulary)

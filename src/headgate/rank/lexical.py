@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from headgate.protocols import Hits, Postings, Sequences, Spots
+from headgate.protocols import Postings, Snapshot, TermPositions, TokenStreams
 from headgate.rank.fields import DATE, SPEAKER, TITLE, pack, presence_weights, table
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +48,7 @@ def idf(count: int, frequency: int) -> float:
     return math.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def lexical(view: Postings, terms: Keys, hits: Hits, worth: Floats, by: Weighing) -> Floats:
+def lexical(view: Snapshot, terms: Keys, hits: Postings, worth: Floats, by: Weighing) -> Floats:
     """The lexical score of every chunk, 0 for those without any of the terms; a term's worth is w_t · idf_t."""
     scale = worth * (by.k1 + 1)
     if view.conversational and by.near:
@@ -61,7 +61,7 @@ def lexical(view: Postings, terms: Keys, hits: Hits, worth: Floats, by: Weighing
 
 
 def lexical_of_few(
-    view: Postings, ords: Ints, found: Sequences, terms: Keys, worth: Floats, *, by: Weighing
+    view: Snapshot, ords: Ints, found: TokenStreams, terms: Keys, worth: Floats, *, by: Weighing
 ) -> Floats:
     """The lexical score of some chunks, given all that stands in them: the very numbers of `lexical`, without postings.
 
@@ -79,7 +79,7 @@ def lexical_of_few(
 
 
 def _weigh(
-    view: Postings, ords: Ints, packed: npt.NDArray[np.uint16], by: Weighing
+    view: Snapshot, ords: Ints, packed: npt.NDArray[np.uint16], by: Weighing
 ) -> npt.NDArray[np.float32]:
     """What each posting adds to its chunk's score."""
     n = packed.astype(np.float32)  # the count itself, in the body alone
@@ -136,9 +136,9 @@ def sum_at(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
     return np.asarray(np.bincount(slots, values, minlength=size), np.float64)
 
 
-def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) -> Floats:
+def _talk(view: Snapshot, terms: Keys, hits: Postings, scale: Floats, by: Weighing) -> Floats:
     """The same in a conversation. Works in reading order, where neighbors are next to each other."""
-    rank, standing = view.order()
+    rank, standing = view.reading_order()
     spoken = within(view.speakers(), terms)
     f = table(title=by.title).take(hits.values).astype(np.float64)
     f /= view.norms(b=by.b, title=by.title, head=False)[hits.ords]
@@ -171,7 +171,7 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
 
 
 def contents(
-    view: Postings, ords: Ints, by: Weighing, found: Sequences | None = None
+    view: Snapshot, ords: Ints, by: Weighing, found: TokenStreams | None = None
 ) -> tuple[Keys, Ints, Ints, Floats]:
     """The terms of some chunks; then which term, owner (index into ords) and saturated count, idf left out.
 
@@ -180,7 +180,7 @@ def contents(
     talk = view.conversational and bool(by.near)
     asked, owner, share = _around(view, ords, by) if talk else (ords, np.arange(len(ords)), None)
     if talk or found is None:
-        found = view.sequences(asked)
+        found = view.token_streams(asked)
     norms = view.norms(b=by.b, title=by.title, head=not talk)
     count = np.where(found.field == TITLE, by.title, 1.0)
     if talk:
@@ -204,9 +204,9 @@ def contents(
     return keys, slot, who, (by.k1 + 1) * value / (value + by.k1)
 
 
-def _around(view: Postings, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Floats]:
+def _around(view: Snapshot, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Floats]:
     """Some chunks with their neighbors in the conversation: who, whose neighbor, and with what weight."""
-    rank, standing = view.order()
+    rank, standing = view.reading_order()
     shifts = [0, *(s for step in range(1, len(by.near) + 1) for s in (step, -step))]
     weights = [1.0, *(w for w in by.near for _ in range(2))]
     at = (rank[ords][:, None] + np.array(shifts)[None, :]).ravel()
@@ -216,9 +216,9 @@ def _around(view: Postings, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Float
 
 
 def phrases(
-    view: Postings,
+    view: Snapshot,
     ords: Ints,
-    found: Spots,
+    found: TermPositions,
     query: Sequence[tuple[int, ...]],
     rare: dict[int, float],
     *,
@@ -258,7 +258,7 @@ def phrases(
     return bonus
 
 
-def heads(spots: Spots, rare: dict[int, float], count: int, *, lead: int) -> Floats:
+def heads(spots: TermPositions, rare: dict[int, float], count: int, *, lead: int) -> Floats:
     """For each of `count` chunks, the rarity of the query terms in its head: its title, else its first `lead` terms."""
     inside = np.where(spots.titled, spots.field == TITLE, spots.position < lead)
     held = {*zip(spots.owner[inside].tolist(), spots.terms[inside].tolist(), strict=True)}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.protocols import Hits, Postings
+from headgate.protocols import Postings, Snapshot
 from headgate.rank.fields import IN_BODY, IN_TITLE
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, firsts, within
 
@@ -52,7 +52,7 @@ class Reach:
 
 
 def gather(
-    view: Postings,
+    view: Snapshot,
     seeds: Ints,
     *,
     limit: int,
@@ -85,7 +85,7 @@ def gather(
     return Names(keys, owned, hits.ords, which, inside, titled, *counts)
 
 
-def shares_name(view: Postings, seeds: Ints, query: Keys, *, limit: int, share: float) -> bool:
+def shares_name(view: Snapshot, seeds: Ints, query: Keys, *, limit: int, share: float) -> bool:
     """Whether the query has a name that `gather` would find, without looking at the other names of the seeds."""
     keys = distinct(np.concatenate([query[:0], *view.names(seeds)]))
     keys = keys[within(query, keys)]
@@ -93,7 +93,7 @@ def shares_name(view: Postings, seeds: Ints, query: Keys, *, limit: int, share: 
     return bool(len(rare)) and bool(view.is_proper(rare, share=share).any())
 
 
-def name_masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:
+def name_masses(view: Snapshot, names: Names, strength: Floats, *, without: Keys) -> Floats:
     """How much of each seed's mass goes to each of its names (seed × name)."""
     useful = (names.counts >= 2) & ~within(without, names.keys)
     share = np.log(view.count / np.maximum(names.counts, 1)) * useful
@@ -137,14 +137,14 @@ def _top_postings(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
     return order, names.ords[order][begins], begins
 
 
-def open_share(hits: Hits, worth: Floats, chunk: int) -> float:
+def open_share(hits: Postings, worth: Floats, chunk: int) -> float:
     """The share of the query's worth that one chunk does not hold."""
     total = float(worth.sum())
     held = _term_matrix(hits, np.arange(len(hits.counts)), np.array([chunk]))[:, 0]
     return 1.0 - float(worth[held].sum()) / total if total else 1.0
 
 
-def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
+def new_shares(hits: Postings, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
     """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold,
     weighted.
     """
@@ -157,7 +157,7 @@ def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) 
     return np.asarray(weight * np.minimum(share, MOST_NEW), np.float64)
 
 
-def receptivity(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Receptivity:
+def receptivity(hits: Postings, worth: Floats, seeds: Ints, *, least: float) -> Receptivity:
     """Least + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
 
     The last row is for mass that no seed gave, for which the whole query is open.
@@ -174,7 +174,7 @@ def receptivity(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Rece
     return receive
 
 
-def _term_matrix(hits: Hits, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
+def _term_matrix(hits: Postings, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
     """Which of some chunks hold which of some terms (term × chunk)."""
     ends = np.cumsum(hits.counts)
     held = np.zeros((len(known), len(asked)), bool)

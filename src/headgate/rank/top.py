@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headgate.protocols import Hits, Postings
+from headgate.protocols import Postings, Snapshot
 from headgate.rank.lexical import Floats, Ints
 from headgate.types import Chunk, Sifted
 
@@ -71,7 +71,7 @@ class Scores:
     strength: Floats
     kept: Ints  # the candidates' ordinals, in their order; below 0 where unknown
     ranked: int = 0  # how many of `kept` are the best of all, best first
-    hits: Hits | None = None
+    hits: Postings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Found(Sifted):
     scores: Scores | None = field(default=None, compare=False, repr=False)
 
 
-def read_chunks(view: Postings, ords: Ints) -> dict[int, Chunk]:
+def read_chunks(view: Snapshot, ords: Ints) -> dict[int, Chunk]:
     """The chunks behind some ordinals; one may be gone by now."""
     if not len(ords):
         return {}
@@ -90,7 +90,7 @@ def read_chunks(view: Postings, ords: Ints) -> dict[int, Chunk]:
     return {o: chunks[id] for o, id in zip(ords.tolist(), ids, strict=True) if id in chunks}
 
 
-def scores_of(found: Sifted, view: Postings) -> Scores:
+def scores_of(found: Sifted, view: Snapshot) -> Scores:
     """The scores behind what was found, made from the candidates where retrieval did not hand them on."""
     if isinstance(found, Found) and found.scores is not None:
         return found.scores
@@ -98,5 +98,5 @@ def scores_of(found: Sifted, view: Postings) -> Scores:
     there = ords >= 0
     every = np.zeros(view.size)
     every[ords[there]] = np.array([c.score for c in found.kept], float)[there]
-    seeds = top(every, SEEDS, view.reading)
+    seeds = top(every, SEEDS, view.reading_order_key)
     return Scores(every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords))))

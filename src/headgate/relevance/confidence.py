@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headgate.protocols import Vocabulary
+from headgate.protocols import Snapshot
 from headgate.rank.lexical import within
 from headgate.relevance.query_terms import Match, Question, match, match_known
 from headgate.text.languages import likeness_to_code
@@ -50,7 +50,7 @@ _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase co
 def confidences(
     question: Question,
     candidates: Sequence[Candidate],
-    words: Vocabulary,
+    words: Snapshot,
     *,
     found: Sequence[Candidate] = (),
     seen: Sequence[Candidate] = (),
@@ -93,7 +93,7 @@ def knows(features: dict[str, float]) -> float:
 
 
 def evidence(
-    question: Question, best: Sequence[Match], texts: Sequence[str], words: Vocabulary
+    question: Question, best: Sequence[Match], texts: Sequence[str], words: Snapshot
 ) -> dict[str, float]:
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     # What came from memory or the web may hold words that the collection has never seen.
@@ -118,7 +118,7 @@ def evidence(
     }
 
 
-def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
+def _speakers(question: Question, words: Snapshot) -> frozenset[int]:
     """The terms of the question that name someone who speaks in the collection."""
     if not words.conversational:
         return frozenset()

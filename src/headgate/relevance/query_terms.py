@@ -10,7 +10,7 @@ from itertools import chain, islice, pairwise
 
 import numpy as np
 
-from headgate.protocols import Vocabulary
+from headgate.protocols import Snapshot
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.reading import read_query
@@ -52,7 +52,7 @@ class Match:
     phrase: float  # the worth of the query's neighboring terms that are neighbors in it too
 
 
-def ask(query: str, words: Vocabulary, terms: Sequence[tuple[int, ...]] | None = None) -> Question:
+def ask(query: str, words: Snapshot, terms: Sequence[tuple[int, ...]] | None = None) -> Question:
     """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left.
 
     `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
@@ -83,7 +83,7 @@ def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Ma
     return [_match(question, [*islice(read, len(own))]) for own in texts]
 
 
-def match_known(question: Question, chunks: Sequence[Chunk], words: Vocabulary) -> list[Match]:
+def match_known(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> list[Match]:
     """The same, by what the collection knows of its chunks; only others are read."""
     known = words.locate_terms(chunks, np.array([*question.asked], np.uint64))
     others = [chunk for chunk, spots in zip(chunks, known, strict=True) if spots is None]

@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from headgate.protocols import Vocabulary
+from headgate.protocols import Snapshot
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED
 from headgate.text.terms import Cut, correct_words, cut_words, word_terms
@@ -25,7 +25,7 @@ _MOST = 32  # unseen words of a query that are read otherwise, which bounds the 
 _UNSPACED = compile_late(f"[{UNSPACED}]")
 
 
-def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
+def read_query(query: str, words: Snapshot) -> list[tuple[int, ...]]:
     """The terms of a query, those of each piece between spaces together; an unseen word as what is known of it."""
     pieces = word_terms(query, words.language)
     counts = _frequencies(chain.from_iterable(pieces), words)
@@ -42,14 +42,14 @@ def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
     return [one for one in found if one]
 
 
-def _frequencies(keys: Iterable[int], words: Vocabulary) -> dict[int, int]:
+def _frequencies(keys: Iterable[int], words: Snapshot) -> dict[int, int]:
     """How many chunks hold each term; terms in none are left out."""
     asked = [key for key in dict.fromkeys(keys) if key]
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
     return dict(zip(asked, counts, strict=True))
 
 
-def _correct(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, tuple[int, ...]]:
+def _correct(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, tuple[int, ...]]:
     """The unseen terms that are a slip, as the commonest known word; as nothing where that is a stopword."""
     slips = correct_words(query, words.language, unseen, least=LEAST) if unseen else {}
     counts = _frequencies(chain.from_iterable(slips.values()), words)
@@ -61,7 +61,7 @@ def _correct(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int
     }
 
 
-def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, tuple[int, ...]]:
+def _parts(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, tuple[int, ...]]:
     """The parts of those unseen terms that consist of known ones."""
     cuts = cut_words(query, words.language, unseen, least=LEAST) if unseen else {}
     every = chain.from_iterable(

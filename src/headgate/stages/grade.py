@@ -20,7 +20,7 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
-from headgate.protocols import Bands, Grader, GraderWithBands, Vocabulary
+from headgate.protocols import Bands, Grader, GraderWithBands, Snapshot
 from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Question
 from headgate.text.late_pattern import compile_late
@@ -46,7 +46,7 @@ CALIBRATED_BANDS = Bands(UPPER, LOWER, FLOOR)
 def calibrated_confidences(
     question: Question,
     candidates: Sequence[Candidate],
-    words: Vocabulary,
+    words: Snapshot,
     *,
     found: Sequence[Candidate] = (),
     seen: Sequence[Candidate] = (),

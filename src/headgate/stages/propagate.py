@@ -20,7 +20,7 @@ from pydantic import Field
 from headgate.classes import lazy_property
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
-from headgate.protocols import Hits, Postings
+from headgate.protocols import Postings, Snapshot
 from headgate.rank.edge_walk import Neighbors, Node, carry, fire, link_nodes
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, rarity, within
 from headgate.rank.name_hop import (
@@ -108,7 +108,7 @@ class PropagatePolicy(Policy):
 def propagate(
     found: Sifted,
     query: str,
-    view: Postings,
+    view: Snapshot,
     policy: PropagatePolicy,
     *,
     start: "Start | None" = None,
@@ -127,7 +127,7 @@ def propagate(
     return _sift(found, query, view, policy, connected=(start.scores, lift))
 
 
-def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> "Start | None":
+def start_of(found: Sifted, query: str, view: Snapshot, policy: PropagatePolicy) -> "Start | None":
     """Where signals start for what was found; None where none do."""
     if policy.mode == "off" or not found.kept:
         return None
@@ -147,11 +147,11 @@ class Start:
 
     query: str
     scores: Scores
-    hits: Hits
+    hits: Postings
     seeds: Ints
     strength: Floats
     found: Sequence[Candidate]
-    view: Postings
+    view: Snapshot
     policy: PropagatePolicy
 
     @lazy_property
@@ -185,19 +185,19 @@ class Start:
         texts = [c.chunk.text for c in self.found[: self.policy.seeds]]
         return (1 - likeness_to_code(texts)) * share
 
-    def nodes(self, view: Postings) -> Iterable[str]:
+    def nodes(self, view: Snapshot) -> Iterable[str]:
         """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
         return (*self.said, *view.ids(self.seeds), *view.labels(self.names.keys))
 
 
-def _limit(view: Postings, policy: PropagatePolicy) -> int:
+def _limit(view: Snapshot, policy: PropagatePolicy) -> int:
     return min(max(5, int(policy.common * view.count)), policy.cap)
 
 
 # -- shared names and given edges ----------------------------------------------------------------
 
 
-def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
+def _hop(view: Snapshot, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
     """What shared names and given edges reach; nothing where neither the query's names nor edges lead anywhere."""
     carried = _carry_mass(view, start, edges, policy) if edges else {}
     worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
@@ -227,7 +227,7 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
 
 
 def _carry_mass(
-    view: Postings, start: Start, edges: Sequence[Edge], policy: PropagatePolicy
+    view: Snapshot, start: Start, edges: Sequence[Edge], policy: PropagatePolicy
 ) -> dict[Node, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
     seeds = start.seeds
@@ -243,7 +243,7 @@ def _carry_mass(
     return carry(charges, links, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _join_linked(view: Postings, reach: Reach, carried: dict[Node, float]) -> Reach:
+def _join_linked(view: Snapshot, reach: Reach, carried: dict[Node, float]) -> Reach:
     """What was reached through names, joined with the chunks that edges lead to by their ids."""
     nodes = sorted(node for node in carried if node.is_chunk)
     linked = view.find([node.text for node in nodes])
@@ -261,7 +261,7 @@ def _join_linked(view: Postings, reach: Reach, carried: dict[Node, float]) -> Re
 # -- leaky integrate-and-fire --------------------------------------------------------------------
 
 
-def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
+def _fire(view: Snapshot, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
     """The chunks that fire, with their potentials as shares of the highest."""
     limit = min(_limit(view, policy), policy.max_name_chunks)
     graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
@@ -287,7 +287,7 @@ def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence
 def _sift(
     found: Sifted,
     query: str,
-    view: Postings,
+    view: Snapshot,
     policy: PropagatePolicy,
     *,
     connected: tuple[Scores, "_Lift"],
@@ -296,13 +296,13 @@ def _sift(
     (scores, lift), keep = connected, policy.keep
     reach = lift.reach
     known = scores.ranked >= keep
-    plain = scores.kept[:keep] if known else top(scores.every, keep, view.reading)
+    plain = scores.kept[:keep] if known else top(scores.every, keep, view.reading_order_key)
     peak = float(scores.every[plain[0]])
     plain = plain[~within(reach.ords, plain)]
     everyone = np.concatenate([plain, reach.ords])
     value = scores.every[everyone] / peak
     value[len(plain) :] += reach.force
-    order = best(value, keep, lambda index: view.reading(everyone[index]))
+    order = best(value, keep, lambda index: view.reading_order_key(everyone[index]))
     ords, value = lift.lead_with_news(everyone[order], value[order])
     value /= max(1.0, float(value.max()))
     gains = lift.gains(ords, view)
@@ -353,7 +353,7 @@ class _Lift:
         order = np.argsort(-value, kind="stable")
         return ords[order], value[order]
 
-    def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
+    def gains(self, ords: Ints, view: Snapshot) -> list[tuple[NoteCode, str, float]]:
         """Why each of some chunks was lifted, through which name, and by how much."""
         if not len(self.reach.ords):
             return [_gain("", 0.0)] * len(ords)
@@ -361,7 +361,7 @@ class _Lift:
         labels = self._labels(ords[within(self.reach.ords, ords)], view)
         return [_gain(labels.get(ord, ""), force.get(ord, 0.0)) for ord in ords.tolist()]
 
-    def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
+    def _labels(self, ords: Ints, view: Snapshot) -> dict[int, str]:
         """For each chunk, the name through which most of its score reached it."""
         if self.names is None or self.flow is None:
             return {}

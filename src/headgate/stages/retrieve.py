@@ -21,7 +21,7 @@ from pydantic import Field
 
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
-from headgate.protocols import Hits, Postings
+from headgate.protocols import Postings, Snapshot
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Floats, Ints, Keys, Weighing, heads, lexical, phrases, rarity
 from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
@@ -88,7 +88,7 @@ class RetrievePolicy(Policy):
 
 def retrieve(
     query: str,
-    view: Postings,
+    view: Snapshot,
     policy: RetrievePolicy,
     *,
     vector: npt.ArrayLike | None = None,
@@ -106,7 +106,7 @@ def retrieve(
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
         first = final = _fuse_ranks(view, match, near, policy)
-        seeds = top(first, SEEDS, view.reading)
+        seeds = top(first, SEEDS, view.reading_order_key)
     else:
         first, seeds = match.scores, _rank(view, match.scores, match.best, SEEDS)
         final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
@@ -117,7 +117,7 @@ def retrieve(
     if final is match.scores and policy.keep <= len(match.best):
         kept = _rank(view, final, match.best, policy.keep)
     else:
-        kept = top(final, policy.keep, view.reading, some=match.best)
+        kept = top(final, policy.keep, view.reading_order_key, some=match.best)
     scores = final[kept]
     if policy.mode != "rrf" and len(kept):
         scores /= scores[0]
@@ -140,7 +140,7 @@ class _Match:
     """
 
     terms: Keys
-    hits: Hits
+    hits: Postings
     scores: Floats
     best: Ints
     ceiling: float
@@ -156,7 +156,7 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
 
 
 def _match_terms(
-    words: Sequence[tuple[int, ...]], view: Postings, policy: RetrievePolicy
+    words: Sequence[tuple[int, ...]], view: Snapshot, policy: RetrievePolicy
 ) -> _Match:
     said = Counter(chain.from_iterable(words))
     keys = np.array(sorted(said), np.uint64)
@@ -170,7 +170,7 @@ def _match_terms(
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * idf, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
-    leads = top(scores, depth, view.reading, some=_shortest_list(hits, depth, view.size))
+    leads = top(scores, depth, view.reading_order_key, some=_shortest_list(hits, depth, view.size))
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
         _add_bonuses(view, leads[: policy.phrase_depth], words, rare, scores, policy=policy)
@@ -179,7 +179,7 @@ def _match_terms(
     return _Match(keys, hits, scores, leads, ceiling, left_open)
 
 
-def _shortest_list(hits: Hits, least: int, size: int) -> Ints | None:
+def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
     """The chunks of the rarest term that at least so many hold; None where that is a large part of all."""
     lengths = hits.counts[hits.counts >= least]
     if not len(lengths) or (length := int(lengths.min())) > size * _FEW:
@@ -189,7 +189,7 @@ def _shortest_list(hits: Hits, least: int, size: int) -> Ints | None:
 
 
 def _add_bonuses(
-    view: Postings,
+    view: Snapshot,
     few: Ints,
     asked: Sequence[tuple[int, ...]],
     rare: dict[int, float],
@@ -200,7 +200,7 @@ def _add_bonuses(
     """Add what only a look at the best chunks tells: phrases, and query terms at the head."""
     if not policy.phrase and not policy.head_weight:
         return
-    spots = view.spots(few, np.array(sorted({*chain(*asked)}), np.uint64))
+    spots = view.term_positions(few, np.array(sorted({*chain(*asked)}), np.uint64))
     if policy.phrase:
         by = _weighing(policy)
         scores[few] += policy.phrase * phrases(view, few, spots, asked, rare, by=by)
@@ -209,13 +209,13 @@ def _add_bonuses(
         scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=lead)
 
 
-def _rank(view: Postings, scores: Floats, some: Ints, most: int) -> Ints:
+def _rank(view: Snapshot, scores: Floats, some: Ints, most: int) -> Ints:
     """The best of some chunks, best first; chunks without a score are left out."""
-    ranked = some[best(scores[some], most, lambda index: view.reading(some[index]))]
+    ranked = some[best(scores[some], most, lambda index: view.reading_order_key(some[index]))]
     return ranked[scores[ranked] > 0]
 
 
-def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
+def _add_feedback(view: Snapshot, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
     """The lexical score with feedback from its best chunks, which are given best first."""
     first = match.scores
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
@@ -255,7 +255,7 @@ def _add_similarity(
 
 
 def _fuse_ranks(
-    view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
+    view: Snapshot, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
     """Reciprocal rank fusion of the words' ranking and the embedder's."""
     scores = np.zeros(view.size)

@@ -10,7 +10,7 @@ from headgate.index.large.draft_snapshot import DraftSnapshot
 from headgate.index.large.drafts import NAME_KEYS, Drafts, draft_chunks
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import SegmentSnapshot
 from headgate.protocols import Totals
 from headgate.rank.name_hop import gather
 from headgate.types import Change, Chunk
@@ -39,7 +39,7 @@ def both(texts):
     changes = [Change(n + 1, chunk.id, chunk, 10 + n) for n, chunk in enumerate(chunks)]
     block = make_block(changes, Drafts([]), Totals())
     segment = build(chunks, [change.place for change in changes])
-    whole = Snapshot([LiveSegment(segment)], lambda ids: [])
+    whole = SegmentSnapshot([LiveSegment(segment)], lambda ids: [])
 
     def count(keys):
         return np.array([block.keys.get(key, 0) for key in to_signed(keys)], np.int64)
@@ -61,8 +61,8 @@ def test_a_ranking_reads_the_same_from_drafts_as_from_a_segment(texts, dice):
     ords = np.array(dice.sample(range(len(texts)), dice.randint(1, len(texts))))
     assert (drafts.size, drafts.count) == (whole.size, whole.count)
     same(drafts.postings(terms), whole.postings(terms))
-    same(drafts.sequences(ords), whole.sequences(ords))
-    same(drafts.spots(ords, terms), whole.spots(ords, terms))
+    same(drafts.token_streams(ords), whole.token_streams(ords))
+    same(drafts.term_positions(ords, terms), whole.term_positions(ords, terms))
     assert np.array_equal(drafts.frequencies(terms), whole.frequencies(terms))
     assert np.array_equal(drafts.speakers(), whole.speakers())
     chunks = [Chunk(f"c{ord}", texts[ord]) for ord in ords.tolist()]
@@ -91,8 +91,8 @@ def test_names_are_the_same_from_drafts_as_from_a_segment(texts, limit):
 def test_order_and_ids_are_the_same_from_drafts_as_from_a_segment(texts):
     whole, drafts = both(texts)
     ords = np.arange(len(texts))
-    assert np.array_equal(drafts.reading(ords), whole.reading(ords))
-    same(drafts.order(), whole.order())
+    assert np.array_equal(drafts.reading_order_key(ords), whole.reading_order_key(ords))
+    same(drafts.reading_order(), whole.reading_order())
     assert drafts.ids(ords) == whole.ids(ords)
     assert drafts.find(["c0", "none"]).tolist() == whole.find(["c0", "none"]).tolist()
     assert (drafts.conversational, drafts.language) == (whole.conversational, whole.language)

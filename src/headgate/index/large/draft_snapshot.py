@@ -14,8 +14,8 @@ from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import Heads, is_conversation, name_languages
 from headgate.index.large.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
-from headgate.index.snapshot import Fetch, Snapshot
-from headgate.protocols import Hits, Sequences, Spots, Totals
+from headgate.index.snapshot import Fetch, SegmentSnapshot
+from headgate.protocols import Postings, TermPositions, TokenStreams, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
 from headgate.rank.lexical import distinct, firsts, number_keys
 
@@ -37,7 +37,7 @@ class Neighbors(NamedTuple):
     cosines: npt.NDArray[np.float64]
 
 
-class DraftSnapshot(Snapshot):
+class DraftSnapshot(SegmentSnapshot):
     """The candidates of one query, with the numbers of the whole collection. `narrowed_to` goes into the trace."""
 
     def __init__(
@@ -104,7 +104,7 @@ class DraftSnapshot(Snapshot):
         """Where title, date and speaker of each chunk end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY].T, 0)
 
-    def postings(self, terms: Keys) -> Hits:
+    def postings(self, terms: Keys) -> Postings:
         at, which = locate(self._drafts.terms, self._low_terms, terms)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
         field = self._fields(at - self._term_starts[owner], owner)
@@ -114,7 +114,7 @@ class DraftSnapshot(Snapshot):
         slot = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(pairs)))
         counts = np.bincount(slot << 2 | field, minlength=4 * len(begins)).reshape(-1, 4)
         which, ords = np.divmod(pairs[begins], max(self.size, 1))
-        return Hits(ords, pack(*counts.T), np.bincount(which, minlength=len(terms)))
+        return Postings(ords, pack(*counts.T), np.bincount(which, minlength=len(terms)))
 
     def _fields(self, position: Ints, owner: Ints) -> Ints:
         title, date, speaker = self._field_ends
@@ -131,7 +131,7 @@ class DraftSnapshot(Snapshot):
     def _sample(self) -> tuple[int, int, int]:
         """How many of the candidates are sampled, their terms, and those of each chunk counted once."""
         some = min(self.size, _SAMPLED_CHUNKS)
-        few = self.sequences(np.arange(some))
+        few = self.token_streams(np.arange(some))
         held = distinct(few.terms & _ABOVE_OWNER | few.owner.astype(np.uint64))
         return some, len(few.terms), len(held)
 
@@ -161,14 +161,14 @@ class DraftSnapshot(Snapshot):
         rate = _PARTS * once / max(held / some * self.size, 1.0)
         return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))
 
-    def sequences(self, ords: Ints) -> Sequences:
+    def token_streams(self, ords: Ints) -> TokenStreams:
         counts = self._drafts.lengths[ords]
         found = self._drafts.terms[ranges(self._term_starts[ords], counts)]
         fields = self._drafts.header[ords, : BODY + 1]
         where = np.repeat(np.tile(np.arange(BODY + 1), len(ords)), fields.ravel())
-        return Sequences(found, np.repeat(np.arange(len(ords)), counts), where)
+        return TokenStreams(found, np.repeat(np.arange(len(ords)), counts), where)
 
-    def spots(self, ords: Ints, terms: Keys) -> Spots:
+    def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
         counts = self._drafts.lengths[ords]
         where = ranges(self._term_starts[ords], counts)
         at, which = locate(self._drafts.terms[where], self._low_terms[where], terms)
@@ -176,10 +176,12 @@ class DraftSnapshot(Snapshot):
         mine = np.searchsorted(begins, at, side="right") - 1
         position = at - begins[mine]
         titled = self._drafts.header[ords[mine], TITLE] > 0
-        return Spots(terms[which], mine, self._fields(position, ords[mine]), position, titled)
+        return TermPositions(
+            terms[which], mine, self._fields(position, ords[mine]), position, titled
+        )
 
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
-        """As in `Snapshot`, but with the mean of the whole collection."""
+        """As in `SegmentSnapshot`, but with the mean of the whole collection."""
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
         length = self._drafts.header[:, : BODY + 1] @ weights
         return length, float(weights @ np.array(self._totals.fields)) / self.count
@@ -204,12 +206,12 @@ class DraftSnapshot(Snapshot):
         rare = self.name_frequencies(keys) <= limit
         return np.bincount(which, minlength=len(keys)) * rare
 
-    def find_names(self, keys: Keys) -> Hits:
+    def find_names(self, keys: Keys) -> Postings:
         at, which = locate(self._drafts.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
         at = at[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
-        return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
+        return Postings(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
 
     def name_frequencies(self, keys: Keys) -> Ints:
         """In how many chunks of the whole collection each name occurs."""

@@ -33,7 +33,7 @@ from headgate.index.large.candidates import (
 )
 from headgate.index.large.draft_snapshot import DraftSnapshot, Neighbors
 from headgate.index.large.drafts import NAME_KEYS, PLACE, Drafts
-from headgate.index.snapshot import Fetch, Snapshot
+from headgate.index.snapshot import Fetch, SegmentSnapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
 from headgate.rank.lexical import Weighing, distinct, lexical, rarity
@@ -150,7 +150,7 @@ class NarrowedCollection:
                 self._store.release_postings(self._tenant, self._name)
             raise
 
-    def snapshot(self, query: str, *, wait: bool) -> Snapshot:
+    def snapshot(self, query: str, *, wait: bool) -> SegmentSnapshot:
         """What ranking reads for this query. Without `wait` the last complete blocks; NotReady where there are none."""
         here = (self._tenant, self._name)
         totals, head = self._store.posting_state(*here)
@@ -272,7 +272,7 @@ def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> lis
     """The places of chunks that share a rare name with the best candidates by words."""
     worth = rarity(view.count, view.frequencies(terms))
     scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
-    held = view.names(top(scores, _SEEDS, view.reading))
+    held = view.names(top(scores, _SEEDS, view.reading_order_key))
     names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
     bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
     lists = known.lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)

@@ -172,7 +172,7 @@ def _browse(gate: Headgate, collection: str, start: int) -> Listing:
         read = list(islice(scanned, start, start + ROWS + 1))
         return Listing(tuple(read[:ROWS]), len(read) > ROWS)
     view = gate.index(collection, wait=False)
-    _, standing = view.order()
+    _, standing = view.reading_order()
     ids = view.ids(standing[start : start + ROWS])
     return Listing(tuple(view.read(ids)), len(standing) > start + ROWS, degraded=view.degraded)
 
