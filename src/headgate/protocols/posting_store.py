@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is block << BLOCK_BITS | its own number
+BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's doc id is block << BLOCK_BITS | its own number
 
 
 class Totals(NamedTuple):
@@ -18,7 +18,7 @@ class Totals(NamedTuple):
     `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that
     open with a speaker (`lines` by each of the `speakers`), `certain_heads` those of them whose head can hardly be a
     label, and `short_texts` those short enough for a turn. `vectors`
-    is the kind of embedding that the store searches as well, empty where it searches none. `blocks` is how many blocks
+    is the kind of embedding that the store searches as well, empty if it searches none. `blocks` is how many blocks
     are full, and `parts` how many chunks each part of the next one has. `saves` counts how often they were saved.
     """
 
@@ -42,7 +42,7 @@ class Placement(NamedTuple):
     """Where a batch of chunks goes: the block, its first number in it, and the part that its lists are.
 
     Part 0 is a whole block; the others ascend with their chunks. Parts above `join_above`, this one included, become
-    the part `join_into`, which is none of them; nothing is joined where that is None.
+    the part `join_into`, which is none of them; nothing is joined if that is None.
     """
 
     block: int = 0
@@ -52,14 +52,15 @@ class Placement(NamedTuple):
     join_into: int = 0
 
 
-class Block(NamedTuple):
-    """The postings of a batch of changes: drafts by chunk, who goes, a list a key, and what becomes of the totals.
+class PostingBlock(NamedTuple):
+    """The postings of a batch of changes: an index record a chunk, the chunks that go, a list a key, and the totals
+    after it.
 
     A list is pairs of 16-bit numbers: the chunk's number in the block, and a packed value. `vectors` has one embedding
-    a draft, in half floats, where the store searches them.
+    a record, in half floats, if the store searches them.
     """
 
-    drafts: Sequence[tuple[str, bytes]]
+    records: Sequence[tuple[str, bytes]]
     gone: Sequence[str]
     lists: Sequence[tuple[int, bytes]]
     keys: Mapping[int, int]
@@ -72,7 +73,7 @@ class KeyLists(NamedTuple):
     """All lists of one key: in how many chunks it stands, the blocks' numbers and lists' sizes as big-endian 32 bits,
     the lists.
 
-    The last three are None where the lists were not asked for.
+    The last three are None if the lists were not asked for.
     """
 
     key: int
@@ -82,15 +83,15 @@ class KeyLists(NamedTuple):
     lists: bytes | None
 
 
-class DraftRows(NamedTuple):
-    """Drafts in the order of their places: these as big-endian 64 bits, the chunks' ids, the drafts' sizes as
-    big-endian 32 bits, the drafts.
+class RecordRows(NamedTuple):
+    """Index records in the order of their doc ids: these as big-endian 64 bits, the chunks' ids, the records' sizes as
+    big-endian 32 bits, the records.
     """
 
-    places: bytes = b""
+    doc_ids: bytes = b""
     ids: Sequence[str] = ()
     sizes: bytes = b""
-    drafts: bytes = b""
+    records: bytes = b""
 
 
 @runtime_checkable
@@ -100,10 +101,10 @@ class PostingStore(Store, Protocol):
     `posting_state` gives the totals and the last change of the feed. `key_lists` gives the lists of the rarest keys, as
     many as have `budget` postings together, and those of one key at least; none of keys in fewer than `least` or more
     than `most` chunks. `save_block` writes a block that follows the totals `after`, and deletes the lists of full
-    blocks of which every chunk has gone. `sparse_drafts` gives ids and drafts of some chunks left in a block, numbered
-    below `below`, of which half or more have gone; none where there is no such block. `nearest_places` gives places and
-    cosines of the chunks nearest to a vector, best first, None where looking would take too long. `may_lag` says
-    whether lists, drafts and counts may be older than the totals.
+    blocks of which every chunk has gone. `sparse_records` gives ids and records of some chunks left in a block,
+    numbered below `below`, of which half or more have gone; none if there is no such block. `nearest_doc_ids` gives doc
+    ids and cosines of the chunks nearest to a vector, best first, None if looking would take too long. `may_lag` says
+    whether lists, records and counts may be older than the totals.
     """
 
     @property
@@ -111,8 +112,10 @@ class PostingStore(Store, Protocol):
     def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]: ...
     def lease_postings(self, tenant: str, collection: str, after: Totals) -> bool: ...
     def release_postings(self, tenant: str, collection: str) -> None: ...
-    def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool: ...
-    def sparse_drafts(
+    def save_block(
+        self, tenant: str, collection: str, block: PostingBlock, *, after: Totals
+    ) -> bool: ...
+    def sparse_records(
         self, tenant: str, collection: str, *, below: int, most: int
     ) -> Sequence[tuple[str, bytes]]: ...
     def count_keys(
@@ -128,11 +131,11 @@ class PostingStore(Store, Protocol):
         least: int = 1,
         most: int | None = None,
     ) -> Sequence[KeyLists]: ...
-    def drafts_at(self, tenant: str, collection: str, places: Collection[int]) -> DraftRows: ...
-    def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
+    def records_at(self, tenant: str, collection: str, doc_ids: Collection[int]) -> RecordRows: ...
+    def records_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
     def clear_postings(self, tenant: str, collection: str) -> None: ...
     def can_search_vectors(self) -> bool: ...
-    def nearest_places(
+    def nearest_doc_ids(
         self,
         tenant: str,
         collection: str,

@@ -83,7 +83,7 @@ def test_what_changes_or_goes_is_followed(gates):
 
 @pytest.fixture
 def reads(gates, monkeypatch):
-    """The places of the drafts, and the ids of the chunks, that the narrowed gate reads."""
+    """The places of the records, and the ids of the chunks, that the narrowed gate reads."""
     _, small = gates
     return watch_reads(small, monkeypatch)
 
@@ -100,7 +100,7 @@ def watch_reads(gate, monkeypatch):
 
         monkeypatch.setattr(gate.store, name, watched)
 
-    watch("drafts_at")
+    watch("records_at")
     watch("chunks")
     return read
 
@@ -314,7 +314,7 @@ def test_another_tenant_sees_none_of_it(gates):
     ranking(small, "keeper K17")
     store = small.store
     assert store.posting_state("other", "main")[0].chunks == 0
-    assert not store.drafts_at("other", "main", range(40)).ids
+    assert not store.records_at("other", "main", range(40)).ids
 
 
 def test_what_shares_a_rare_name_with_the_best_is_a_candidate_too(gates, monkeypatch):

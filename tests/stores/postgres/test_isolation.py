@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from headgate.protocols import Block, Totals
+from headgate.protocols import PostingBlock, Totals
 from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document, trace
@@ -31,7 +31,9 @@ def store(postgres_url):
         store.remember(tenant, b"k", b"value")
         store.offer_embeddings(tenant, "main", "embedding/none/2")
         store.lease_postings(tenant, "main", Totals())
-        block = Block([("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1))
+        block = PostingBlock(
+            [("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1)
+        )
         store.save_block(tenant, "main", block, after=Totals())
     yield store
     store.close()

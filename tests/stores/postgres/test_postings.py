@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from headgate.protocols import BLOCK_BITS, Block, DraftRows, Placement, Totals
+from headgate.protocols import BLOCK_BITS, Placement, PostingBlock, RecordRows, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -23,11 +23,11 @@ def pairs(*numbers):
     return b"".join(number.to_bytes(2, "little") for number in numbers)
 
 
-DRAFTS = [("a#0", b"zero"), ("a#1", b"one")]
+RECORDS = [("a#0", b"zero"), ("a#1", b"one")]
 LISTS = [(5, pairs(0, 1)), (6, pairs(0, 1, 1, 1))]
-FIRST = Block(DRAFTS, [], LISTS, {5: 1, 6: 2}, TOTALS)
+FIRST = PostingBlock(RECORDS, [], LISTS, {5: 1, 6: 2}, TOTALS)
 NOTHING = Totals()
-NEXT = Block([], [], [], {}, TOTALS._replace(seen=2, saves=2), placement=Placement(block=1))
+NEXT = PostingBlock([], [], [], {}, TOTALS._replace(seen=2, saves=2), placement=Placement(block=1))
 
 
 def save(store, block=FIRST, *, after=NOTHING):
@@ -65,27 +65,27 @@ def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
     assert save(store, NEXT, after=TOTALS)
 
 
-def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
+def test_records_are_found_by_doc_id_and_by_chunk_id_and_go_when_they_change(store):
     store.lease_postings("t", "main", NOTHING)
     save(store)
     places, sizes = struct.pack(">2q", 0, 1), struct.pack(">2i", 4, 3)
-    both = DraftRows(places, ["a#0", "a#1"], sizes, b"zeroone")
-    assert store.drafts_at("t", "main", [1, 0]) == both
-    assert store.drafts_at("t", "main", []) == DraftRows()
-    assert store.drafts_of("t", "main", ["a#1", "absent"]) == [b"one"]
+    both = RecordRows(places, ["a#0", "a#1"], sizes, b"zeroone")
+    assert store.records_at("t", "main", [1, 0]) == both
+    assert store.records_at("t", "main", []) == RecordRows()
+    assert store.records_of("t", "main", ["a#1", "absent"]) == [b"one"]
     later = Placement(block=1, first=3)
-    moved = NEXT._replace(drafts=[("a#0", b"new")], gone=["a#0"], placement=later)
+    moved = NEXT._replace(records=[("a#0", b"new")], gone=["a#0"], placement=later)
     save(store, moved, after=TOTALS)
     place = (1 << BLOCK_BITS) + 3
-    new = DraftRows(struct.pack(">q", place), ["a#0"], struct.pack(">i", 3), b"new")
-    assert store.drafts_at("t", "main", [0, place]) == new
+    new = RecordRows(struct.pack(">q", place), ["a#0"], struct.pack(">i", 3), b"new")
+    assert store.records_at("t", "main", [0, place]) == new
 
 
-def test_drafts_of_chunks_with_odd_ids_are_found(store):
+def test_records_of_chunks_with_odd_ids_are_found(store):
     store.lease_postings("t", "main", NOTHING)
     ids = ['"', "{,}", "\0\1", "NULL", ""]
-    save(store, FIRST._replace(drafts=[(id, b"draft") for id in ids]))
-    assert store.drafts_at("t", "main", range(9)).ids == ids
+    save(store, FIRST._replace(records=[(id, b"draft") for id in ids]))
+    assert store.records_at("t", "main", range(9)).ids == ids
 
 
 def test_counts_add_up_over_blocks(store):
@@ -115,7 +115,7 @@ def test_postings_that_are_cleared_are_gone(store):
     store.clear_postings("t", "main")
     assert store.posting_state("t", "main")[0] == Totals()
     assert store.count_keys("t", "main", [5, 6]) == {}
-    assert store.drafts_at("t", "main", [0, 1]) == DraftRows()
+    assert store.records_at("t", "main", [0, 1]) == RecordRows()
 
 
 def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_deleted(store):
@@ -123,7 +123,7 @@ def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_delet
     save(store)
 
     def sparse(**bounds):
-        return store.sparse_drafts("t", "main", **{"below": 1, "most": 9} | bounds)
+        return store.sparse_records("t", "main", **{"below": 1, "most": 9} | bounds)
 
     assert sparse() == []
     save(store, NEXT._replace(gone=["a#0"]), after=TOTALS)

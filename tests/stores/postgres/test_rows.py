@@ -56,5 +56,5 @@ def test_many_rows_of_which_some_are_there_already_are_refused(postgres_url):
         store._pool.write("t") as connection,
     ):
         insert_rows(connection, "posting_drafts", [*rows[100:], ("t", "main", 900, "d", b"")])
-    assert not store.drafts_at("t", "main", [900]).ids
+    assert not store.records_at("t", "main", [900]).ids
     store.close()

@@ -5,7 +5,7 @@ import psycopg
 import pytest
 
 from headgate.errors import InputError, LimitError, StoreError
-from headgate.protocols import Block, Placement, Totals
+from headgate.protocols import Placement, PostingBlock, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -31,12 +31,12 @@ def save(store, tenant, rows, *, gone=(), after=0, names=None):
     names = names or [f"{tenant}{n}" for n in range(len(rows))]
     totals = Totals(seen=after + 1, chunks=len(rows), vectors=KIND)
     drafts = [(name, b"draft") for name in names]
-    block = Block(drafts, gone, [], {}, totals, rows, Placement(block=after))
+    block = PostingBlock(drafts, gone, [], {}, totals, rows, Placement(block=after))
     assert store.save_block(tenant, "main", block, after=Totals(seen=after))
 
 
 def nearest(store, tenant, vector, *, k=10, chunks=4):
-    return store.nearest_places(tenant, "main", KIND, vector, k, chunks=chunks)
+    return store.nearest_doc_ids(tenant, "main", KIND, vector, k, chunks=chunks)
 
 
 def test_the_nearest_come_first_with_their_cosines(store):

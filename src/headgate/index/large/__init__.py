@@ -7,5 +7,5 @@ takes 29 ms of CPU, client and server together, and finds .745 of the evidence w
 imports this package, save `headgate store embed`.
 
 Start with narrowed.py. blocks.py writes the postings of a batch; candidates.py picks chunks for a query;
-draft_snapshot.py lets the usual ranking read them.
+candidate_snapshot.py lets the usual ranking read them.
 """

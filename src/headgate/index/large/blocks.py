@@ -1,8 +1,8 @@
 """Blocks: the postings of a batch of changes, as a database keeps them, and the totals of the collection after it.
 
-A chunk that changes gets its postings in a later block, and its draft in the former one goes. A large batch is a block.
-Small ones are parts of one block until it is full. Parts of one size class are joined, so a posting is written a few
-times and a query meets few lists; a chunk keeps its place.
+A chunk that changes gets its postings in a later block, and its record in the former one is deleted. A large batch is a
+block. Small ones are parts of one block until it is full. Parts of one size class are joined, so a posting is written a
+few times and a query meets few lists; a chunk keeps its doc id.
 """
 
 from collections import Counter
@@ -13,11 +13,18 @@ import numpy as np
 
 from headgate.index.arrays import Keys
 from headgate.index.collection_kind import CERTAIN, DECLARED, SHORT
-from headgate.index.large.drafts import CHARS, EVIDENCE, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
+from headgate.index.large.records import (
+    CHARS,
+    EVIDENCE,
+    LANGUAGE,
+    NAME_KEYS,
+    ChunkIndexRecords,
+    encode_index_records,
+)
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
 from headgate.index.vectors import Halves
-from headgate.protocols import Block, Placement, Totals
+from headgate.protocols import Placement, PostingBlock, Totals
 from headgate.text.languages import LANGUAGES
 from headgate.types import Change
 
@@ -30,22 +37,25 @@ _JOINED = 1 << _CLASS_BITS
 
 
 def make_block(
-    changes: Sequence[Change], gone: Drafts, totals: Totals, vectors: Halves | None = None
-) -> Block:
-    """The postings of a batch of changes, and the totals after it; `gone` are the drafts that it replaces or removes.
+    changes: Sequence[Change],
+    gone: ChunkIndexRecords,
+    totals: Totals,
+    vectors: Halves | None = None,
+) -> PostingBlock:
+    """The postings of a batch of changes, and the totals after it; `gone` are the records that it replaces or removes.
 
     `vectors` has one row a change that brings a chunk.
     """
     fresh = [change for change in changes if change.chunk is not None]
     segment = build([c.chunk for c in fresh if c.chunk], [c.place for c in fresh])
-    drafts = draft_chunks(segment)
-    added = Drafts(drafts)
+    records = encode_index_records(segment)
+    added = ChunkIndexRecords(records)
     plus, minus = added.count_keys(), gone.count_keys()
     keys, slots = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
     difference = np.bincount(slots, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
     placement, totals = place_batch(totals, len(fresh))
-    return Block(
-        drafts=[(change.id, draft) for change, draft in zip(fresh, drafts, strict=True)],
+    return PostingBlock(
+        records=[(change.id, record) for change, record in zip(fresh, records, strict=True)],
         gone=[change.id for change in changes],
         lists=[
             *_lists(segment.terms, segment.terms.keys, placement.first),
@@ -103,21 +113,21 @@ def _lists(part: PostingList, keys: Keys, first: int) -> list[tuple[int, bytes]]
     ]
 
 
-def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
-    header = drafts.header
+def _add(totals: Totals, records: ChunkIndexRecords, sign: int) -> Totals:
+    header = records.header
     evidence = header[:, EVIDENCE]
     languages = np.bincount(header[:, LANGUAGE], minlength=len(LANGUAGES))
     before = np.zeros(len(LANGUAGES), np.int64)
     before[: len(totals.languages)] = totals.languages
     lines = Counter(dict(zip(totals.speakers, totals.lines, strict=False)))
-    for speaker in drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist():
+    for speaker in records.speakers[records.speakers > 0].astype(np.int64).tolist():
         lines[speaker] += sign
     speakers = sorted(lines)[:_SPEAKERS]
     return totals._replace(
         chunks=totals.chunks + sign * len(header),
         declared_turns=totals.declared_turns + sign * int((evidence & DECLARED > 0).sum()),
         certain_heads=totals.certain_heads + sign * int((evidence & CERTAIN > 0).sum()),
-        with_speaker=totals.with_speaker + sign * int((drafts.speakers > 0).sum()),
+        with_speaker=totals.with_speaker + sign * int((records.speakers > 0).sum()),
         short_texts=totals.short_texts + sign * int((header[:, CHARS] < SHORT).sum()),
         fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),
         languages=tuple(np.add(before, sign * languages).tolist()),

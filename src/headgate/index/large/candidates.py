@@ -1,9 +1,9 @@
 """Candidates: which chunks of a large collection are worth ranking for a query, and what was read to find them.
 
-The database hands over lists of postings, one run a term or name. A chunk's place is its block's number and its own in
-it. The values of one place are added up; runs come sorted, so one stable sort merges them.
+The database hands over lists of postings, one run a term or name. A chunk's doc id is its block's number and its own in
+it. The values of one doc id are added up; runs come sorted, so one stable sort merges them.
 
-The candidates of the last questions are kept, with their drafts and chunks, for all collections of a process together,
+The candidates of the last questions are kept, with their records and chunks, for all collections of a process together,
 while the postings of a collection stay as they are.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from headgate.index.arrays import Ints, Keys
 from headgate.index.large.blocks import to_signed
-from headgate.protocols import BLOCK_BITS, DraftRows, KeyLists, PostingStore, Totals
+from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, RecordRows, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import Floats, firsts, idf
 from headgate.text.cache import Cache
@@ -29,57 +29,59 @@ _BYTES = 32_000_000  # of chunks; twice as many of candidates: those of a hundre
 _OVERHEAD = 200  # bytes of each beside its data
 
 
-class Candidates(NamedTuple):
-    """The chunks that are ranked for a query: the place and the id of each, their drafts, and the bytes of each."""
+class CandidateRecords(NamedTuple):
+    """The chunks that are ranked for a query: the doc id and the id of each, their records, and the bytes of each."""
 
-    places: list[int]
+    doc_ids: list[int]
     ids: list[str]
-    drafts: bytes
+    records: bytes
     sizes: Ints
 
 
-def join_rows(found: Sequence[DraftRows]) -> Candidates:
+def join_rows(found: Sequence[RecordRows]) -> CandidateRecords:
     """The candidates that were read in several steps."""
-    places = np.frombuffer(b"".join([rows.places for rows in found]), ">i8").tolist()
+    doc_ids = np.frombuffer(b"".join([rows.doc_ids for rows in found]), ">i8").tolist()
     ids = [*chain.from_iterable(rows.ids for rows in found)]
-    drafts = b"".join([rows.drafts for rows in found])
+    records = b"".join([rows.records for rows in found])
     sizes = np.frombuffer(b"".join([rows.sizes for rows in found]), ">i4")
-    return Candidates(places, ids, drafts, sizes.astype(np.int64))
+    return CandidateRecords(doc_ids, ids, records, sizes.astype(np.int64))
 
 
-def select(found: Candidates, places: Collection[int]) -> Candidates:
-    """Those of the candidates that stand at some places."""
-    at = [n for n, place in enumerate(found.places) if place in places]
+def select(found: CandidateRecords, doc_ids: Collection[int]) -> CandidateRecords:
+    """The candidates with one of these doc ids."""
+    at = [n for n, doc_id in enumerate(found.doc_ids) if doc_id in doc_ids]
     sizes, ends = found.sizes[at], np.cumsum(found.sizes)[at].tolist()
     spans = zip(ends, sizes.tolist(), strict=True)
-    drafts = b"".join([found.drafts[end - size : end] for end, size in spans])
-    return Candidates([found.places[n] for n in at], [found.ids[n] for n in at], drafts, sizes)
+    records = b"".join([found.records[end - size : end] for end, size in spans])
+    return CandidateRecords(
+        [found.doc_ids[n] for n in at], [found.ids[n] for n in at], records, sizes
+    )
 
 
 def best_by_words(
     lists: Sequence[KeyLists], chunks: int, most: int, *, near: Sequence[float] = ()
 ) -> list[int]:
-    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; best first.
+    """The doc ids with the highest sums of idf · n / (n + 1), where a term stands n times; best first.
 
-    `near` are the shares of a sum for places one, two, ... away: turns are added in the order of their conversation.
+    `near` are the shares of a sum for doc ids one, two, ... away: turns are added in the order of their conversation.
     """
     worth = [idf(chunks, found.chunks) for found in lists]
-    places, scores = _add_up(lists, worth, _saturation())
+    doc_ids, scores = _add_up(lists, worth, _saturation())
     if near:
-        places, scores = _spread(*_best(places, scores, 2 * most), near)
-    best: list[int] = _best(places, scores, most)[0].tolist()
+        doc_ids, scores = _spread(*_best(doc_ids, scores, 2 * most), near)
+    best: list[int] = _best(doc_ids, scores, most)[0].tolist()
     return best
 
 
 @cache
 def _saturation() -> Floats:
-    """The share n / (n + 1) of each packed posting, where n counts the term in all fields alike."""
+    """The share n / (n + 1) of each packed posting, where n is the count of the term over all fields."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
     return times / (times + 1)
 
 
 def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
-    """The places with the highest sums of idf / df ** spread over the names that stand there; best first."""
+    """The doc ids with the highest sums of idf / df ** spread over the names that the chunk has; best first."""
     worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
     best: list[int] = _best(*_add_up(lists, worth, np.ones(1 << 16)), most)[0].tolist()
     return best
@@ -88,46 +90,46 @@ def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: 
 def _add_up(
     lists: Sequence[KeyLists], worth: Sequence[float], values: Floats
 ) -> tuple[Ints, Floats]:
-    """All places and their sums: a posting counts its key's worth times the value of its packed counts."""
+    """All doc ids and their sums: a posting counts its key's worth times the value of its packed counts."""
     pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
     blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")
     sizes = np.frombuffer(b"".join(found.sizes or b"" for found in lists), ">i4") // _PAIR
     lengths = [len(found.lists or b"") // _PAIR for found in lists]
-    places = np.repeat(blocks.astype(np.int64) << BLOCK_BITS, sizes) + pairs[:, 0]
-    return _sum_by_place(places, values.take(pairs[:, 1]) * np.repeat(worth, lengths))
+    doc_ids = np.repeat(blocks.astype(np.int64) << BLOCK_BITS, sizes) + pairs[:, 0]
+    return _sum_by_doc_id(doc_ids, values.take(pairs[:, 1]) * np.repeat(worth, lengths))
 
 
-def _spread(places: Ints, scores: Floats, near: Sequence[float]) -> tuple[Ints, Floats]:
-    """The sums, to which the places around each one add their shares."""
+def _spread(doc_ids: Ints, scores: Floats, near: Sequence[float]) -> tuple[Ints, Floats]:
+    """The sums, to which the doc ids around each one add their shares."""
     shares = [*reversed(near), 1.0, *near]
-    every = [places + step for step in range(-len(near), len(near) + 1)]
-    return _sum_by_place(np.concatenate(every), np.outer(shares, scores).ravel())
+    every = [doc_ids + step for step in range(-len(near), len(near) + 1)]
+    return _sum_by_doc_id(np.concatenate(every), np.outer(shares, scores).ravel())
 
 
-def _sum_by_place(places: Ints, scores: Floats) -> tuple[Ints, Floats]:
-    order = np.argsort(places, kind="stable")
-    places = places[order]
-    if not len(places):
-        return places, scores
-    begins = np.flatnonzero(firsts(places))
-    return places[begins], np.add.reduceat(scores[order], begins)
+def _sum_by_doc_id(doc_ids: Ints, scores: Floats) -> tuple[Ints, Floats]:
+    order = np.argsort(doc_ids, kind="stable")
+    doc_ids = doc_ids[order]
+    if not len(doc_ids):
+        return doc_ids, scores
+    begins = np.flatnonzero(firsts(doc_ids))
+    return doc_ids[begins], np.add.reduceat(scores[order], begins)
 
 
-def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
-    """The places with the highest sums, best first, and their sums."""
+def _best(doc_ids: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
+    """The doc ids with the highest sums, best first, and their sums."""
     least = np.partition(scores, -most)[-most] if len(scores) > most else 0.0
-    # the newest of equals, since what is gone stands in older places
+    # the newest of equals first: chunks that are gone have older doc ids
     stays = np.flatnonzero(scores >= least)[::-1]
     order = stays[np.argsort(-scores[stays], kind="stable")][:most]
-    return places[order], scores[order]
+    return doc_ids[order], scores[order]
 
 
 class RecentReads:
     """What was found and read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
-        self.candidates: Cache[tuple[object, int], Candidates] = Cache(
-            2 * _BYTES, lambda _, found: len(found.drafts) + _OVERHEAD * len(found.ids)
+        self.candidates: Cache[tuple[object, int], CandidateRecords] = Cache(
+            2 * _BYTES, lambda _, found: len(found.records) + _OVERHEAD * len(found.ids)
         )
         self.chunks: Cache[tuple[object, str], Chunk] = Cache(_BYTES, _measure_chunk)
 
@@ -151,7 +153,7 @@ class KnownPostings:
         """Whether what is remembered is true under these totals."""
         return self.totals == totals and not self._store.may_lag
 
-    def candidates(self, key: int, pick: Callable[[], Candidates]) -> Candidates:
+    def candidates(self, key: int, pick: Callable[[], CandidateRecords]) -> CandidateRecords:
         """What was picked under this key lately, or is picked now."""
         recent, at = self._recent.candidates, (self._version, key)
         found = recent.get(at)
@@ -169,9 +171,9 @@ class KnownPostings:
         self._counts |= dict.fromkeys(asked, 0) | {one.key: one.chunks for one in found}
         return found
 
-    def drafts(self, places: Collection[int]) -> DraftRows:
-        """The drafts of the chunks at these places; those that went meanwhile are left out."""
-        return self._store.drafts_at(*self._here, sorted(places))
+    def records(self, doc_ids: Collection[int]) -> RecordRows:
+        """The records of the chunks at these doc ids; those that were removed since are left out."""
+        return self._store.records_at(*self._here, sorted(doc_ids))
 
     def chunks(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of these ids, while the store has not gone on since the postings."""

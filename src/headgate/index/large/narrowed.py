@@ -1,13 +1,13 @@
-"""Narrowed: a collection too large for a process, searched in the database first.
+"""NarrowedCollection: a collection too large for a process, searched in the database first.
 
 The store keeps its postings in blocks of a few thousand chunks (blocks.py). The candidates of a query are
 
     by words     the best by  sum over its rarest terms of  idf · n / (n + 1)
-    by vectors   those nearest to its embedding, where there is one and the store searches vectors
+    by vectors   those nearest to its embedding, if there is one and the store searches vectors
     by names     those that share a rare name with the best of them
 
-and the usual ranking runs over all of these. Blocks follow the change feed; each is written by whichever process holds
-the lease. Of a block of which half has gone the rest moves to the newest block.
+and the usual ranking runs over all of these. Blocks follow the change feed; the process that holds the
+lease writes the next one. When half of a block has gone, the rest moves to the newest block.
 """
 
 import time
@@ -22,8 +22,9 @@ import numpy.typing as npt
 from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.index.arrays import Keys
 from headgate.index.large.blocks import make_block
+from headgate.index.large.candidate_snapshot import CandidateSnapshot, NearestCandidates
 from headgate.index.large.candidates import (
-    Candidates,
+    CandidateRecords,
     KnownPostings,
     RecentReads,
     best_by_names,
@@ -31,8 +32,7 @@ from headgate.index.large.candidates import (
     join_rows,
     select,
 )
-from headgate.index.large.draft_snapshot import DraftSnapshot, Neighbors
-from headgate.index.large.drafts import NAME_KEYS, PLACE, Drafts
+from headgate.index.large.records import NAME_KEYS, PLACE, ChunkIndexRecords
 from headgate.index.snapshot import Fetch, SegmentSnapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
@@ -85,15 +85,15 @@ class NarrowedCollection:
         self._recent = recent or RecentReads()
         self._start(Totals())
 
-    def _start(self, totals: Totals) -> tuple[KnownPostings, DraftSnapshot]:
-        """Know nothing yet, and a view without candidates, by which queries are read."""
+    def _start(self, totals: Totals) -> tuple[KnownPostings, CandidateSnapshot]:
+        """Forget what was read under former totals; a snapshot without candidates is what queries are parsed with."""
         known = KnownPostings(self._store, self._tenant, self._name, totals, self._recent)
-        self._known = known, self._view(join_rows(()), known)
+        self._known = known, self._snapshot_of(join_rows(()), known)
         return self._known
 
     def follow_batch(self) -> bool:
-        """Write the next block of postings, or wait a moment where another process is at it; whether the end of the
-        feed is reached.
+        """Write the next block of postings, or wait a moment if another process writes it; whether the end of the feed
+        is reached.
         """
         here = (self._tenant, self._name)
         totals, head = self._store.posting_state(*here)
@@ -107,14 +107,16 @@ class NarrowedCollection:
             return False
         with self._released_on_error():
             changes = self._store.changes(*here, totals.seen, _BATCH)
-            gone = Drafts(self._store.drafts_of(*here, [change.id for change in changes]))
+            gone = ChunkIndexRecords(
+                self._store.records_of(*here, [change.id for change in changes])
+            )
             self._save(changes, gone, totals)
         if len(gone):
             self._sweep(max(_SWEPT, len(gone)))
         return len(changes) < _BATCH
 
-    def _save(self, changes: Sequence[Change], gone: Drafts, totals: Totals) -> None:
-        """Write the block of some changes; `gone` are the drafts that they replace or remove."""
+    def _save(self, changes: Sequence[Change], gone: ChunkIndexRecords, totals: Totals) -> None:
+        """Write the block of some changes; `gone` are the records that they replace or remove."""
         chunks = [change.chunk for change in changes if change.chunk is not None]
         seen = changes[-1].seq if changes else totals.seen
         rows = self._embeddings.rows_of(chunks, seen) if self._embeddings else None
@@ -125,15 +127,15 @@ class NarrowedCollection:
         """Write chunks of a sparse block again, as if they had changed; with the last of them the block goes."""
         here = (self._tenant, self._name)
         totals, _ = self._store.posting_state(*here)
-        if not self._store.sparse_drafts(*here, below=totals.blocks, most=1):
+        if not self._store.sparse_records(*here, below=totals.blocks, most=1):
             return
         if not self._store.lease_postings(*here, totals):
             return
         with self._released_on_error():
-            found = self._store.sparse_drafts(*here, below=totals.blocks, most=most)
-            ids, old = [id for id, _ in found], Drafts([draft for _, draft in found])
+            found = self._store.sparse_records(*here, below=totals.blocks, most=most)
+            ids, old = [id for id, _ in found], ChunkIndexRecords([record for _, record in found])
             chunks = {chunk.id: chunk for chunk in self._store.chunks(*here, ids)}
-            # one that is not there any more goes now, and the feed says so again
+            # a chunk that was removed since goes now, and once more when the feed says so
             changes = [
                 Change(totals.seen, id, chunks.get(id), place)
                 for id, place in zip(ids, old.header[:, PLACE].tolist(), strict=True)
@@ -142,16 +144,16 @@ class NarrowedCollection:
 
     @contextmanager
     def _released_on_error(self) -> Iterator[None]:
-        """Work that needs the lease; where it fails others need not wait until that has run out."""
+        """Work that needs the lease; if it fails, others need not wait until the lease has run out."""
         try:
             yield
         except BaseException:
-            with suppress(StoreError):  # of a server that is away the first error says more
+            with suppress(StoreError):  # if the server is away, the first error says more
                 self._store.release_postings(self._tenant, self._name)
             raise
 
     def snapshot(self, query: str, *, wait: bool) -> SegmentSnapshot:
-        """What ranking reads for this query. Without `wait` the last complete blocks; NotReady where there are none."""
+        """What ranking reads for this query. Without `wait` the last complete blocks; NotReady if there are none."""
         here = (self._tenant, self._name)
         totals, head = self._store.posting_state(*here)
         if wait and totals.seen < head:
@@ -184,75 +186,79 @@ class NarrowedCollection:
                 hint=f"run: headgate store reindex --collection {self._name}, or set embed.model back",
             )
 
-    def _narrow(self, query: str, totals: Totals, *, behind: bool) -> DraftSnapshot:
+    def _narrow(self, query: str, totals: Totals, *, behind: bool) -> CandidateSnapshot:
         known, empty = self._known
         if not known.holds_for(totals):
             known, empty = self._start(totals)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
-        places = [place for place, _ in near or ()]
-        pick = partial(self._pick, query, known, empty, places)
-        found = known.candidates(hash((query, *places)), pick)
+        doc_ids = [doc_id for doc_id, _ in near or ()]
+        pick = partial(self._pick, query, known, empty, doc_ids)
+        found = known.candidates(hash((query, *doc_ids)), pick)
         fetch = partial(self._store.chunks, self._tenant, self._name) if behind else known.chunks
         if vector is None:
-            return self._view(found, known, fetch, how="words and names")
+            return self._snapshot_of(found, known, fetch, how="words and names")
         if near is not None:
-            how, nearest = "words, vectors and names", _place_neighbors(near, found.places)
+            how, nearest = "words, vectors and names", _nearest_among(near, found.doc_ids)
         else:
             how, nearest = f"words and names; {_NO_VECTORS}", self._compare(vector, found.ids)
-        return self._view(found, known, fetch, near=nearest, how=how)
+        return self._snapshot_of(found, known, fetch, near=nearest, how=how)
 
     def _pick(
-        self, query: str, known: KnownPostings, empty: DraftSnapshot, near: Sequence[int]
-    ) -> Candidates:
-        terms, places = _find_places(query, known, empty)
+        self, query: str, known: KnownPostings, empty: CandidateSnapshot, near: Sequence[int]
+    ) -> CandidateRecords:
+        terms, doc_ids = _find_doc_ids(query, known, empty)
         most = TURNS if empty.conversational else WORDS
-        asked = {*places[:most], *near}
-        rows = [known.drafts(asked)]
+        asked = {*doc_ids[:most], *near}
+        rows = [known.records(asked)]
         if dead := len(asked) - len(rows[0].ids):  # the next best instead
-            rows.append(known.drafts({*places[most:][: 2 * dead]} - asked))
+            rows.append(known.records({*doc_ids[most:][: 2 * dead]} - asked))
         found = join_rows(rows)
-        leading = select(found, {*places[:_LEADING], *near[:_LEADING]})
-        more = _follow_names(self._view(leading, known), terms, known)
-        return join_rows([*rows, known.drafts({*more}.difference(found.places))])
+        leading = select(found, {*doc_ids[:_LEADING], *near[:_LEADING]})
+        more = _follow_names(self._snapshot_of(leading, known), terms, known)
+        return join_rows([*rows, known.records({*more}.difference(found.doc_ids))])
 
-    def _view(
+    def _snapshot_of(
         self,
-        found: Candidates,
+        found: CandidateRecords,
         known: KnownPostings,
         fetch: Fetch | None = None,
         *,
-        near: Neighbors | None = None,
+        near: NearestCandidates | None = None,
         how: str = "words",
-    ) -> DraftSnapshot:
-        drafts, read = Drafts([found.drafts], found.sizes), fetch or known.chunks
-        return DraftSnapshot(found.ids, drafts, read, known.totals, known.count, near=near, how=how)
+    ) -> CandidateSnapshot:
+        records, read = ChunkIndexRecords([found.records], found.sizes), fetch or known.chunks
+        return CandidateSnapshot(
+            found.ids, records, read, known.totals, known.count, near=near, how=how
+        )
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals
     ) -> Sequence[tuple[int, float]] | None:
-        """Places and cosines of the nearest chunks; None where the store does not search vectors, or not quickly."""
+        """Doc ids and cosines of the nearest chunks; None if the store does not search vectors, or not quickly."""
         if not totals.vectors:
             return None
         here = (self._tenant, self._name, totals.vectors)
         halves = vector.astype(np.float16)
-        return self._store.nearest_places(*here, halves, NEAREST, chunks=totals.chunks)
+        return self._store.nearest_doc_ids(*here, halves, NEAREST, chunks=totals.chunks)
 
-    def _compare(self, vector: npt.NDArray[np.float32], ids: Sequence[str]) -> Neighbors:
+    def _compare(self, vector: npt.NDArray[np.float32], ids: Sequence[str]) -> NearestCandidates:
         """The candidates that have an embedding, nearest first."""
         assert self._embeddings is not None
         found = self._embeddings.known_rows(ids)
         ords = np.flatnonzero([id in found for id in ids])
         if not len(ords):
-            return Neighbors(ords, np.zeros(0))
+            return NearestCandidates(ords, np.zeros(0))
         rows = np.array([found[ids[ord]] for ord in ords.tolist()], np.float32)
         cosines = np.vecdot(rows, vector).astype(np.float64)
         order = np.argsort(-cosines, kind="stable")[:NEAREST]
-        return Neighbors(ords[order], cosines[order])
+        return NearestCandidates(ords[order], cosines[order])
 
 
-def _find_places(query: str, known: KnownPostings, empty: DraftSnapshot) -> tuple[Keys, list[int]]:
-    """The terms of a query, and the best places by them: twice as many as are ranked, since some may be gone. A word
+def _find_doc_ids(
+    query: str, known: KnownPostings, empty: CandidateSnapshot
+) -> tuple[Keys, list[int]]:
+    """The terms of a query, and the best doc ids by them: twice as many as are ranked, since some may be gone. A word
     never seen is read as its known parts.
     """
     terms = _join_terms(word_terms(query, empty.language))
@@ -268,21 +274,21 @@ def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:
     return distinct(np.array([*chain(*pieces)], np.uint64))
 
 
-def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
-    """The places of chunks that share a rare name with the best candidates by words."""
-    worth = rarity(view.count, view.frequencies(terms))
-    scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
-    held = view.names(top(scores, _SEEDS, view.reading_order_key))
+def _follow_names(snapshot: CandidateSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
+    """The doc ids of chunks that share a rare name with the best candidates by words."""
+    worth = rarity(snapshot.count, snapshot.frequencies(terms))
+    scores = lexical(snapshot, terms, snapshot.postings(terms), worth, _LEXICAL)
+    held = snapshot.names(top(scores, _SEEDS, snapshot.reading_order_key))
     names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
     bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
     lists = known.lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)
     return best_by_names(lists, known.totals.chunks, NAMES, spread=_SPREAD)
 
 
-def _place_neighbors(near: Sequence[tuple[int, float]], places: Sequence[int]) -> Neighbors:
-    """The nearest chunks among the candidates; one that changed meanwhile is none."""
-    ords = {place: ord for ord, place in enumerate(places)}
-    found = [(ords[place], cosine) for place, cosine in near if place in ords]
-    return Neighbors(
+def _nearest_among(near: Sequence[tuple[int, float]], doc_ids: Sequence[int]) -> NearestCandidates:
+    """The nearest chunks among the candidates; one that changed since is left out."""
+    ords = {doc_id: ord for ord, doc_id in enumerate(doc_ids)}
+    found = [(ords[doc_id], cosine) for doc_id, cosine in near if doc_id in ords]
+    return NearestCandidates(
         np.array([ord for ord, _ in found], np.int64), np.array([cosine for _, cosine in found])
     )

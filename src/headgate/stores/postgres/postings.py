@@ -2,8 +2,8 @@
 
 `postings` has one row a collection: the last change seen, sums over all chunks, and until when a process has leased the
 work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. A chunk
-that changes or goes loses its draft and its vector; its postings stay, and whoever meets them finds no draft there. The
-lists of a full block that has lost all its chunks are deleted.
+that changes or goes loses its index record (the table `posting_drafts`) and its vector. Its postings stay, and a query
+that meets them finds no record there. The lists of a full block that has lost all its chunks are deleted.
 
 Keys are found by equality alone: of other operators PostgreSQL does not know that they leak nothing, and uses no index.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from headgate.protocols import BLOCK_BITS, Block, DraftRows, KeyLists, Totals
+from headgate.protocols import BLOCK_BITS, KeyLists, PostingBlock, RecordRows, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, Link, as_array, insert_rows, refresh_statistics
@@ -52,8 +52,8 @@ SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
     WHERE {HERE} AND term = c.term AND c.chunks BETWEEN %s AND %s AND (c.together <= %s OR c.together = c.chunks)
     ORDER BY block, part) one) l
 """
-# many drafts in one row: a client reads it in half the time of many rows
-_DRAFTS = f"""
+# many records in one row: a client reads it in half the time of many rows
+_RECORDS = f"""
 SELECT string_agg(int8send(place), ''::bytea), array_agg(id),
   string_agg(int4send(octet_length(draft)), ''::bytea), string_agg(draft, ''::bytea)
 FROM (SELECT place, id, draft FROM headgate.posting_drafts WHERE {HERE} AND place = ANY(%s::bigint[]) ORDER BY place) one
@@ -114,7 +114,9 @@ class PostgresPostings(PostgresVectors):
             sql = f"UPDATE headgate.postings SET leased = '-infinity' WHERE {HERE}"
             connection.execute(sql, (tenant, collection))
 
-    def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool:
+    def save_block(
+        self, tenant: str, collection: str, block: PostingBlock, *, after: Totals
+    ) -> bool:
         """Write a block that follows these totals; False where another process has gone on from there."""
         here = (tenant, collection)
         totals = orjson.dumps(block.totals._asdict()).decode()
@@ -132,18 +134,18 @@ class PostgresPostings(PostgresVectors):
             ).fetchall()
             number, begin, part, join_above, join_into = block.placement
             first = (number << BLOCK_BITS) + begin
-            drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
-            insert_rows(connection, "posting_drafts", drafts)
-            places = [at for (at,) in went]
+            records = [(*here, at, id, data) for at, (id, data) in enumerate(block.records, first)]
+            insert_rows(connection, "posting_drafts", records)
+            gone = [at for (at,) in went]
             if block.vectors is not None:
                 kind = (*here, block.totals.vectors)
-                insert_vectors(connection, *kind, block.vectors, first=first, gone=places)
+                insert_vectors(connection, *kind, block.vectors, first=first, gone=gone)
             lists = [(*here, key, number, part, data) for key, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
             if join_above is not None:
                 connection.execute(_JOIN, (join_into, *here, number, join_above))
                 connection.execute(_JOINED, (*here, number, join_above, join_into))
-            _count_gone(connection, here, block, places)
+            _count_gone(connection, here, block, gone)
             counted = [(*here, key, count) for key, count in sorted(block.keys.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         tables = ("posting_drafts", "posting_lists", "posting_terms")
@@ -151,7 +153,7 @@ class PostgresPostings(PostgresVectors):
             refresh_statistics(connection, block.totals.chunks, *tables)
         return True
 
-    def sparse_drafts(
+    def sparse_records(
         self, tenant: str, collection: str, *, below: int, most: int
     ) -> Sequence[tuple[str, bytes]]:
         here = (tenant, collection)
@@ -179,13 +181,15 @@ class PostgresPostings(PostgresVectors):
         rows = self._replicas.fetch(tenant, _LISTS, values, binary=True)
         return [KeyLists(*row) for row in rows]
 
-    def drafts_at(self, tenant: str, collection: str, places: Collection[int]) -> DraftRows:
-        """Place, id and draft of the chunks at these places, in order; removed chunks are left out."""
-        if not places:
-            return DraftRows()
-        values = (tenant, collection, as_array(places))
-        ((found, ids, sizes, drafts),) = self._replicas.fetch(tenant, _DRAFTS, values, binary=True)
-        return DraftRows(found, ids, sizes, drafts) if ids else DraftRows()
+    def records_at(self, tenant: str, collection: str, doc_ids: Collection[int]) -> RecordRows:
+        """Doc id, chunk id and record of some chunks, in order; removed chunks are left out."""
+        if not doc_ids:
+            return RecordRows()
+        values = (tenant, collection, as_array(doc_ids))
+        ((found, ids, sizes, records),) = self._replicas.fetch(
+            tenant, _RECORDS, values, binary=True
+        )
+        return RecordRows(found, ids, sizes, records) if ids else RecordRows()
 
     def clear_postings(self, tenant: str, collection: str) -> None:
         """Delete the postings of a collection; they can be made again from its chunks."""
@@ -202,18 +206,18 @@ class PostgresPostings(PostgresVectors):
                     f"DELETE FROM headgate.{table} WHERE {HERE}", (tenant, collection)
                 )
 
-    def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]:
+    def records_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]:
         sql = f"SELECT draft FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)"
         values = (tenant, collection, list(ids))
-        return [draft for (draft,) in self._pool.fetch(tenant, sql, values, binary=True)]
+        return [record for (record,) in self._pool.fetch(tenant, sql, values, binary=True)]
 
 
 def _count_gone(
-    connection: Link, here: tuple[str, str], block: Block, places: Sequence[int]
+    connection: Link, here: tuple[str, str], block: PostingBlock, doc_ids: Sequence[int]
 ) -> None:
     """Count the chunks that came into a block and those that went from any, and delete blocks that are empty now."""
-    gone = Counter(place >> BLOCK_BITS for place in places)
-    came = {block.placement.block: len(block.drafts)} if block.drafts else {}
+    gone = Counter(doc_id >> BLOCK_BITS for doc_id in doc_ids)
+    came = {block.placement.block: len(block.records)} if block.records else {}
     rows = [(*here, number, came.get(number, 0), gone[number]) for number in {*gone, *came}]
     insert_rows(connection, "posting_blocks", sorted(rows), on_conflict=_ADDED)
     emptied = connection.execute(_EMPTIED, (*here, block.totals.blocks)).fetchall()

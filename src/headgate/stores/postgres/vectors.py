@@ -68,7 +68,7 @@ class PostgresVectors:
         """Whether the database has pgvector, and the table for it."""
         return bool(self._schema())
 
-    def nearest_places(
+    def nearest_doc_ids(
         self, tenant: str, collection: str, kind: str, vector: Halves, k: int, *, chunks: int
     ) -> Sequence[tuple[int, float]] | None:
         schema, graph = self._schema(), self._graph(tenant, collection, kind)

@@ -1,6 +1,6 @@
-"""DraftSnapshot: the chunks that a database picked for one query, as ranking reads them.
+"""CandidateSnapshot: the chunks that a database picked for one query, as ranking reads them.
 
-A ranking asks for some dozen terms and names. So nothing is inverted: the keys of all drafts are one array, which is
+A ranking asks for some dozen terms and names. So nothing is inverted: the keys of all records are one array, which is
 looked through. Sizes, lengths and how common a term or a name is are those of the whole collection.
 """
 
@@ -13,7 +13,14 @@ import numpy.typing as npt
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import Heads, is_conversation, name_languages
-from headgate.index.large.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
+from headgate.index.large.records import (
+    CHARS,
+    LANGUAGE,
+    NAME_KEYS,
+    PLACE,
+    POSITION,
+    ChunkIndexRecords,
+)
 from headgate.index.snapshot import Fetch, SegmentSnapshot
 from headgate.protocols import Postings, TermPositions, TokenStreams, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
@@ -30,29 +37,29 @@ _ABOVE_OWNER = ~np.uint64(_SAMPLED_CHUNKS - 1)
 _COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS, "language": LANGUAGE}
 
 
-class Neighbors(NamedTuple):
+class NearestCandidates(NamedTuple):
     """The chunks nearest to the query by their embeddings, best first, and their cosines."""
 
     ords: Ints
     cosines: npt.NDArray[np.float64]
 
 
-class DraftSnapshot(SegmentSnapshot):
+class CandidateSnapshot(SegmentSnapshot):
     """The candidates of one query, with the numbers of the whole collection. `narrowed_to` goes into the trace."""
 
     def __init__(
         self,
         ids: Sequence[str],
-        drafts: Drafts,
+        records: ChunkIndexRecords,
         fetch: Fetch,
         totals: Totals,
         count_keys: Count,
         *,
-        near: Neighbors | None = None,
+        near: NearestCandidates | None = None,
         how: str = "",
     ) -> None:
         super().__init__((), fetch)
-        self._ids, self._drafts = ids, drafts
+        self._ids, self._records = ids, records
         self._size = len(ids)
         self._count = max(totals.chunks, self._size)
         self._totals = totals
@@ -65,7 +72,7 @@ class DraftSnapshot(SegmentSnapshot):
         return f"{self.size:,} of {self.count:,} chunks, by {self._how}"
 
     def _column(self, name: str) -> npt.NDArray[np.int64]:
-        column: npt.NDArray[np.int64] = self._drafts.header[:, _COLUMNS[name]]
+        column: npt.NDArray[np.int64] = self._records.header[:, _COLUMNS[name]]
         return column
 
     def _columns_of(self, ords: Ints, *names: str) -> list[list[int]]:
@@ -93,19 +100,19 @@ class DraftSnapshot(SegmentSnapshot):
 
     @lazy_property
     def _term_starts(self) -> Ints:
-        return offsets(self._drafts.lengths)
+        return offsets(self._records.lengths)
 
     @lazy_property
     def _low_terms(self) -> npt.NDArray[np.uint16]:
-        return self._drafts.terms.astype(np.uint16)
+        return self._records.terms.astype(np.uint16)
 
     @lazy_property
     def _field_ends(self) -> Ints:
         """Where title, date and speaker of each chunk end, counted in terms."""
-        return np.cumsum(self._drafts.header[:, :BODY].T, 0)
+        return np.cumsum(self._records.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Postings:
-        at, which = locate(self._drafts.terms, self._low_terms, terms)
+        at, which = locate(self._records.terms, self._low_terms, terms)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
         field = self._fields(at - self._term_starts[owner], owner)
         numbered = np.sort(((which * max(self.size, 1) + owner) << 2) | field)
@@ -148,9 +155,9 @@ class DraftSnapshot(SegmentSnapshot):
         By Heaps' law a vocabulary grows as text ** share, where share is the part of it that was met once; so the
         chance of a new term falls as text ** (share - 1).
         """
-        at = np.flatnonzero(self._drafts.terms < _SAMPLED_TERMS)
+        at = np.flatnonzero(self._records.terms < _SAMPLED_TERMS)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
-        vocabulary, slots = number_keys(self._drafts.terms[at])
+        vocabulary, slots = number_keys(self._records.terms[at])
         chunks = np.bincount(distinct(slots * max(self.size, 1) + owner) // max(self.size, 1))
         once = int((chunks == 1).sum())
         if not once:
@@ -162,20 +169,20 @@ class DraftSnapshot(SegmentSnapshot):
         return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))
 
     def token_streams(self, ords: Ints) -> TokenStreams:
-        counts = self._drafts.lengths[ords]
-        found = self._drafts.terms[ranges(self._term_starts[ords], counts)]
-        fields = self._drafts.header[ords, : BODY + 1]
+        counts = self._records.lengths[ords]
+        found = self._records.terms[ranges(self._term_starts[ords], counts)]
+        fields = self._records.header[ords, : BODY + 1]
         where = np.repeat(np.tile(np.arange(BODY + 1), len(ords)), fields.ravel())
         return TokenStreams(found, np.repeat(np.arange(len(ords)), counts), where)
 
     def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
-        counts = self._drafts.lengths[ords]
+        counts = self._records.lengths[ords]
         where = ranges(self._term_starts[ords], counts)
-        at, which = locate(self._drafts.terms[where], self._low_terms[where], terms)
+        at, which = locate(self._records.terms[where], self._low_terms[where], terms)
         begins = offsets(counts)
         mine = np.searchsorted(begins, at, side="right") - 1
         position = at - begins[mine]
-        titled = self._drafts.header[ords[mine], TITLE] > 0
+        titled = self._records.header[ords[mine], TITLE] > 0
         return TermPositions(
             terms[which], mine, self._fields(position, ords[mine]), position, titled
         )
@@ -183,48 +190,48 @@ class DraftSnapshot(SegmentSnapshot):
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
         """As in `SegmentSnapshot`, but with the mean of the whole collection."""
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
-        length = self._drafts.header[:, : BODY + 1] @ weights
+        length = self._records.header[:, : BODY + 1] @ weights
         return length, float(weights @ np.array(self._totals.fields)) / self.count
 
     # -- names -----------------------------------------------------------------------------------
 
     @lazy_property
     def _name_starts(self) -> Ints:
-        return offsets(self._drafts.name_counts)
+        return offsets(self._records.name_counts)
 
     @lazy_property
     def _low_names(self) -> npt.NDArray[np.uint16]:
-        return self._drafts.names.astype(np.uint16)
+        return self._records.names.astype(np.uint16)
 
     def names(self, ords: Ints) -> list[Keys]:
-        starts, flat = self._name_starts, self._drafts.names
+        starts, flat = self._name_starts, self._records.names
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
         """How many candidates have each name; 0 for a name in more than `limit` chunks."""
-        _, which = locate(self._drafts.names, self._low_names, keys)
+        _, which = locate(self._records.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
         return np.bincount(which, minlength=len(keys)) * rare
 
     def find_names(self, keys: Keys) -> Postings:
-        at, which = locate(self._drafts.names, self._low_names, keys)
+        at, which = locate(self._records.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
         at = at[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
-        return Postings(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
+        return Postings(ords, self._records.flags[at], np.bincount(which, minlength=len(keys)))
 
     def name_frequencies(self, keys: Keys) -> Ints:
         """In how many chunks of the whole collection each name occurs."""
         return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
-        at, which = locate(self._drafts.names, self._low_names, keys)
+        at, which = locate(self._records.names, self._low_names, keys)
         known, first = np.unique(which, return_index=True)
-        found = dict(zip(known.tolist(), self._drafts.labels(at[first]), strict=True))
+        found = dict(zip(known.tolist(), self._records.labels(at[first]), strict=True))
         return [found.get(index, "") for index in range(len(keys))]
 
     def _count_cases(self, asked: Keys) -> Ints:
-        case = self._drafts.case
+        case = self._records.case
         halves = asked.astype(np.uint32).astype(np.uint64)
         _, which = locate(case.astype(np.uint64), case.astype(np.uint16), halves)
         return np.bincount(which, minlength=len(asked))
@@ -233,9 +240,9 @@ class DraftSnapshot(SegmentSnapshot):
 
     @lazy_property
     def _speakers(self) -> Keys:
-        header, starts = self._drafts.header, self._term_starts[:-1]
+        header, starts = self._records.header, self._term_starts[:-1]
         where = ranges(starts + header[:, TITLE] + header[:, DATE], header[:, SPEAKER])
-        return distinct(self._drafts.terms[where])
+        return distinct(self._records.terms[where])
 
     def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
         """The candidates nearest to the query, best first; their cosines came with the candidates."""

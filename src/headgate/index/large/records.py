@@ -1,7 +1,7 @@
-"""Drafts: what the index knows of one chunk, as bytes that stand beside it in a database.
+"""Index records: what the index knows of one chunk, as bytes that the database keeps beside it.
 
-Where the chunks of a query are picked out of millions, each brings its own part of a segment's arrays, and no text is
-read again (draft_snapshot.py). Every part is padded to 8-byte numbers, so that many drafts are joined and read as one:
+If the chunks of a query are picked out of millions, each brings its own part of a segment's arrays, and no text is read
+again (candidate_snapshot.py). Every part is padded to 8-byte numbers, so that many records are joined and read as one:
 
     header | terms in reading order | names | case keys | flags and label lengths of the names | labels of the names
 
@@ -25,8 +25,8 @@ TITLE, DATE, SPEAKER_TERMS, BODY, NAMES, CASE, LABELS, CHARS, EVIDENCE, LANGUAGE
 _HEADER = 13
 
 
-def draft_chunks(segment: Segment) -> list[bytes]:
-    """The draft of each chunk of a segment, in its order."""
+def encode_index_records(segment: Segment) -> list[bytes]:
+    """The record of each chunk of a segment, in its order."""
     names, case, starts = segment.names, segment.case, segment.label_starts
     flags = _flags_by_chunk(names)
     lengths = np.diff(starts)[names.own]
@@ -39,7 +39,7 @@ def draft_chunks(segment: Segment) -> list[bytes]:
     columns = (segment.chars, segment.evidence, segment.language, segment.speaker, segment.place, segment.position)  # fmt: skip
     for at, column in enumerate(columns, CHARS):
         header[:, at] = column
-    drafts = []
+    records = []
     for at in range(len(segment)):
         mine = slice(*names.own_starts[at : at + 2].tolist())
         keys = [_own_keys(part, at) for part in (segment.terms, names)]
@@ -47,8 +47,8 @@ def draft_chunks(segment: Segment) -> list[bytes]:
         labels = segment.labels[ranges(starts[names.own[mine]], lengths[mine])].tobytes()
         marks = np.stack([flags[mine], lengths[mine]]).astype("<u2").tobytes()
         numbers = b"".join(part.astype("<u8").tobytes() for part in (header[at], *keys))
-        drafts.append(numbers + _pad(cases) + _pad(marks) + _pad(labels))
-    return drafts
+        records.append(numbers + _pad(cases) + _pad(marks) + _pad(labels))
+    return records
 
 
 def _own_keys(part: PostingList | Counts, at: int) -> Keys:
@@ -71,17 +71,17 @@ def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
-class Drafts:
-    """Several drafts, read as arrays: one row of `header` a chunk, and the keys of all in one run each.
+class ChunkIndexRecords:
+    """Several records, read as arrays: one row of `header` a chunk, and the keys of all in one run each.
 
-    `sizes` are their bytes, where each part of the data is not one draft.
+    `sizes` are their bytes, if a part of the data is not one record.
     """
 
     def __init__(self, data: Sequence[bytes], sizes: Ints | None = None) -> None:
         self._data = np.frombuffer(b"".join(data), np.uint8)
         self._numbers = self._data.view("<u8")
         if sizes is None:
-            sizes = np.array([len(draft) for draft in data], np.int64)
+            sizes = np.array([len(record) for record in data], np.int64)
         begins = offsets(sizes // 8)[:-1]
         rows = self._numbers[begins[:, None] + np.arange(_HEADER)] if len(sizes) else np.zeros((0, _HEADER), np.uint64)  # fmt: skip
         self.header = rows.astype(np.int64)
