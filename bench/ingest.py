@@ -26,7 +26,7 @@ from bench.fixtures import texts
 import headgate.index.folder as folder_module
 from headgate.gateway import Headgate
 from headgate.index import collection, segment, segment_list
-from headgate.index.reading import Reading
+from headgate.index.tokenized_batch import TokenizedBatch
 from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.hashes import Tokens
@@ -43,10 +43,10 @@ STEPS = (
     (SqliteStore, "digests", "look for known digests"),
     (SqliteStore, "put", "store"),
     (SqliteStore, "changes", "read the change feed"),
-    (Reading, "__init__", "read terms and names"),
-    (Reading, "terms", "number the terms"),
-    (Reading, "case", "count capitals"),
-    (Reading, "names", "list the names"),
+    (TokenizedBatch, "__init__", "read terms and names"),
+    (TokenizedBatch, "terms", "number the terms"),
+    (TokenizedBatch, "case", "count capitals"),
+    (TokenizedBatch, "names", "list the names"),
     (segment, "_index_terms", "list the terms"),
     (segment_list, "build", "the rest of a segment"),
     (segment_list, "join", "merge what is not saved yet"),

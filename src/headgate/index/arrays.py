@@ -51,12 +51,12 @@ def cut_texts(data: Bytes, begins: Ints, ends: Ints) -> list[str]:
 
 
 def find(keys: Keys, wanted: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Slots of the wanted keys in the sorted keys, and which of them are there."""
+    """Where the wanted keys are in the sorted keys, and which of them are there."""
     if not len(keys):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    slots = keys.searchsorted(wanted)
-    np.minimum(slots, len(keys) - 1, out=slots)
-    return slots, keys.take(slots) == wanted
+    at = keys.searchsorted(wanted)
+    np.minimum(at, len(keys) - 1, out=at)
+    return at, keys.take(at) == wanted
 
 
 def locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints, Ints]:
@@ -68,8 +68,8 @@ def locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints,
     flags[wanted.astype(np.uint16)] = True
     at = np.flatnonzero(flags.take(low))  # three times as fast as an index of 16 bits
     order = np.argsort(wanted, kind="stable")
-    slots, there = find(wanted[order], flat[at])
-    return at[there], order[slots[there]]
+    which, there = find(wanted[order], flat[at])
+    return at[there], order[which[there]]
 
 
 def union(vocabularies: Sequence[Keys]) -> Keys:

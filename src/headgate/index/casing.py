@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, offsets
-from headgate.index.posting_list import Counts, to_slots
+from headgate.index.posting_list import Counts, to_term_ids
 from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import number, numbers
@@ -25,18 +25,18 @@ def case_key(word: str) -> int:
     return number(word.lower()) & ~_KIND
 
 
-def cases_of(pieces: Sequence[str]) -> Keys:
-    """The case keys of the words that pieces of text are (0 for one that cannot be a name), and whether a sentence may
+def cases_of(tokens: Sequence[str]) -> Keys:
+    """The case keys of the words that tokens of text are (0 for one that cannot be a name), and whether a sentence may
     end.
     """
-    found = words(pieces)
+    found = words(tokens)
     low = ["" if len(one) < 3 else one.lower() for one in found]
     known = _number_names(set(low))
     cases = np.fromiter(map(known.__getitem__, low), np.uint64, len(low))
     cases &= ~np.uint64(_KIND)
     upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
-    cases[_test(ends, [piece[-1] for piece in pieces])] |= np.uint64(_ENDS)
+    cases[_test(ends, [token[-1] for token in tokens])] |= np.uint64(_ENDS)
     return cases
 
 
@@ -51,29 +51,27 @@ def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np
     return np.fromiter(map(known.__getitem__, characters), bool, len(characters))
 
 
-def count_case(
-    cases: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], lengths: Ints
-) -> Counts:
+def count_case(cases: npt.NDArray[np.uint64], ids: npt.NDArray[np.int32], lengths: Ints) -> Counts:
     """Count the words of texts by how they stand.
 
-    `cases` has what `cases_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths`
+    `cases` has what `cases_of` says of each distinct token, `ids` the tokens of all texts in reading order, `lengths`
     how many of them each text has.
     """
-    ended = np.empty(len(slots), bool)
-    ended[1:] = ((cases & np.uint64(_ENDS)) > 0)[slots[:-1]]
+    ended = np.empty(len(ids), bool)
+    ended[1:] = ((cases & np.uint64(_ENDS)) > 0)[ids[:-1]]
     ended[offsets(lengths)[:-1][lengths > 0]] = True
-    # a piece inside a sentence, and the same piece at its start, are two variants
+    # a token inside a sentence, and the same token at its start, are two variants
     bare = cases & ~np.uint64(_ENDS)
     counted = bare > _KIND
     upper = (bare & np.uint64(INSIDE_UPPER)) > 0
     keys = np.stack([bare, bare | np.uint64(STARTING_LOWER)], 1).ravel()
     stays = np.stack([counted, counted & ~upper], 1).ravel()
-    variants = 2 * slots + ended
+    variants = 2 * ids + ended
     kept = stays[variants]
     before = offsets(kept.view(np.uint8))[offsets(lengths)]
     variants = variants[kept]
     used = np.bincount(variants, minlength=len(keys)) > 0
-    found, places = to_slots(keys[used])
+    found, places = to_term_ids(keys[used])
     of_variant = np.zeros(len(keys), np.uint32)
     of_variant[used] = places
     own = of_variant[variants]

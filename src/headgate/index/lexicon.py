@@ -1,8 +1,8 @@
-"""Lexicon: the pieces of text that were met before, each under a slot, and what is known of them.
+"""Lexicon: the tokens of text that were met before, each under an id, and what is known of them.
 
-A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
+A token is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
 its word is written. From then on it is known by a hash, and everything is found and counted in arrays.
-A piece that will hardly come back, such as a long number, is held by the batch that has it alone. A full lexicon gives
+A token that will hardly come back, such as a long number, is held by the batch that has it alone. A full lexicon gives
 way to a new one, which takes over from it what is met again: so memory stays bounded, and the words in use stay known.
 """
 
@@ -21,24 +21,24 @@ from headgate.index.casing import cases_of
 from headgate.text.hashes import hash_slices
 from headgate.text.terms import LONGEST, numbers, read_pieces
 
-Slots = npt.NDArray[np.int32]
+TokenIds = npt.NDArray[np.int32]
 
-_PIECES = 110_000  # met before a new lexicon is begun; with the former one 14 MB ...
-_TERMS = 400_000  # ... or terms: a piece of a text without spaces has hundreds
-_MOST = 4 * _PIECES // 3  # pieces that it holds: one batch may bring very many ...
+_TOKENS = 110_000  # met before a new lexicon is begun; with the former one 14 MB ...
+_TERMS = 400_000  # ... or terms: a token of a text without spaces has hundreds
+_MOST = 4 * _TOKENS // 3  # tokens that it holds: one batch may bring very many ...
 _BITS = 18  # ... in a table more than twice as large
-_BYTES = 100_000  # of new pieces that are read together: some 10 MB
+_BYTES = 100_000  # of new tokens that are read together: some 10 MB
 _DIGITS = 6  # of a number that is remembered; longer ones are ids and times
-_LONG = 4 * LONGEST  # bytes; a longer piece is seldom met twice
+_LONG = 4 * LONGEST  # bytes; a longer token is seldom met twice
 _RARE_SPACES = [chr(code) for code in range(0x80, 0x3001) if chr(code).isspace()]
-_INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))  # a piece
-# no other process has these: so nobody can write a piece that is taken for another
+_INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))  # a token
+# random in each process, so that no text can be written to collide on purpose
 _SEED, _TIMES = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """The pieces of some texts, without a string for each: where it lies in the bytes and its key, and how many each
+class Tokens:
+    """The tokens of some texts, without a string for each: where it lies in the bytes and its key, and how many each
     text has.
     """
 
@@ -49,7 +49,7 @@ class Pieces:
     counts: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> "Pieces":
+    def of(cls, texts: Sequence[str]) -> "Tokens":
         """Cut texts as `str.split` does."""
         parts = [_encode(text) if text else b"" for text in texts]
         raw = b"\n".join(parts)
@@ -61,12 +61,12 @@ class Pieces:
         return cls.between(raw, begins, ends, np.diff(begins.searchsorted(stops), prepend=0))
 
     @classmethod
-    def between(cls, raw: bytes, begins: Ints, ends: Ints, counts: Ints) -> "Pieces":
+    def between(cls, raw: bytes, begins: Ints, ends: Ints, counts: Ints) -> "Tokens":
         """What stands between some places, and how many of them are in each text."""
         return cls(raw, begins, ends, _hash(raw, begins, ends), counts)
 
     def strings(self, which: Ints) -> list[str]:
-        """Some of the pieces as they stand."""
+        """Some of the tokens as they stand."""
         return cut_texts(np.frombuffer(self.raw, np.uint8), self.begins[which], self.ends[which])
 
 
@@ -94,7 +94,7 @@ class KeyTable:
         self._numbers = np.zeros(1 << bits, np.int32)
         self._shift, self._last = np.uint64(64 - bits), (1 << bits) - 1
 
-    def find(self, keys: Keys) -> Slots:
+    def find(self, keys: Keys) -> TokenIds:
         """The number of each key, -1 where it has none."""
         found = np.full(len(keys), -1, np.int32)
         at, left = (keys >> self._shift).astype(np.int64), np.arange(len(keys))
@@ -106,7 +106,7 @@ class KeyTable:
             keys, left, at = keys[other], left[other], (at[other] + 1) & self._last
         return found
 
-    def add(self, keys: Keys, numbers: Slots) -> None:
+    def add(self, keys: Keys, numbers: TokenIds) -> None:
         """Add keys; one that is there keeps its number."""
         at = (keys >> self._shift).astype(np.int64)
         while len(keys):
@@ -118,17 +118,17 @@ class KeyTable:
             keys, numbers, at = keys[other], numbers[other], (at[other] + 1) & self._last
 
 
-Known = tuple[Ints, Keys, Keys]
-"""How many terms some pieces have, these terms end to end, and how the pieces are written."""
+TokenTerms = tuple[Ints, Keys, Keys]
+"""How many terms some tokens have, these terms end to end, and how the tokens are written."""
 
 
-def _join(parts: Sequence[Known]) -> Known:
+def _join(parts: Sequence[TokenTerms]) -> TokenTerms:
     counts, terms, cases = zip(*parts, strict=True)
     return np.concatenate(counts), np.concatenate(terms), np.concatenate(cases)
 
 
 class Lexicon:
-    """Pieces by slot. Slots are given out for good, so any number of threads may read and add."""
+    """Tokens by id. An id is given out for good, so any number of threads may read and add."""
 
     def __init__(self, former: "Lexicon | None" = None) -> None:
         self.former = former
@@ -144,63 +144,65 @@ class Lexicon:
     @property
     def is_full(self) -> bool:
         """Whether a new one should be begun."""
-        return len(self) >= _PIECES or len(self._terms) >= _TERMS
+        return len(self) >= _TOKENS or len(self._terms) >= _TERMS
 
-    def find(self, keys: Keys) -> Slots:
-        """The slots of pieces that are known by their keys, -1 for others."""
+    def find(self, keys: Keys) -> TokenIds:
+        """The ids of tokens that are known by their keys, -1 for others."""
         with self._lock:
             return self._known.find(keys)
 
-    def slots(
-        self, pieces: Pieces, languages: Sequence[str], counts: Ints, passing: list[Known]
-    ) -> Slots:
-        """The slots of all pieces of texts, given their languages and how many pieces each has.
+    def ids(
+        self, tokens: Tokens, languages: Sequence[str], counts: Ints, transient: list[TokenTerms]
+    ) -> TokenIds:
+        """The ids of all tokens of texts, given their languages and how many tokens each has.
 
-        Pieces that were not met before are read together. Those that will hardly come back go to `passing`, under the
-        slots from _MOST on.
+        Tokens that were not met before are read together. Those that will hardly come back go to `transient`, under the
+        ids from _MOST on.
         """
         met = {name: n for n, name in enumerate(dict.fromkeys(languages))}
         which = np.repeat(np.array([met[name] for name in languages], np.int8), counts)
-        keys = pieces.keys ^ np.array(numbers(met), np.uint64)[which]
+        keys = tokens.keys ^ np.array(numbers(met), np.uint64)[which]
         keys |= np.uint64(1)  # the table has 0 for nothing
-        slots = self.find(keys)
-        new = np.flatnonzero(slots < 0)
+        ids = self.find(keys)
+        new = np.flatnonzero(ids < 0)
         if len(new):
             distinct, first, back = np.unique(keys[new], return_index=True, return_inverse=True)
             found, at = np.empty(len(distinct), np.int32), new[first]
-            sizes = pieces.ends[at] - pieces.begins[at]
+            sizes = tokens.ends[at] - tokens.begins[at]
             for language, n in met.items():
                 own = np.flatnonzero(which[at] == n)
                 cuts = np.flatnonzero(np.diff(np.cumsum(sizes[own]) // _BYTES)) + 1
                 for some in np.split(own, cuts):
-                    new_ones = language, pieces.strings(at[some]), distinct[some]
-                    found[some] = self._add(*new_ones, passing)
-            slots[new] = found[back]
-        return slots
+                    new_ones = language, tokens.strings(at[some]), distinct[some]
+                    found[some] = self._add(*new_ones, transient)
+            ids[new] = found[back]
+        return ids
 
-    def read(self, slots: Ints, passing: Sequence[Known] = ()) -> Known:
-        """What is known of the pieces at some slots, and after them of all that are passing."""
-        own = slots[slots < _MOST]
+    def read(self, ids: Ints, transient: Sequence[TokenTerms] = ()) -> TokenTerms:
+        """What is known of the tokens at some ids, and after them of all transient ones."""
+        own = ids[ids < _MOST]
         with self._lock:
             ends = np.asarray(self._ends)
             begins, counts = ends[own], ends[own + 1] - ends[own]
             terms = np.asarray(self._terms)[ranges(begins, counts)]
             held = counts, terms, np.asarray(self._cases)[own]
-        return _join([held, *passing])
+        return _join([held, *transient])
 
-    def _add(self, language: str, pieces: list[str], keys: Keys, passing: list[Known]) -> Slots:
-        """Give slots to new pieces; those that may occur again are remembered while there is room."""
+    def _add(
+        self, language: str, tokens: list[str], keys: Keys, transient: list[TokenTerms]
+    ) -> TokenIds:
+        """Give ids to new tokens; those that may occur again are remembered until the lexicon is full."""
         former = self.former
         held = (former.find(keys) if former else np.full(len(keys), -1)).astype(np.int64)
         again, fresh = np.flatnonzero(held >= 0), np.flatnonzero(held < 0)
         if len(again):
-            pieces = [pieces[at] for at in fresh.tolist()]
-        parts = [_read(pieces, language)]
+            tokens = [tokens[at] for at in fresh.tolist()]
+        parts = [_read(tokens, language)]
         if former and len(again):
             parts.append(former.read(held[again]))
         counts, terms, cases = _join(parts)
         stays = np.ones(len(keys), bool)
-        stays[: len(pieces)] = np.fromiter(map(_may_return, pieces), bool, len(pieces))
+        stays[: len(tokens)] = np.fromiter(map(_may_return, tokens), bool, len(tokens))
         order = np.concatenate([fresh, again])
         found = np.empty(len(keys), np.int32)
         with self._lock:
@@ -212,23 +214,23 @@ class Lexicon:
             self._cases.frombytes(cases[stays].tobytes())
             found[own] = np.arange(first, first + len(own), dtype=np.int32)
             self._known.add(keys[own], found[own])
-        others, begin = order[~stays], _MOST + sum(len(some) for some, _, _ in passing)
-        passing.append((counts[~stays], terms[~of_terms], cases[~stays]))
+        others, begin = order[~stays], _MOST + sum(len(some) for some, _, _ in transient)
+        transient.append((counts[~stays], terms[~of_terms], cases[~stays]))
         found[others] = np.arange(begin, begin + len(others))
         return found
 
 
-def _may_return(piece: str) -> bool:
-    """Whether a piece may well be met again: it is neither long nor a long number."""
-    return len(piece) <= LONGEST and not (len(piece) > _DIGITS and piece.isdigit())
+def _may_return(token: str) -> bool:
+    """Whether a token may well be met again: it is neither long nor a long number."""
+    return len(token) <= LONGEST and not (len(token) > _DIGITS and token.isdigit())
 
 
-def _read(pieces: list[str], language: str) -> Known:
-    """What `Lexicon.read` returns for pieces, made from the pieces themselves."""
-    terms, sizes = read_pieces(pieces, language)
-    said = terms > 0  # stopwords have no term
-    counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))
-    return counts, terms[said], cases_of(pieces)
+def _read(tokens: list[str], language: str) -> TokenTerms:
+    """What `Lexicon.read` returns for tokens, made from the tokens themselves."""
+    terms, sizes = read_pieces(tokens, language)
+    has_term = terms > 0  # stopwords have none
+    counts = np.bincount(np.repeat(np.arange(len(tokens)), sizes)[has_term], minlength=len(tokens))
+    return counts, terms[has_term], cases_of(tokens)
 
 
 _current = Lexicon()

@@ -17,11 +17,11 @@ from headgate.index.posting_list import Counts, PostingList, living_counts
 from headgate.index.segment import Segment
 
 Alive = npt.NDArray[np.bool_]
-Slots = npt.NDArray[np.uint32]
+TermIds = npt.NDArray[np.uint32]
 Parts = Sequence[tuple[Segment, Alive]]
 _Lists = Sequence[tuple[PostingList | Counts, Alive]]
 # of one part in a run: where its keys are, which of them live on and where they go, and how often each counts
-_Move = tuple[slice, Alive, Slots, Ints]
+_Move = tuple[slice, Alive, TermIds, Ints]
 
 _AT_ONCE = 1 << 16  # postings that are moved together: some 5 MB on the way
 _COLUMNS = ("place", "position", "fields", "chars", "speaker", "evidence", "language")
@@ -58,9 +58,9 @@ def _put_lists(
     starts_name: str,
     name: str,
     lists: Sequence[tuple[Ints, Array, Alive]],
-    slots: Sequence[Slots] = (),
+    term_ids: Sequence[TermIds] = (),
 ) -> None:
-    """Put what the living chunks hold end to end, and where each begins; keys by their new slots."""
+    """Put what the living chunks hold end to end, and where each begins; keys by their new term ids."""
     starts = offsets(np.concatenate([np.diff(starts)[alive] for starts, _, alive in lists]))
     out.put(starts_name, starts)
     put = out.reserve(name, lists[0][1].dtype, int(starts[-1]))
@@ -71,7 +71,7 @@ def _put_lists(
             stays = alive[begin:end]
             if not stays.all():
                 held = held[np.repeat(stays, np.diff(begins[begin : end + 1]))]
-            put(slots[part][held] if slots else held)
+            put(term_ids[part][held] if term_ids else held)
             give_back(flat)
 
 
@@ -98,7 +98,7 @@ def _merge_keys(out: ArrayFile, name: str, parts: _Lists) -> "_Union":
             put_values(values)
             done += len(ords)
     own = [(lists.own_starts, lists.own, alive) for lists, alive in parts]
-    _put_lists(out, f"{name}.own_starts", f"{name}.own", own, keys.slots)
+    _put_lists(out, f"{name}.own_starts", f"{name}.own", own, keys.term_ids)
     return keys
 
 
@@ -128,15 +128,15 @@ class _Union:
 
     def __init__(self, parts: _Lists) -> None:
         self._parts = parts
-        self.slots = [np.zeros(len(part.keys), np.uint32) for part, _ in parts]
+        self.term_ids = [np.zeros(len(part.keys), np.uint32) for part, _ in parts]
         self._runs: list[tuple[Sequence[slice], int, int]] = []
         self.size = self.total = 0
         for run in _runs([part for part, _ in parts]):
             own = [part.keys[some] for (part, _), some in zip(parts, run, strict=True)]
             counts = list(map(_count, parts, run))
             found = union([keys[n > 0] for keys, n in zip(own, counts, strict=True)])
-            for slots, keys, some in zip(self.slots, own, run, strict=True):
-                slots[some] = found.searchsorted(keys) + self.size
+            for term_ids, keys, some in zip(self.term_ids, own, run, strict=True):
+                term_ids[some] = found.searchsorted(keys) + self.size
             self._runs.append((run, self.size, len(found)))
             self.size += len(found)
             self.total += sum(int(n.sum()) for n in counts)
@@ -145,10 +145,10 @@ class _Union:
         """Run by run: its keys, how often each counts, and what comes from each part."""
         for run, first, size in self._runs:
             keys, total, moves = np.empty(size, np.uint64), np.zeros(size, np.int64), []
-            for part, slots, some in zip(self._parts, self.slots, run, strict=True):
+            for part, term_ids, some in zip(self._parts, self.term_ids, run, strict=True):
                 counts = _count(part, some)
                 used = counts > 0
-                places, counts = slots[some][used] - np.uint32(first), counts[used]
+                places, counts = term_ids[some][used] - np.uint32(first), counts[used]
                 keys[places] = part[0].keys[some][used]
                 total[places] += counts
                 moves.append((some, used, places, counts))
@@ -166,8 +166,8 @@ def _count(part: tuple[PostingList | Counts, Alive], some: slice) -> Ints:
     counts = np.diff(starts)
     if alive.all():
         return counts
-    slots = np.repeat(np.arange(len(counts)), counts)
-    return np.bincount(slots[alive[lists.ords[starts[0] : starts[-1]]]], minlength=len(counts))
+    term_ids = np.repeat(np.arange(len(counts)), counts)
+    return np.bincount(term_ids[alive[lists.ords[starts[0] : starts[-1]]]], minlength=len(counts))
 
 
 def _runs(parts: Sequence[PostingList | Counts]) -> Iterator[list[slice]]:

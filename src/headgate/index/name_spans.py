@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from headgate.index.arrays import Bytes, Ints
-from headgate.index.lexicon import Pieces
+from headgate.index.lexicon import Tokens
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import capitals
 from headgate.text.names import LINKS
@@ -20,7 +20,7 @@ _LINKS = frozenset(LINKS)
 _IS_CAPITAL = compile_late(lambda: f"[{capitals()}]")
 
 
-def find_spans(texts: Sequence[str]) -> Pieces:
+def find_spans(texts: Sequence[str]) -> Tokens:
     """The spans of capitalized words in texts; quickest where all are ASCII."""
     joined = "\0".join(["", *texts, ""])
     raw = joined.encode("utf-8", "surrogatepass")
@@ -33,7 +33,7 @@ def find_spans(texts: Sequence[str]) -> Pieces:
     if len(raw) > len(joined):
         places = np.flatnonzero(np.frombuffer(raw, np.uint8) & 0xC0 != 0x80)  # of characters
         begins, ends = places[begins], places[ends]
-    return Pieces.between(raw, begins, ends, counts)
+    return Tokens.between(raw, begins, ends, counts)
 
 
 def _find(text: str, kinds: Bytes) -> tuple[Ints, Ints]:

@@ -1,6 +1,6 @@
 """PostingList: which keys occur in which chunks, both ways.
 
-Forward: each chunk's keys as slots into the sorted vocabulary, in reading order.
+Forward: each chunk's keys as term ids into the sorted vocabulary, in reading order.
 Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
 """
 
@@ -39,10 +39,10 @@ class Counts:
     own: npt.NDArray[np.uint32]
 
 
-def to_slots(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """The sorted vocabulary of a flat list of keys, and the list as slots into it."""
-    keys, slots = np.unique(flat, return_inverse=True)
-    return keys, slots.astype(np.uint32)
+def to_term_ids(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+    """The sorted vocabulary of a flat list of keys, and the list as term ids into it."""
+    keys, term_ids = np.unique(flat, return_inverse=True)
+    return keys, term_ids.astype(np.uint32)
 
 
 def living_counts(part: Counts, dead: Ints) -> Ints:
@@ -61,7 +61,7 @@ class Frequencies:
         self._starts, self.total = part.starts, len(part.ords)
         self._gone: Ints | None = None
         if len(dead):
-            own, lengths = own_slots(part, dead)
+            own, lengths = own_term_ids(part, dead)
             pairs = np.repeat(dead, lengths) * len(part.keys) + own
             self._gone = np.bincount(distinct(pairs) % len(part.keys), minlength=len(part.keys))
             self.total -= int(self._gone.sum())
@@ -69,9 +69,9 @@ class Frequencies:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def __getitem__(self, slots: Ints) -> Ints:
-        counts = self._starts[slots + 1] - self._starts[slots]
-        return counts if self._gone is None else counts - self._gone[slots]
+    def __getitem__(self, term_ids: Ints) -> Ints:
+        counts = self._starts[term_ids + 1] - self._starts[term_ids]
+        return counts if self._gone is None else counts - self._gone[term_ids]
 
     def first(self, end: int) -> Ints:
         """Those of the first keys."""
@@ -79,55 +79,55 @@ class Frequencies:
         return counts if self._gone is None else counts - self._gone[:end]
 
 
-def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Postings:
-    """The lists of some keys, key by key, given their slots in each part, below 0 where it has none.
+def copy_lists(parts: Sequence[PostingList], term_ids: Ints, bases: Ints) -> Postings:
+    """The lists of some keys, key by key, given their term ids in each part, below 0 where it has none.
 
     A part's ordinals begin at its base.
     """
-    begins, lengths = np.zeros((2, *slots.shape), np.int64)
-    for part, row, begin, length in zip(parts, slots, begins, lengths, strict=True):
+    begins, lengths = np.zeros((2, *term_ids.shape), np.int64)
+    for part, row, begin, length in zip(parts, term_ids, begins, lengths, strict=True):
         begin[:] = part.starts[row]
         length[:] = part.starts[row + 1] - begin
-    lengths[slots < 0] = 0
+    lengths[term_ids < 0] = 0
     which, where = lengths.T.nonzero()
     begins, counts = begins[where, which], lengths[where, which]
     spans = [*zip(where.tolist(), begins.tolist(), (begins + counts).tolist(), strict=True)]
     if not spans:
         none = np.zeros(0, np.int64)
-        return Postings(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
+        return Postings(none, none.astype(np.uint16), np.zeros(term_ids.shape[1], np.int64))
     ords = np.concatenate([parts[n].ords[begin:end] for n, begin, end in spans], dtype=np.int64)
     ords += bases[where].repeat(counts)
     values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
     return Postings(ords, values, lengths.sum(0))
 
 
-def total_counts(counts: Sequence[Frequencies], slots: Ints) -> Ints:
-    """The counts of some keys in all segments together, given their slots."""
-    total = np.zeros(slots.shape[1], np.int64)
-    for mine, row in zip(counts, slots, strict=True):
+def total_counts(counts: Sequence[Frequencies], term_ids: Ints) -> Ints:
+    """The counts of some keys in all segments together, given their term ids."""
+    total = np.zeros(term_ids.shape[1], np.int64)
+    for mine, row in zip(counts, term_ids, strict=True):
         if len(mine):
             total += np.where(row >= 0, mine[row], 0)
     return total
 
 
-def own_slots(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """The keys of some chunks as slots, one chunk after the other, and how many each has."""
+def own_term_ids(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
+    """The keys of some chunks as term ids, one chunk after the other, and how many each has."""
     starts = part.own_starts[local]
     counts = part.own_starts[local + 1] - starts
     return part.own[ranges(starts, counts)], counts
 
 
-def locate_slots(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
-    """Which of some words are one of the slots, and which one; a slot below 0 is none."""
-    order = slots.argsort()
-    order = order[slots[order] >= 0]
-    known = slots[order].astype(np.uint32)
+def locate_term_ids(own: npt.NDArray[np.uint32], term_ids: Ints) -> tuple[Ints, Ints]:
+    """Which of some words are one of the term ids, and which one; an id below 0 is none."""
+    order = term_ids.argsort()
+    order = order[term_ids[order] >= 0]
+    known = term_ids[order].astype(np.uint32)
     if len(known) > _FEW_TERMS:
         hit = np.isin(own, known)
     else:
         hit = np.zeros(len(own), bool)
-        for slot in known:
-            hit |= own == slot
+        for term_id in known:
+            hit |= own == term_id
     at = hit.nonzero()[0]
     return at, order[known.searchsorted(own[at])]
 
@@ -135,27 +135,27 @@ def locate_slots(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
 _KEPT = 3  # the terms of a query, those of its best chunks, and one more for a request beside it
 
 
-class Slots:
+class TermDictionary:
     """Looks keys up in several vocabularies. Threads may share it: what is remembered is replaced as a whole."""
 
     def __init__(self, vocabularies: Sequence[Keys]) -> None:
         self._vocabularies = vocabularies
         self._recent: tuple[tuple[Keys, Ints], ...] = ()
 
-    def __call__(self, keys: Keys) -> Ints:
-        """The slot of each key in each vocabulary (vocabulary × key), -1 where it has none."""
+    def find_ids(self, keys: Keys) -> Ints:
+        """The id of each key in each vocabulary (vocabulary × key), -1 where it has none."""
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
-        for known, slots in self._recent:
+        for known, term_ids in self._recent:
             if find(known, keys[:1])[1][0]:
                 at, there = find(known, keys)
                 if there.all():
-                    return slots[:, at]
+                    return term_ids[:, at]
         order = keys.argsort()
         asked = keys[order]
         found = np.full((len(self._vocabularies), len(keys)), -1)
         for row, vocabulary in zip(found, self._vocabularies, strict=True):
-            slots, there = find(vocabulary, asked)
-            row[there] = slots[there]
+            term_ids, there = find(vocabulary, asked)
+            row[there] = term_ids[there]
         self._recent = ((asked, found), *self._recent[: _KEPT - 1])
         return found[:, order.argsort()]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets
 from headgate.index.posting_list import Counts, PostingList
-from headgate.index.reading import Reading
+from headgate.index.tokenized_batch import TokenizedBatch
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
 from headgate.text.terms import numbers
 from headgate.types import Chunk
@@ -48,12 +48,12 @@ class Segment:
 def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     """A segment of these chunks, in this order."""
     chunks = list(chunks)
-    reading = Reading(chunks)
+    batch = TokenizedBatch(chunks)
     ids, id_starts = join_texts([chunk.id for chunk in chunks])
     id_keys = np.array(numbers(chunk.id for chunk in chunks), np.uint64)
     order = np.argsort(id_keys, kind="stable")
-    keys, own, fields = reading.terms()
-    names, labels, label_starts = reading.names()
+    keys, own, fields = batch.terms()
+    names, labels, label_starts = batch.names()
     return Segment(
         ids=ids,
         id_starts=id_starts,
@@ -62,20 +62,20 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         place=np.array(places, np.int64),
         position=np.array([chunk.position for chunk in chunks], np.int64),
         fields=fields,
-        chars=np.array(reading.chars, np.int64),
-        speaker=np.array(reading.speaker, np.uint64),
-        evidence=np.array(reading.evidence, np.uint8),
-        language=np.array(reading.language, np.uint8),
+        chars=np.array(batch.chars, np.int64),
+        speaker=np.array(batch.speaker, np.uint64),
+        evidence=np.array(batch.evidence, np.uint8),
+        language=np.array(batch.language, np.uint8),
         terms=_index_terms(keys, own, fields),
         names=names,
         labels=labels,
         label_starts=label_starts,
-        case=reading.case(),
+        case=batch.case(),
     )
 
 
 def _index_terms(keys: Keys, own: npt.NDArray[np.uint32], fields: Ints) -> PostingList:
-    """The posting list of terms, given as slots into the vocabulary in reading order, chunk by chunk.
+    """The posting list of terms, given as ids in the vocabulary in reading order, chunk by chunk.
 
     `fields` has how many of them stand in each field.
     """

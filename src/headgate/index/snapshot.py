@@ -26,10 +26,10 @@ from headgate.index.collection_kind import (
 )
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import (
-    Slots,
+    TermDictionary,
     copy_lists,
-    locate_slots,
-    own_slots,
+    locate_term_ids,
+    own_term_ids,
     total_counts,
 )
 from headgate.protocols import Postings, TermPositions, TokenStreams
@@ -72,8 +72,8 @@ class SegmentSnapshot:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
-        self._term_slots = Slots([live.segment.terms.keys for live in self.lives])
-        self._name_slots = Slots([live.segment.names.keys for live in self.lives])
+        self._terms = TermDictionary([live.segment.terms.keys for live in self.lives])
+        self._names = TermDictionary([live.segment.names.keys for live in self.lives])
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
@@ -178,13 +178,13 @@ class SegmentSnapshot:
     def postings(self, terms: Keys) -> Postings:
         return self._living(
             copy_lists(
-                [live.segment.terms for live in self.lives], self._term_slots(terms), self.bases
+                [live.segment.terms for live in self.lives], self._terms.find_ids(terms), self.bases
             )
         )
 
     def frequencies(self, terms: Keys) -> Ints:
         counts = [live.term_counts for live in self.lives]
-        return total_counts(counts, self._term_slots(terms))
+        return total_counts(counts, self._terms.find_ids(terms))
 
     @lazy_property
     def repetition(self) -> float:
@@ -233,7 +233,7 @@ class SegmentSnapshot:
         terms, owner, where = [], [], []
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
-            own, counts = own_slots(segment.terms, local)
+            own, counts = own_term_ids(segment.terms, local)
             terms.append(segment.terms.keys[own])
             owner.append(np.repeat(index, counts))
             lengths = segment.fields[local]
@@ -258,12 +258,12 @@ class SegmentSnapshot:
 
     def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
         """Where these terms occur in some chunks, chunk by chunk in reading order."""
-        slots = self._term_slots(terms)
+        term_ids = self._terms.find_ids(terms)
         found, words = [], 0
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
-            own, counts = own_slots(segment.terms, local)
-            here, which = locate_slots(own, slots[at])
+            own, counts = own_term_ids(segment.terms, local)
+            here, which = locate_term_ids(own, term_ids[at])
             found.append((terms[which], here + words, index, counts, segment.fields[local, :BODY]))
             words += len(own)
         if not found:
@@ -324,7 +324,7 @@ class SegmentSnapshot:
         found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
         for at, local, index in self._by_segment(ords):
             part = self.lives[at].segment.names
-            own, counts = own_slots(part, local)
+            own, counts = own_term_ids(part, local)
             keys, begins = part.keys[own], offsets(counts).tolist()
             for i, begin, end in zip(index.tolist(), begins, begins[1:], strict=False):
                 found[i] = keys[begin:end]
@@ -336,10 +336,10 @@ class SegmentSnapshot:
 
     def find_names(self, keys: Keys) -> Postings:
         parts = [live.segment.names for live in self.lives]
-        return self._living(copy_lists(parts, self._name_slots(keys), self.bases))
+        return self._living(copy_lists(parts, self._names.find_ids(keys), self.bases))
 
     def name_frequencies(self, keys: Keys) -> Ints:
-        return total_counts([live.name_counts for live in self.lives], self._name_slots(keys))
+        return total_counts([live.name_counts for live in self.lives], self._names.find_ids(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -370,13 +370,13 @@ class SegmentSnapshot:
         """How often each case key occurs in living chunks."""
         counts = np.zeros(len(asked), np.int64)
         for live in self.lives:
-            slots, there = find(live.segment.case.keys, asked)
-            counts[there] += live.case_counts[slots[there]]
+            at, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[at[there]]
         return counts
 
     def labels(self, keys: Keys) -> list[str]:
         found = [""] * len(keys)
-        for live, row in zip(reversed(self.lives), self._name_slots(keys)[::-1], strict=True):
+        for live, row in zip(reversed(self.lives), self._names.find_ids(keys)[::-1], strict=True):
             index = np.flatnonzero(row >= 0)
             read = split_texts(live.segment.labels, live.segment.label_starts, row[index])
             for i, label in zip(index.tolist(), read, strict=True):
@@ -412,8 +412,8 @@ class SegmentSnapshot:
             fields = live.segment.fields[live.alive]
             starts = live.segment.terms.own_starts[:-1][live.alive]
             where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
-            slots = distinct(live.segment.terms.own[where])
-            found.append(live.segment.terms.keys[slots])
+            term_ids = distinct(live.segment.terms.own[where])
+            found.append(live.segment.terms.keys[term_ids])
         return distinct(np.concatenate(found))
 
     def speakers(self) -> Keys:
@@ -453,8 +453,8 @@ class SegmentSnapshot:
         keys = np.array([number(id) for id in ids], np.uint64)
         found = np.full(len(ids), -1, np.int64)
         for live, base in zip(self.lives, self.bases, strict=False):
-            slots, there = find(live.segment.id_keys, keys)
-            local = live.segment.id_ords[slots[there]]
+            at, there = find(live.segment.id_keys, keys)
+            local = live.segment.id_ords[at[there]]
             index = np.flatnonzero(there)
             living = live.alive[local]
             found[index[living]] = local[living] + base

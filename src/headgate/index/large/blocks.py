@@ -51,8 +51,8 @@ def make_block(
     records = encode_index_records(segment)
     added = ChunkIndexRecords(records)
     plus, minus = added.count_keys(), gone.count_keys()
-    keys, slots = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
-    difference = np.bincount(slots, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
+    keys, which = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
+    difference = np.bincount(which, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
     placement, totals = place_batch(totals, len(fresh))
     return PostingBlock(
         records=[(change.id, record) for change, record in zip(fresh, records, strict=True)],

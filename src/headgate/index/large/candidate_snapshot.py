@@ -118,8 +118,8 @@ class CandidateSnapshot(SegmentSnapshot):
         numbered = np.sort(((which * max(self.size, 1) + owner) << 2) | field)
         pairs, field = numbered >> 2, numbered & 3
         begins = np.flatnonzero(firsts(pairs))
-        slot = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(pairs)))
-        counts = np.bincount(slot << 2 | field, minlength=4 * len(begins)).reshape(-1, 4)
+        pair = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(pairs)))
+        counts = np.bincount(pair << 2 | field, minlength=4 * len(begins)).reshape(-1, 4)
         which, ords = np.divmod(pairs[begins], max(self.size, 1))
         return Postings(ords, pack(*counts.T), np.bincount(which, minlength=len(terms)))
 
@@ -157,8 +157,8 @@ class CandidateSnapshot(SegmentSnapshot):
         """
         at = np.flatnonzero(self._records.terms < _SAMPLED_TERMS)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
-        vocabulary, slots = number_keys(self._records.terms[at])
-        chunks = np.bincount(distinct(slots * max(self.size, 1) + owner) // max(self.size, 1))
+        vocabulary, term_ids = number_keys(self._records.terms[at])
+        chunks = np.bincount(distinct(term_ids * max(self.size, 1) + owner) // max(self.size, 1))
         once = int((chunks == 1).sum())
         if not once:
             return 0.0

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, cut_texts, offsets, ranges
-from headgate.index.posting_list import Counts, PostingList, to_slots
+from headgate.index.posting_list import Counts, PostingList, to_term_ids
 from headgate.index.segment import Segment
 
 # a name's key in a database is its own XOR this, so that it is no term's
@@ -60,9 +60,9 @@ def _flags_by_chunk(names: PostingList) -> npt.NDArray[np.uint16]:
     """The flags of the names, in the order in which the chunks own the names."""
     width = max(len(names.keys), 1)
     owner = np.repeat(np.arange(len(names.own_starts) - 1), np.diff(names.own_starts))
-    slot = np.repeat(np.arange(len(names.keys)), np.diff(names.starts))
+    term_id = np.repeat(np.arange(len(names.keys)), np.diff(names.starts))
     flags = np.zeros(len(names.own), np.uint16)
-    by_chunk = np.argsort(names.ords.astype(np.int64) * width + slot, kind="stable")
+    by_chunk = np.argsort(names.ords.astype(np.int64) * width + term_id, kind="stable")
     flags[np.argsort(owner * width + names.own, kind="stable")] = names.values[by_chunk]
     return flags
 
@@ -137,8 +137,8 @@ class ChunkIndexRecords:
     def count_keys(self) -> tuple[Keys, Ints]:
         """The terms and names of these chunks as a database knows them, and in how many chunks each stands."""
         owner = np.repeat(np.arange(len(self)), self.lengths)
-        keys, slots = to_slots(self.terms)
-        once = np.unique(owner * max(len(keys), 1) + slots) % max(len(keys), 1)
+        keys, term_ids = to_term_ids(self.terms)
+        once = np.unique(owner * max(len(keys), 1) + term_ids) % max(len(keys), 1)
         names, counts = np.unique(self.names, return_counts=True)
         return (
             np.concatenate([keys, names ^ NAME_KEYS]),

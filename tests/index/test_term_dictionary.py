@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import Slots
+from headgate.index.posting_list import TermDictionary
 from headgate.index.segment import build
 from headgate.index.snapshot import SegmentSnapshot
 from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
@@ -74,14 +74,14 @@ def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
 
 
 def test_keys_are_found_in_every_vocabulary_and_in_the_order_asked():
-    slots = Slots(
+    dictionary = TermDictionary(
         [np.array([2, 5, 9], np.uint64), np.zeros(0, np.uint64), np.array([5], np.uint64)]
     )
     for _ in range(2):
-        found = slots(np.array([9, 1, 5, 9], np.uint64))
+        found = dictionary.find_ids(np.array([9, 1, 5, 9], np.uint64))
         assert found.tolist() == [[2, -1, 1, 2], [-1] * 4, [-1, -1, 0, -1]]
-    assert slots(np.array([5], np.uint64)).tolist() == [[1], [-1], [0]]
-    assert slots(np.zeros(0, np.uint64)).shape == (3, 0)
+    assert dictionary.find_ids(np.array([5], np.uint64)).tolist() == [[1], [-1], [0]]
+    assert dictionary.find_ids(np.zeros(0, np.uint64)).shape == (3, 0)
 
 
 @pytest.mark.parametrize("title", [1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Reading a batch of chunks gives what reading each word by itself would."""
+"""Reading a batch of chunks gives what reading each word alone would."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import reading as module
+from headgate.index import tokenized_batch as module
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
-from headgate.index.lexicon import Pieces
+from headgate.index.lexicon import Tokens
 from headgate.index.name_spans import find_spans
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
@@ -45,13 +45,13 @@ def case_counts(chunks):
     counts = Counter()
     for chunk in chunks:
         fresh = True
-        for piece in part(chunk.text).body.split():
-            found = words([piece])[0]
+        for token in part(chunk.text).body.split():
+            found = words([token])[0]
             upper = found[:1].isupper()
             if len(found) > 2 and found.lower() not in ENGLISH and not (fresh and upper):
                 kind = STARTING_LOWER if fresh else INSIDE_UPPER if upper else INSIDE_LOWER
                 counts[case_key(found) | kind] += 1
-            fresh = ends(piece)
+            fresh = ends(token)
     return dict(counts)
 
 
@@ -101,7 +101,7 @@ def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
 
 def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
     monkeypatch.setattr(module, "_SPANS", 5)
-    monkeypatch.setattr(module, "_current", first := module._NameSlots())
+    monkeypatch.setattr(module, "_current", first := module._NameIds())
     names = [f"Quay{n}" for n in range(50)]
     segment = build([Chunk("a", " and then ".join(names))], [0])
     assert sorted(labels_of(segment)) == sorted(map(str.lower, names))
@@ -112,7 +112,7 @@ def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
 
 def test_long_names_fill_the_room_too(monkeypatch):
     monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
-    monkeypatch.setattr(module, "_current", first := module._NameSlots())
+    monkeypatch.setattr(module, "_current", first := module._NameIds())
     build([Chunk("a", "Quay")], [0])
     assert module._current is first
     build([Chunk("a", "Quay" * 500)], [0])
@@ -120,14 +120,14 @@ def test_long_names_fill_the_room_too(monkeypatch):
 
 
 def test_threads_that_meet_names_at_once_give_each_its_own_slot():
-    names = module._NameSlots()
+    names = module._NameIds()
     spans = [f"Quay{n}" for n in range(2_000)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: names.of(find_spans(spans)), range(4)))
     labels, keys = names.read()
-    for counts, slots in found:
+    for counts, ids in found:
         assert counts.tolist() == [1] * len(spans)
-        assert [labels[slot] for slot in slots] == [span.lower() for span in spans]
+        assert [labels[id] for id in ids] == [span.lower() for span in spans]
     assert keys.tolist() == [number(label) for label in labels]
 
 
@@ -141,9 +141,7 @@ def test_each_chunk_has_its_names_in_the_order_they_stand_in(parts):
         line = part(text)
         fields = (line.body, title, f"{line.date}. {line.speaker}")
         expected = [name for field in fields for span in spans(field) for name in names_of(span)]
-        assert [labels[slot] for slot in segment.names.own[begin:end]] == list(
-            dict.fromkeys(expected)
-        )
+        assert [labels[id] for id in segment.names.own[begin:end]] == list(dict.fromkeys(expected))
 
 
 def test_the_language_of_a_long_body_is_told_by_its_beginning():
@@ -153,7 +151,7 @@ def test_the_language_of_a_long_body_is_told_by_its_beginning():
     )
     bodies = [english + german, german, "", german + english]
     texts = [text for body in bodies for text in ("the of and", "", "", body)]
-    found = module.read_languages(bodies, Pieces.of(texts))
+    found = module.read_languages(bodies, Tokens.of(texts))
     assert found == ["english", "german", "english", "german"] == list(map(language_of, bodies))
 
 

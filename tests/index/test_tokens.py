@@ -1,4 +1,4 @@
-"""Pieces: cut as `str.split` cuts, each under a key of its own, and a table of keys."""
+"""Tokens: cut as `str.split` cuts, each under a key of its own, and a table of keys."""
 
 import sys
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import lexicon as module
-from headgate.index.lexicon import KeyTable, Pieces
+from headgate.index.lexicon import KeyTable, Tokens
 
 SPACES = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
 WORDS = [
@@ -26,29 +26,29 @@ WORDS = [
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS + SPACES)).map("".join) | st.text())
 
 
-def strings(pieces):
-    return pieces.strings(np.arange(len(pieces.keys)))
+def strings(tokens):
+    return tokens.strings(np.arange(len(tokens.keys)))
 
 
 @given(TEXTS)
 def test_texts_are_cut_at_white_space_of_any_kind(texts):
-    pieces = Pieces.of(texts)
-    assert strings(pieces) == [piece for text in texts for piece in text.split()]
-    assert pieces.counts.tolist() == [len(text.split()) for text in texts]
+    tokens = Tokens.of(texts)
+    assert strings(tokens) == [token for text in texts for token in text.split()]
+    assert tokens.counts.tolist() == [len(text.split()) for text in texts]
 
 
 @given(TEXTS)
 def test_equal_pieces_have_one_key_and_others_have_others(texts):
-    pieces = Pieces.of(texts)
-    keys = dict(zip(strings(pieces), pieces.keys.tolist(), strict=True))
-    assert [keys[piece] for piece in strings(pieces)] == pieces.keys.tolist()
+    tokens = Tokens.of(texts)
+    keys = dict(zip(strings(tokens), tokens.keys.tolist(), strict=True))
+    assert [keys[token] for token in strings(tokens)] == tokens.keys.tolist()
     assert len(set(keys.values())) == len(keys)
 
 
 def test_other_processes_have_other_keys(monkeypatch):
-    before = Pieces.of(["tide", "tides at noon in Oslo"]).keys
+    before = Tokens.of(["tide", "tides at noon in Oslo"]).keys
     monkeypatch.setattr(module, "_SEED", module._SEED ^ np.uint64(1))
-    assert not np.isin(Pieces.of(["tide", "tides at noon in Oslo"]).keys, before).any()
+    assert not np.isin(Tokens.of(["tide", "tides at noon in Oslo"]).keys, before).any()
 
 
 @given(st.lists(st.integers(1, 2**64 - 1), unique=True, max_size=60), st.integers(0, 60))
