@@ -14,8 +14,6 @@ from headgate.index.arrays import Ints, Keys, find, ranges
 from headgate.protocols import Postings
 from headgate.rank.lexical import distinct
 
-_FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
-
 
 @dataclass(frozen=True, slots=True)
 class PostingList:
@@ -121,41 +119,15 @@ def locate_term_ids(own: npt.NDArray[np.uint32], term_ids: Ints) -> tuple[Ints, 
     """Which of some words are one of the term ids, and which one; an id below 0 is none."""
     order = term_ids.argsort()
     order = order[term_ids[order] >= 0]
-    known = term_ids[order].astype(np.uint32)
-    if len(known) > _FEW_TERMS:
-        hit = np.isin(own, known)
-    else:
-        hit = np.zeros(len(own), bool)
-        for term_id in known:
-            hit |= own == term_id
-    at = hit.nonzero()[0]
-    return at, order[known.searchsorted(own[at])]
+    which, there = find(term_ids[order].astype(np.uint32), own)
+    return there.nonzero()[0], order[which[there]]
 
 
-_KEPT = 3  # the terms of a query, those of its best chunks, and one more for a request beside it
-
-
-class TermDictionary:
-    """Looks keys up in several vocabularies. Threads may share it: what is remembered is replaced as a whole."""
-
-    def __init__(self, vocabularies: Sequence[Keys]) -> None:
-        self._vocabularies = vocabularies
-        self._recent: tuple[tuple[Keys, Ints], ...] = ()
-
-    def find_ids(self, keys: Keys) -> Ints:
-        """The id of each key in each vocabulary (vocabulary × key), -1 where it has none."""
-        if not len(keys):
-            return np.zeros((len(self._vocabularies), 0), np.int64)
-        for known, term_ids in self._recent:
-            if find(known, keys[:1])[1][0]:
-                at, there = find(known, keys)
-                if there.all():
-                    return term_ids[:, at]
-        order = keys.argsort()
-        asked = keys[order]
-        found = np.full((len(self._vocabularies), len(keys)), -1)
-        for row, vocabulary in zip(found, self._vocabularies, strict=True):
-            term_ids, there = find(vocabulary, asked)
-            row[there] = term_ids[there]
-        self._recent = ((asked, found), *self._recent[: _KEPT - 1])
-        return found[:, order.argsort()]
+def find_term_ids(vocabularies: Sequence[Keys], keys: Keys) -> Ints:
+    """The id of each key in each vocabulary (vocabulary × key), -1 if it has none."""
+    order = keys.argsort()  # in order, a search of a large vocabulary reads less memory
+    found = np.full((len(vocabularies), len(keys)), -1)
+    for row, vocabulary in zip(found, vocabularies, strict=True):
+        at, there = find(vocabulary, keys[order])
+        row[order[there]] = at[there]
+    return found

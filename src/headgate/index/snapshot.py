@@ -26,8 +26,8 @@ from headgate.index.collection_kind import (
 )
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import (
-    TermDictionary,
     copy_lists,
+    find_term_ids,
     locate_term_ids,
     own_term_ids,
     total_counts,
@@ -72,8 +72,6 @@ class SegmentSnapshot:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
-        self._terms = TermDictionary([live.segment.terms.keys for live in self.lives])
-        self._names = TermDictionary([live.segment.names.keys for live in self.lives])
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
@@ -178,13 +176,13 @@ class SegmentSnapshot:
     def postings(self, terms: Keys) -> Postings:
         return self._living(
             copy_lists(
-                [live.segment.terms for live in self.lives], self._terms.find_ids(terms), self.bases
+                [live.segment.terms for live in self.lives], self._find_terms(terms), self.bases
             )
         )
 
     def frequencies(self, terms: Keys) -> Ints:
         counts = [live.term_counts for live in self.lives]
-        return total_counts(counts, self._terms.find_ids(terms))
+        return total_counts(counts, self._find_terms(terms))
 
     @lazy_property
     def repetition(self) -> float:
@@ -258,7 +256,7 @@ class SegmentSnapshot:
 
     def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
         """Where these terms occur in some chunks, chunk by chunk in reading order."""
-        term_ids = self._terms.find_ids(terms)
+        term_ids = self._find_terms(terms)
         found, words = [], 0
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
@@ -318,6 +316,10 @@ class SegmentSnapshot:
             length = length + fields[:, DATE] + fields[:, SPEAKER]
         return length, float(length[self.alive].mean()) if self.count else 1.0
 
+    def _find_terms(self, terms: Keys) -> Ints:
+        """The id of each term in each segment, -1 if the segment does not have it."""
+        return find_term_ids([live.segment.terms.keys for live in self.lives], terms)
+
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, ords: Ints) -> list[Keys]:
@@ -336,10 +338,10 @@ class SegmentSnapshot:
 
     def find_names(self, keys: Keys) -> Postings:
         parts = [live.segment.names for live in self.lives]
-        return self._living(copy_lists(parts, self._names.find_ids(keys), self.bases))
+        return self._living(copy_lists(parts, self._find_names(keys), self.bases))
 
     def name_frequencies(self, keys: Keys) -> Ints:
-        return total_counts([live.name_counts for live in self.lives], self._names.find_ids(keys))
+        return total_counts([live.name_counts for live in self.lives], self._find_names(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -374,9 +376,13 @@ class SegmentSnapshot:
             counts[there] += live.case_counts[at[there]]
         return counts
 
+    def _find_names(self, keys: Keys) -> Ints:
+        """The id of each name in each segment, -1 if the segment does not have it."""
+        return find_term_ids([live.segment.names.keys for live in self.lives], keys)
+
     def labels(self, keys: Keys) -> list[str]:
         found = [""] * len(keys)
-        for live, row in zip(reversed(self.lives), self._names.find_ids(keys)[::-1], strict=True):
+        for live, row in zip(reversed(self.lives), self._find_names(keys)[::-1], strict=True):
             index = np.flatnonzero(row >= 0)
             read = split_texts(live.segment.labels, live.segment.label_starts, row[index])
             for i, label in zip(index.tolist(), read, strict=True):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import TermDictionary
+from headgate.index.posting_list import find_term_ids
 from headgate.index.segment import build
 from headgate.index.snapshot import SegmentSnapshot
 from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
@@ -56,7 +56,7 @@ def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
     terms = np.array(dice.sample(terms, dice.randint(1, len(terms))), np.uint64)
     names = np.append(one.lives[0].segment.names.keys, np.uint64(7))
     ords = np.array(dice.sample(range(len(TEXTS)), dice.randint(1, len(TEXTS))))
-    for _ in range(2):  # the second time from what is remembered
+    for _ in range(2):  # the second time from what the first one derived
         same(one.postings(terms), many.postings(terms))
         assert np.array_equal(one.frequencies(terms), many.frequencies(terms))
         same(one.find_names(names), many.find_names(names))
@@ -74,14 +74,14 @@ def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
 
 
 def test_keys_are_found_in_every_vocabulary_and_in_the_order_asked():
-    dictionary = TermDictionary(
-        [np.array([2, 5, 9], np.uint64), np.zeros(0, np.uint64), np.array([5], np.uint64)]
-    )
-    for _ in range(2):
-        found = dictionary.find_ids(np.array([9, 1, 5, 9], np.uint64))
-        assert found.tolist() == [[2, -1, 1, 2], [-1] * 4, [-1, -1, 0, -1]]
-    assert dictionary.find_ids(np.array([5], np.uint64)).tolist() == [[1], [-1], [0]]
-    assert dictionary.find_ids(np.zeros(0, np.uint64)).shape == (3, 0)
+    vocabularies = [
+        np.array([2, 5, 9], np.uint64),
+        np.zeros(0, np.uint64),
+        np.array([5], np.uint64),
+    ]
+    found = find_term_ids(vocabularies, np.array([9, 1, 5, 9], np.uint64))
+    assert found.tolist() == [[2, -1, 1, 2], [-1] * 4, [-1, -1, 0, -1]]
+    assert find_term_ids(vocabularies, np.zeros(0, np.uint64)).shape == (3, 0)
 
 
 @pytest.mark.parametrize("title", [1.0, 2.0])
