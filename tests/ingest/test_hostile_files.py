@@ -106,7 +106,7 @@ def test_a_long_heading_does_not_grow_with_every_chunk(tmp_path, gate):
         "# " + "word " * 20_000 + "\n\n" + "A line of text.\n\n" * 2_000
     )
     gate.add_files(tmp_path)
-    chunks = list(gate._parts.store.scan("default", "main"))
+    chunks = list(gate.store.scan("default", "main"))
     assert max(len(chunk.title) for chunk in chunks) <= 500
 
 

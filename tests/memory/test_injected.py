@@ -132,7 +132,7 @@ def test_a_thousand_turns_leave_no_echo(hg):
     assert len(facts) == 101
     assert facts[known.id] == known
     assert all(fact.content.startswith(("Ticket", "The desk")) for fact in facts.values())
-    assert not any("<ref" in c.text for c in hg._all.store.scan("default", "turns"))
+    assert not any("<ref" in c.text for c in hg.store.scan("default", "turns"))
 
 
 def test_what_is_held_stays_small(hg):

@@ -252,7 +252,7 @@ def test_no_nonce_is_part_of_a_token():
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         shown = gate.context("refunds").text
         inside = "\n".join(shown.splitlines()[1:-1])
-        assert nonce(fence_secret(gate._parts.store.secret("default")), inside) in shown
+        assert nonce(fence_secret(gate.store.secret("default")), inside) in shown
 
 
 def test_what_the_web_said_says_so():
