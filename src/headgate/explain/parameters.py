@@ -12,7 +12,7 @@ from typing import Any
 from headgate.notes import NoteCode, Stage
 from headgate.types import Request, Trace
 
-FINE = 1000  # thresholds between 0 and 1 are lowered in thousandths: settings are written with three digits
+FINE = 1000  # thresholds between 0 and 1 are lowered in thousandths
 MAX_WIDENING = 10_000  # chunks that a search is widened to at most, as limits.k allows by default
 
 

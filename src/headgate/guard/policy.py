@@ -21,7 +21,7 @@ PREFIX = "HEADGATE_GUARD__"
 
 Resume = Literal["auto", "prefill", "continuation", "restart"]
 CircleStep = Literal["note", "list", "end"]
-# Copies of a circle. The third is the first that `check` finds; each later step gives the model time to react.
+# Copies of a circle at which each step is reached; the third is the first that `check` finds.
 RUNGS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
 
 # By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
