@@ -10,7 +10,8 @@ from tests.building import build
 from headgate import Headgate, wiring
 from headgate.errors import StoreError
 from headgate.graph.knowledge import GraphPolicy, edge
-from headgate.pipeline.engine import Engine, Policies, _Run
+from headgate.pipeline.engine import Engine, Policies
+from headgate.pipeline.request_run import RequestRun
 from headgate.pipeline.threads import LoopCalls
 from headgate.settings import Settings
 from headgate.stages.retrieve import RetrievePolicy
@@ -35,7 +36,7 @@ def paths(parts, query, strategy, *, graph=True, **knobs):
     policy = Policies(**{**policies, "graph": GraphPolicy(**knobs)})
     engine = Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens)
     calls = LoopCalls(lambda: pytest.fail("nothing here waits"))
-    run = _Run(engine.resources, policy, Request(query, graph=graph), calls)
+    run = RequestRun(engine.resources, policy, Request(query, graph=graph), calls)
     run.plan = Plan(skip=False, tier=Tier.HYBRID, strategy=strategy, budget=1000)
     return [candidate.chunk.metadata["nodes"] for candidate in run.find_paths()]
 

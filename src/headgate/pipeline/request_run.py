@@ -1,0 +1,573 @@
+"""A request while it runs: each method calls one stage, with its policy and resources, and records its step.
+
+`Engine.build` says which follows which. A stage that fails ends its `with` block (recorder.py); what follows the block
+stands in for it. What a stage needs from an earlier one is handed in as data; no stage calls another.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from threading import Semaphore
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headgate.errors import ConfigError, NotReady
+from headgate.graph.knowledge import GraphPolicy, anchors, paths, project_of
+from headgate.graph.neighborhood import neighborhood
+from headgate.memory.memory import Memory
+from headgate.memory.providers import Recollection
+from headgate.memory.review import AskRate, Defer, ReviewPolicy, ReviewQueue
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.pipeline.recorder import TraceRecorder
+from headgate.pipeline.several import confidences_by_collection, drop_left_over, merge
+from headgate.pipeline.sizes import CollectionTokens
+from headgate.pipeline.threads import LoopCalls
+from headgate.pipeline.verdict import (
+    Verdict,
+    conclude,
+    grade_policy_for,
+    is_in_window,
+    search_outside,
+    verdict_without_grading,
+)
+from headgate.policy import Limits
+from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
+from headgate.relevance.query_terms import Question, ask
+from headgate.relevance.reading import read_query
+from headgate.stages.compose import Composed, ComposePolicy, compose
+from headgate.stages.decide import DecidePolicy, decide
+from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
+from headgate.stages.gate import Gated, GatePolicy, gate, measure_all, report
+from headgate.stages.grade import (
+    CRISIS,
+    Action,
+    Graded,
+    GradePolicy,
+    ask_grader,
+    bands_of,
+    grade,
+    join_best_strips,
+    pass_ungraded,
+    review_reason,
+    strips_of_long,
+    wants_search,
+)
+from headgate.stages.penalize import PenalizePolicy, penalize
+from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.text.fence import fence_secret
+from headgate.text.fingerprint import KIND
+from headgate.text.window_cache import WindowCache
+from headgate.types import Candidate, Context, Edge, Plan, Request, Sifted, Strategy, Trace
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
+Candidates = Sequence[Candidate]
+Views = Callable[[str, str, str], Snapshot]
+"""From a tenant, a collection and a query to what ranking reads."""
+Vectors = Callable[[str], "npt.ArrayLike | None"]
+"""From a query to its vector; None without an embedder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policy of every stage."""
+
+    limits: Limits
+    decide: DecidePolicy
+    retrieve: RetrievePolicy
+    propagate: PropagatePolicy
+    graph: GraphPolicy
+    penalize: PenalizePolicy
+    expand: ExpandPolicy
+    gate: GatePolicy
+    grade: GradePolicy
+    review: ReviewPolicy
+    compose: ComposePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the stages work with, the same for every request."""
+
+    store: Store
+    views: Views
+    vectors: Vectors
+    count: TokenCounter
+    memory: Memory | None
+    grader: Grader | None
+    search: WebSearch | None
+    clock: Clock
+    tick: Callable[[], float]
+    name: Callable[[], str]
+    cache: WindowCache
+    sizes: CollectionTokens
+    computing: Semaphore
+    defer: Defer | None = None
+    ask_rate: AskRate = field(default_factory=AskRate)
+
+
+class RequestRun:
+    """The stages of one request.
+
+    `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, `terms` (the query in the terms of
+    each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`.
+    """
+
+    plan: Plan
+
+    def __init__(
+        self, resources: Resources, policy: Policies, request: Request, calls: LoopCalls
+    ) -> None:
+        self.resources = resources
+        self.policy = policy
+        self.request = request
+        self.recorder = TraceRecorder(resources.tick)
+        self.views: dict[str, Snapshot] = {}
+        self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
+        self.embedded = False
+        self._calls = calls
+
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
+    @cached_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
+    @cached_property
+    def _has_edges(self) -> bool:
+        """Whether the tenant has given any knowledge, asked once a request."""
+        return self.resources.store.has_edges(self.request.tenant)
+
+    @cached_property
+    def questions(self) -> dict[str, Question]:
+        """The query in the light of each collection; a collection in which retrieval failed is read here."""
+        query = self.request.query
+        return {name: ask(query, view, self.terms.get(name)) for name, view in self.views.items()}
+
+    def decide(self) -> Plan:
+        """Whether to retrieve, and how much. What the collections hold matters if the window is known."""
+        request, resources = self.request, self.resources
+        tokens: int | None = None
+        chunks: int | None = None
+        if request.context_budget is not None:
+            with self.recorder.attempt(Stage.DECIDE):
+                sizes = {c: resources.store.size(request.tenant, c) for c in request.collections}
+                counted = [
+                    resources.sizes.tokens(request.tenant, name, size, most=request.budget)
+                    for name, size in sizes.items()
+                ]
+                tokens, chunks = sum(counted), sum(size.chunks for size in sizes.values())
+        self.plan = decide(
+            request, self.policy.decide, content_tokens=tokens, content_chunks=chunks
+        )
+        return self.plan
+
+    def open_indexes(self) -> None:
+        """Open the collections' indexes; a wrong setting is the caller's to mend, any other failure leaves one out."""
+        request = self.request
+        for name in request.collections:
+            with self.recorder.attempt(Stage.INDEX, fatal=(ConfigError, NotReady)):
+                view = self.resources.views(request.tenant, name, request.query)
+                self.views[name] = view
+                if view.degraded:
+                    self.recorder.degrade(Stage.INDEX, view.degraded)
+
+    def retrieve(self) -> Mapping[str, Sifted]:
+        """What each collection holds for the query, best first; all of it in reading order when stuffing."""
+        if not self.views and not self.stuffs:
+            return {}
+        vector = None
+        with self.recorder.attempt(Stage.EMBED):
+            vector = self.resources.vectors(self.request.query)
+        self.embedded = vector is not None
+        found: dict[str, Sifted] = {}
+        for name in self.request.collections if self.stuffs else self.views:
+            found[name] = Sifted()
+            with self.recorder.step(Stage.RETRIEVE) as step:
+                if self.stuffs:
+                    found[name] = step.sift(self._load_whole(name, vector))
+                else:
+                    found[name] = step.sift(self._search(name, vector))
+                    if narrowed_to := self.views[name].narrowed_to:
+                        step.facts["narrowed_to"] = narrowed_to
+        return found
+
+    def _search(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """The best chunks of a collection."""
+        query, view = self.request.query, self.views[name]
+        terms = self.terms[name] = read_query(query, view)
+        return retrieve(query, view, self.policy.retrieve, vector=vector, terms=terms)
+
+    def _load_whole(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score the same."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, name))
+        scores = dict.fromkeys((chunk.id for chunk in chunks), 1.0)
+        view = self.views.get(name)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector)
+            scores = {c.chunk.id: c.score for c in ranked.kept}
+        measured = measure_all([chunk.text for chunk in chunks])
+        loaded = tuple(
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE, entropy=entropy
+            )
+            for chunk, (entropy, _) in zip(chunks, measured, strict=True)
+        )
+        return Sifted(kept=loaded, added=loaded)
+
+    def load_edges(self, found: Mapping[str, Sifted]) -> tuple[Mapping[str, Start], Sequence[Edge]]:
+        """Where signals start in each collection, and the given edges around it."""
+        request, policy = self.request, self.policy.propagate
+        starts: dict[str, Start] = {}
+        edges: Sequence[Edge] = ()
+        if self.stuffs or not self.views or not request.graph:
+            return starts, edges
+        with self.recorder.step(Stage.EDGES):
+            began = {
+                name: start_of(found[name], request.query, view, policy)
+                for name, view in self.views.items()
+            }
+            if self._has_edges and any(began.values()):
+                nodes = chain.from_iterable(
+                    start.nodes(self.views[name]) for name, start in began.items() if start
+                )
+                edges = neighborhood(
+                    self.resources.store,
+                    list(dict.fromkeys(nodes)),
+                    tenant=request.tenant,
+                    hops=policy.edge_hops,
+                )
+            starts = {name: start for name, start in began.items() if start}
+        return starts, edges
+
+    def propagate(
+        self, found: Mapping[str, Sifted], starts: Mapping[str, Start], edges: Sequence[Edge]
+    ) -> Candidates:
+        """What was found, and what it is connected to."""
+        ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+        for name, view in self.views.items():
+            with self.recorder.step(Stage.PROPAGATE, ranked[name]) as step:
+                spread = propagate(
+                    found[name],
+                    self.request.query,
+                    view,
+                    self.policy.propagate,
+                    start=starts.get(name),
+                    edges=edges,
+                )
+                ranked[name] = step.sift(spread).kept
+        return merge(list(ranked.values()))
+
+    def recall_facts(self) -> Candidates:
+        """What was remembered about the query."""
+        if (memory := self.resources.memory) is not None:
+            with self.recorder.step(Stage.MEMORY) as step:
+                return step.sift(memory.recall_facts(self.request, self.plan)).kept
+        return ()
+
+    def ask_providers(self) -> "Future[Recollection] | None":
+        """Ask the memory providers, if there are any; they answer while stages run."""
+        memory = self.resources.memory
+        if memory is None or not memory.providers.names:
+            return None
+        return self._calls.start(memory.ask_providers(self.request, self.plan))
+
+    def recalled(self, asked: "Future[Recollection] | None") -> Candidates:
+        """What the memory providers answered."""
+        if asked is None:
+            return ()
+        recollection = Recollection()
+        with self.recorder.step(Stage.MEMORY) as step:
+            recollection = step.sift(self._wait(asked))
+        for reason in recollection.degraded:
+            self.recorder.degrade(Stage.MEMORY, reason)
+        return recollection.sifted.kept
+
+    def find_paths(self) -> Candidates:
+        """The paths of what the query names, through given knowledge."""
+        request, store, policy = self.request, self.resources.store, self.policy.graph
+        if not request.graph:
+            return ()
+        if self.plan.strategy is Strategy.RAG_GRAPH:
+            # lean on the graph: a hop farther, twice as much
+            wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
+            policy = policy.model_copy(update=wider)
+        named: Sequence[str] = ()
+        with self.recorder.attempt(Stage.GRAPH):
+            if self._has_edges:
+                named = anchors(
+                    request.query, store, policy, tenant=request.tenant, project=self.project
+                )
+        if named:
+            with self.recorder.step(Stage.GRAPH) as step:
+                return step.sift(paths(named, store, policy, tenant=request.tenant)).kept
+        return ()
+
+    def penalize(self, candidates: Candidates) -> Sifted:
+        """What is new to the window; in reading order when stuffing."""
+        fresh = Sifted(kept=tuple(candidates))
+        if not self.request.penalize:
+            return fresh
+        with self.recorder.step(Stage.PENALIZE, candidates) as step:
+            fresh = step.sift(self._penalize_known(candidates))
+        if not self.stuffs:
+            return fresh
+        place = {c.chunk.id: at for at, c in enumerate(candidates)}
+        in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
+        return Sifted(tuple(in_order), fresh.dropped)
+
+    def _penalize_known(self, candidates: Candidates) -> Sifted:
+        """Penalize by the window, with the fingerprints that the store has for texts not in the cache."""
+        request, resources = self.request, self.resources
+        unread = resources.cache.unknown([c.chunk.text for c in candidates])
+        # copies have one fingerprint
+        new = {
+            c.chunk.text: c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown
+        }
+        fingerprints: dict[str, bytes] = {}
+        for name in request.collections:
+            if ids := [chunk.id for chunk in new.values() if chunk.collection == name]:
+                fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
+        return penalize(
+            candidates,
+            request.window,
+            self.policy.penalize,
+            fingerprints=fingerprints,
+            best_effort=request.best_effort,
+            cache=resources.cache,
+        )
+
+    def wants_more(self, fresh: Sifted) -> bool:
+        """Whether too little is new, so that it is worth asking once more."""
+        if self.stuffs or not self.views or not self.request.penalize:
+            return False
+        return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+
+    def expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
+        """What was new, fused with what other queries bring that is new too."""
+        request, policy = self.request, self.policy
+        with self.recorder.step(Stage.EXPAND, fresh.kept) as step:
+            known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
+            most = depth(request.k, policy.expand)
+            wider = policy.retrieve.model_copy(update={"keep": most + len(known)})
+            queries = variants(
+                request.query,
+                policy.expand,
+                edges=edges,
+                project=self.project,
+                window=request.window,
+            )
+            passes = [
+                retrieve(query, view, wider, vector=self.resources.vectors(query)).kept
+                for query in queries
+                for view in self.views.values()
+            ]
+            more = self._penalize_known(gather(passes, known)[:most])
+            return step.sift(fuse(fresh.kept, more, policy.expand))
+        return Sifted(kept=fresh.kept)
+
+    def gate(self, fresh: Sifted) -> Gated:
+        """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
+        request, views = self.request, self.views.values()
+        if self.stuffs:
+            return Gated(fresh.kept)
+        preview = self.policy.compose.preview_chars if request.detail == "preview" else None
+        with self.recorder.step(Stage.GATE, fresh.kept) as step:
+            return step.sift(
+                gate(
+                    fresh.kept,
+                    self.plan.budget,
+                    self.resources.count,
+                    self.policy.gate,
+                    k=request.k,
+                    questions=self.questions,
+                    conversation=bool(views) and all(view.conversational for view in views),
+                    preview_chars=preview,
+                )
+            )
+        return Gated(fresh.kept)
+
+    def drop_left_over(self, fitting: Candidates) -> Candidates:
+        """What fits, or nothing if the window shows all that is relevant already."""
+        seen = self._candidates_in_window()
+        if seen and fitting and self.views:
+            with self.recorder.step(Stage.GRADE, fitting) as step:
+                return step.sift(drop_left_over(self.questions, fitting, seen, self.views)).kept
+        return fitting
+
+    def judge(self, fitting: Candidates, ranked: Candidates) -> tuple[Verdict, Mapping[str, str]]:
+        """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
+        strips: Mapping[str, str] = {}
+        candidates = () if fitting else self.recorder.candidates
+        verdict = verdict_without_grading(fitting, candidates, gradable=bool(self.views))
+        if verdict is not None:
+            if reason := review_reason(None, None, group=self.plan.group):
+                verdict = verdict.with_review(reason, self.review({}, reason))
+            return verdict, strips
+        graded, outside = self.grade(fitting, ranked), None
+        results = self.search() if wants_search(graded.action) else None
+        if results is not None:
+            gated = self.gate(self.penalize(results))
+            strips = gated.strips
+            outside = self.grade(gated.kept)
+        searched = outside.action if outside else None
+        reason = review_reason(
+            graded, searched, group=self.plan.group, empty=self._empty_collections()
+        )
+        review = self.review(graded.confidences, reason) if reason else None
+        return conclude(graded, outside, review_reason=reason, review=review), strips
+
+    def grade(self, fitting: Candidates, found: Candidates = ()) -> Graded:
+        """How relevant candidates are; a grader that fails lets all of them pass.
+
+        `found` is the ranking they were taken from, which tells whether the collection knows at all.
+        """
+        graded = Graded(Sifted(kept=tuple(fitting)), Action.CORRECT)
+        own = bands_of(self.resources.grader)
+        policy = grade_policy_for(self.plan, own, self.policy.grade)
+        with self.recorder.step(Stage.GRADE, fitting) as step:
+            step.facts["action"] = graded.action.value
+            if fitting and not policy.enabled:
+                done = pass_ungraded(fitting)
+            else:
+                marks = self._confidences(fitting, found) if fitting else []
+                done = grade(fitting, marks, policy.bands(own))
+                strips = {
+                    id: join_best_strips(parts, self._confidences(parts, found), policy)
+                    for id, parts in strips_of_long(done.sifted.kept, policy).items()
+                }
+                done = replace(done, strips=strips)
+            graded = step.sift(done)
+            step.facts["action"] = graded.action.value
+        return graded
+
+    def _confidences(self, candidates: Candidates, found: Candidates) -> Sequence[float]:
+        """A confidence for each candidate: by the caller's own grader, or by the one built in."""
+        if (grader := self.resources.grader) is not None:
+            return self._await(ask_grader(grader, self.request.query, candidates))
+        return confidences_by_collection(
+            self.questions,
+            candidates,
+            self.views,
+            found=found,
+            seen=self._candidates_in_window(),
+            embedded=self.embedded,
+        )
+
+    def search(self) -> Candidates | None:
+        """What a search outside brings; None if there is none or it failed."""
+        if (search := self.resources.search) is None:
+            return None
+        taken = {candidate.chunk.id for candidate in self.recorder.candidates}
+        with self.recorder.step(Stage.SEARCH) as step:
+            limit = self.policy.grade.search_limit
+            work = search_outside(search, self.request.query, limit=limit, taken=taken)
+            return step.sift(self._await(work)).kept
+        return None
+
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
+        """The review that now waits, "" if the queue could not take it, None if it is off or not asked for."""
+        policy, request, resources = self.policy.review, self.request, self.resources
+        if not policy.enabled or not (policy.on_refusal or self.plan.group == CRISIS):
+            return None
+        with self.recorder.step(Stage.REVIEW) as step:
+            step.facts["review"] = ""
+            queue = ReviewQueue(
+                resources.store,
+                request.tenant,
+                policy,
+                clock=resources.clock,
+                defer=resources.defer,
+                rate=resources.ask_rate,
+            )
+            waiting = queue.ask(
+                request.query,
+                collection=", ".join(request.collections),
+                grades=dict(grades),
+                reason=reason,
+                asker=request.asker,
+            )
+            if waiting:
+                step.facts["review"] = waiting.id
+                return waiting.id
+        return ""
+
+    def compose(self, verdict: Verdict, strips: Mapping[str, str]) -> Composed:
+        """One block of what may be shown; `strips` are those that the gate cut for lack of room."""
+        request, resources = self.request, self.resources
+        nothing = Composed("", 0, Sifted())
+        with self.recorder.step(Stage.COMPOSE, verdict.kept) as step:
+            step.sift(nothing)  # unless the stage comes to its end
+            return step.sift(
+                compose(
+                    verdict.kept,
+                    self.plan.budget,
+                    resources.count,
+                    self.policy.compose,
+                    secret=fence_secret(resources.store.secret(request.tenant)),
+                    detail=request.detail,
+                    order=request.order,
+                    strips={**verdict.strips, **strips},
+                    side_share=self.policy.gate.graph_share,
+                )
+            )
+        return nothing
+
+    def context(self, composed: Composed, verdict: Verdict) -> Context:
+        """The context with its trace."""
+        trace = Trace(
+            id=self.resources.name(),
+            request=self.request,
+            plan=self.plan,
+            steps=self.recorder.steps,
+            candidates=self.recorder.candidates,
+            created=self.resources.clock(),
+        )
+        return Context(
+            text=composed.text,
+            chunks=composed.shown,
+            texts=composed.texts,
+            token_estimate=composed.tokens,
+            trace=trace,
+            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
+            sources=composed.sources,
+            graph_context=composed.graph_context,
+            admissibility_token=composed.token,
+            fallback=verdict.fallback,
+            fallback_reason=verdict.reason,
+            review=verdict.review,
+            latency_ms=1000 * self.recorder.seconds,
+        )
+
+    def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them already."""
+        return self.recorder.select(is_in_window) if self.request.window else ()
+
+    def _empty_collections(self) -> Sequence[str]:
+        """The collections that were asked, if none of them holds anything."""
+        empty = [name for name, view in self.views.items() if not view.count]
+        return empty if len(empty) == len(self.request.collections) else ()
+
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the event loop and wait for it."""
+        return self._wait(self._calls.start(work))
+
+    def _wait(self, future: "Future[T]") -> T:
+        """Wait for work on the event loop; another request computes the while."""
+        self.resources.computing.release()
+        try:
+            return self._calls.wait(future)
+        finally:
+            self.resources.computing.acquire()
