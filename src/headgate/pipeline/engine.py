@@ -75,7 +75,9 @@ class Engine:
                 fresh = run.expand(fresh, edges)
             gated = run.gate(fresh)
             fitting = run.drop_left_over(gated.kept)
-            verdict, strips = run.judge(fitting, ranked)
+            verdict, strips = run.judge(
+                fitting, ranked
+            )  # grade; then search and ask a person, if need be
             return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)
 
 
