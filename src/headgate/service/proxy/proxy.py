@@ -184,7 +184,7 @@ def _write_error(exchange: Exchange, error: HeadgateError) -> bytes:
     if exchange.reply.begun:
         event = dialect.error_event(error)
         return encode(event, name=dialect.event_name(event))
-    headers = {"x-headgate-call": exchange.call.id}  # so that `headgate traces` can say why
+    headers = {"x-headgate-call": exchange.call.id}  # so that `headgate why` can say what happened
     if isinstance(error, BusyError):
         headers["retry-after"] = str(ceil(error.retry_after))
     body = dialect.error(error, getattr(error, "param", None))
