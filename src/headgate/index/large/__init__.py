@@ -3,7 +3,7 @@
 The index of an ordinary collection takes 1.8 GB a million chunks of each gateway, mapped from disk. Here the database
 keeps the postings (3.8 GB a million chunks), and a gateway holds nothing but a cache: a request over 1.1 million chunks
 takes 29 ms of CPU, client and server together, and finds .745 of the evidence where an ordinary index finds .747
-(docs/scale.md, "Narrowing"). `Indexes` opens LargeCollections when it first meets a large collection, and nothing else
+(docs/figures.md). `Indexes` opens LargeCollections when it first meets a large collection, and nothing else
 imports this package, save `headgate store embed`.
 
 Start with narrowed.py. blocks.py writes the postings of a batch; candidates.py picks chunks for a query;
