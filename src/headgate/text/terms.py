@@ -132,6 +132,16 @@ def _first_letters(words: Iterable[str]) -> list[str]:
     return [word if _DIGIT.search(word) else word[:_STEM] for word in words]
 
 
+class Cut(NamedTuple):
+    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first
+    holds.
+    """
+
+    first: int
+    second: int
+    share: float
+
+
 class _Language:
     """What words and pieces of text mean in one language; a piece is what stands between two spaces."""
 
@@ -168,6 +178,21 @@ class _Language:
             _SLIPS.put((self._name, word), found)
         return found
 
+    def read_cuts(self, word: str, least: int) -> list[Cut]:
+        """The ways to cut a word in two, one part of `least` letters or more."""
+        key = self._name, word, least
+        found = _CUTS.get(key)
+        if found is None:
+            places = [at for at in range(1, len(word)) if max(at, len(word) - at) >= least]
+            parts = {part for at in places for part in (word[:at], word[at:]) if len(part) >= least}
+            terms = self.read_words(parts)
+            found = [
+                Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word))
+                for at in places
+            ]
+            _CUTS.put(key, found)
+        return found
+
     def _read_new(self, pieces: list[str]) -> list[tuple[int, ...]]:
         split = [_piece_words(piece) for piece in pieces]
         terms = self.read_words(set(chain.from_iterable(split)))
@@ -179,11 +204,13 @@ def _measure_terms(key: tuple[str, str], terms: tuple[int, ...]) -> int:
 
 
 # (language, piece) -> its terms, some 25 000 of them. Most pieces of a text were met before: without it a request takes
-# 31 % more CPU.
+# 8 % more CPU.
 _PIECES = Cache[tuple[str, str], tuple[int, ...]](12_000_000, _measure_terms)
 # (language, word) -> the terms of its slips, some 500 of them: a query is read several times in a request, which takes
-# 2 % more CPU without it.
+# 2 to 7 % more CPU without it.
 _SLIPS = Cache[tuple[str, str], tuple[int, ...]](1_000_000, _measure_terms)
+# the same for the ways to cut a word in two; a cut takes 150 bytes
+_CUTS = Cache[tuple[str, str, int], list[Cut]](1_000_000, lambda _, cuts: 150 * len(cuts))
 
 
 def _piece_words(piece: str) -> list[str]:
@@ -234,37 +261,15 @@ def _piece_terms(text: str, language: str) -> list[tuple[int, ...]]:
     return [known[piece] for piece in pieces]
 
 
-class Cut(NamedTuple):
-    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first
-    holds.
-    """
-
-    first: int
-    second: int
-    share: float
-
-
 def cut_words(
     text: str, language: str, wanted: Container[int], *, least: int
 ) -> dict[int, list[Cut]]:
     """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
     own = _language(choose(text, language))
-    found = [
-        (word, term)
+    return {
+        term: own.read_cuts(word, least)
         for word, term in own.read_words(set(words(text))).items()
         if term in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word)
-    ]
-    parts = {
-        part for word, _ in found for at in range(1, len(word)) for part in (word[:at], word[at:])
-    }
-    terms = own.read_words({part for part in parts if len(part) >= least})
-    return {
-        term: [
-            Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word))
-            for at in range(1, len(word))
-            if max(at, len(word) - at) >= least
-        ]
-        for word, term in found
     }
 
 

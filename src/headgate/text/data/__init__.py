@@ -13,5 +13,5 @@ import orjson
 
 def load(name: str) -> Any:  # noqa: ANN401  (any JSON)
     """The contents of a data file."""
-    # importlib.resources would add 13 ms of CPU to the start of a command (of 400)
+    # importlib.resources would add 13 ms of CPU to the start of a command
     return orjson.loads(Path(__file__).with_name(name).read_bytes())
