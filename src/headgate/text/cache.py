@@ -73,19 +73,24 @@ class Cache(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value of a key, None if there is none."""
-        try:
-            value, _, written = self._items[key]
-            # Without the lock, which would take two thirds of the time of a hit. Each call is atomic, and if another
-            # thread forgets the key in between, this one has not found it.
-            self._items.move_to_end(key)
-        except KeyError:
-            return None
-        is_old = self._max_age_s < math.inf and self._clock() - written >= self._max_age_s
-        return None if is_old else value
+        return self.get_many((key,))[0]
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The value of each key, None if there is none."""
-        return list(map(self.get, keys))
+        items = self._items
+        found: list[V | None] = []
+        oldest = self._clock() - self._max_age_s if self._max_age_s < math.inf else -math.inf
+        for key in keys:
+            try:
+                value, _, written = items[key]
+                # Without the lock, which would take two thirds of the time of a hit. Each call is atomic, and if
+                # another thread forgets the key in between, this one has not found it.
+                items.move_to_end(key)
+            except KeyError:
+                found.append(None)
+            else:
+                found.append(value if written > oldest else None)
+        return found
 
     def put(self, key: K, value: V) -> None:
         """Keep a value, in place of the one that the key had."""
