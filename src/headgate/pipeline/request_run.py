@@ -7,11 +7,11 @@ stands in for it. What a stage needs from an earlier one is handed in as data; n
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 from threading import Semaphore
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headgate.classes import lazy_property
 from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths, project_of
 from headgate.graph.neighborhood import neighborhood
@@ -136,17 +136,17 @@ class RequestRun:
         """Whether the collections are loaded whole."""
         return self.plan.strategy is Strategy.STUFF
 
-    @cached_property
+    @lazy_property
     def project(self) -> str:
         """What the caller works on."""
         return project_of(self.request.cwd)
 
-    @cached_property
+    @lazy_property
     def _has_edges(self) -> bool:
         """Whether the tenant has given any knowledge, asked once a request."""
         return self.resources.store.has_edges(self.request.tenant)
 
-    @cached_property
+    @lazy_property
     def questions(self) -> dict[str, Question]:
         """The query in the light of each collection; a collection in which retrieval failed is read here."""
         query = self.request.query
