@@ -10,7 +10,7 @@ from tests.postgres_server import PASSWORD
 from headgate.errors import LimitError, NotReady, StoreError
 from headgate.gateway import Headgate
 from headgate.stores.postgres.address import parse_address
-from headgate.stores.postgres.failures import refuse_old_server
+from headgate.stores.postgres.failures import is_coming_back, refuse_old_server
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -108,3 +108,11 @@ def test_without_prepared_statements_none_is_made(postgres_url):
     with store._pool.session() as connection:
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
     store.close()
+
+
+@pytest.mark.parametrize(
+    "stopping", [psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown, psycopg.errors.CannotConnectNow]
+)  # fmt: skip
+def test_a_server_that_stops_in_the_middle_of_a_login_may_come_back(stopping):
+    assert is_coming_back(stopping("terminating connection due to administrator command"))
+    assert not is_coming_back(psycopg.errors.InvalidPassword("no"))

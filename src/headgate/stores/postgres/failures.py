@@ -29,6 +29,8 @@ _COMING_BACK = (
     "refused", "no such file", "timeout", "starting up", "shutting down", "too many clients",
     "connection slots", "in recovery", "closed the connection", "reset by peer",
 )  # fmt: skip
+# SQLSTATE of an administrator's shutdown, of one after a crash, and of a server that takes no connections yet
+_STOPPING = frozenset({"57P01", "57P02", "57P03"})
 
 _POOLED = (
     "stands behind a pooler that mixes up prepared statements",
@@ -104,9 +106,9 @@ def translate_login(address: Address, error: Error) -> StoreError:
 
 
 def is_coming_back(error: Error) -> bool:
-    """Whether a login may succeed in a moment, as after a restart."""
+    """Whether a login may succeed in a moment, as after a restart; a server that stops can end it half done."""
     said = str(error).lower()
-    return any(words in said for words in _COMING_BACK)
+    return error.sqlstate in _STOPPING or any(words in said for words in _COMING_BACK)
 
 
 def refuse_old_server(address: Address, version: int) -> None:
