@@ -146,7 +146,7 @@ class Documents(Lifecycle):
     def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
         """The chunks of a document in reading order; NotFound if there is none of that id.
 
-        For example: `"\n".join(chunk.text for chunk in hg.document("policy"))`.
+        For example: `[chunk.text for chunk in hg.document("policy")]`.
         """
         return list(self.scan_document(id, collection=collection))
 

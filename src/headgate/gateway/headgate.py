@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from headgate.bugs import describe
+from headgate.errors import InputError
 from headgate.gateway.documents import Documents
 from headgate.gateway.traces import Traces
 from headgate.memory.fact_hits import FactHit
@@ -186,7 +187,7 @@ class Headgate(Documents, Traces):
         return await self.acontext_for(request)
 
     def context_for(self, request: Request) -> Context:
-        """The context for a ready-made request; its trace is stored.
+        """The context for a ready-made request; its trace is stored. The tenant is that of this gate.
 
         hg.context_for(Request("how do refunds work?", budget=500))
         """
@@ -205,6 +206,12 @@ class Headgate(Documents, Traces):
     def _answer(self, request: Request, calls: LoopCalls) -> Context:
         """Build the context and keep its trace, in the thread that this is called in."""
         components = self._components
+        if request.tenant not in (self.tenant, _DEFAULT.tenant):
+            raise InputError(
+                f"the request is for the tenant {request.tenant!r}, and this gate is for {self.tenant!r}",
+                hint=f"call it on hg.for_tenant({request.tenant!r})",
+            )
+        request = replace(request, tenant=self.tenant)
         scopes = components.request_scopes
         with scopes.one_request() if scopes else nullcontext():
             context = components.engine.build(request, calls)

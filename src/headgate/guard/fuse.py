@@ -2,9 +2,9 @@
 
 `Spending` is the one place where a cap is checked (`hold`) and booked (`settle`); `hg.spending` gives it. Before a call
 its likely size is held. After the call its real size is booked, and the hold is released. A call is let through while
-what is booked and held stays under every cap. So an account spends at most its cap plus one call, however many calls
-run at once. From a share of the cap on, answers carry a warning. At the cap the account is paused, until a person
-resumes it with the whole cap again.
+what is booked and held stays under every cap. So an account spends at most its cap, plus one call, plus what calls
+under way spend beyond what was held for them. From a share of the cap on, answers carry a warning. At the cap the
+account is paused, until a person resumes it with the whole cap again.
 
 The functions on rows are pure. A store applies them to its rows in one step (`amend_spends`), so counts hold over
 workers and restarts.

@@ -75,9 +75,8 @@ class Engine:
                 fresh = run.expand(fresh, edges)
             gated = run.gate(fresh)
             fitting = run.drop_left_over(gated.kept)
-            verdict, strips = run.judge(
-                fitting, ranked
-            )  # grade; then search and ask a person, if need be
+            # grade; then, if that does not suffice, search outside and ask a person
+            verdict, strips = run.judge(fitting, ranked)
             return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)
 
 

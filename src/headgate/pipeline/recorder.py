@@ -6,8 +6,8 @@
 
 The block is timed, what it sifted is remembered, and every candidate keeps its last note. If the block fails, the step
 says why, and the caller goes on behind the block. So a request survives its parts, and nothing that went wrong is
-hidden. This is the only place where any exception is caught: an expected one (bugs.py) makes a degraded step; any other
-makes a step that is marked as a bug, and is logged with its traceback.
+hidden. This is the only place of the pipeline where any exception is caught: an expected one (bugs.py) makes a degraded
+step; any other makes a step that is marked as a bug, and is logged with its traceback.
 """
 
 from collections.abc import Callable, Sequence

@@ -184,9 +184,7 @@ class RequestRun:
         """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         if not self.views and not self.stuffs:
             return {}
-        vector = None
-        with self.recorder.attempt(Stage.EMBED):
-            vector = self.resources.vectors(self.request.query)
+        vector = self._embed(self.request.query)
         self.embedded = vector is not None
         found: dict[str, Sifted] = {}
         for name in self.request.collections if self.stuffs else self.views:
@@ -199,6 +197,12 @@ class RequestRun:
                     if narrowed_to := self.views[name].narrowed_to:
                         step.facts["narrowed_to"] = narrowed_to
         return found
+
+    def _embed(self, query: str) -> "npt.ArrayLike | None":
+        """The vector of a query; None without an embedder, or if it fails: words go on alone."""
+        with self.recorder.attempt(Stage.EMBED):
+            return self.resources.vectors(query)
+        return None
 
     def _search(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
         """The best chunks of a collection."""
@@ -369,8 +373,9 @@ class RequestRun:
                 project=self.project,
                 window=request.window,
             )
+            vectors = {query: self._embed(query) for query in queries}
             passes = [
-                retrieve(query, view, wider, vector=self.resources.vectors(query)).kept
+                retrieve(query, view, wider, vector=vectors[query]).kept
                 for query in queries
                 for view in self.views.values()
             ]
@@ -395,6 +400,7 @@ class RequestRun:
                     questions=self.questions,
                     conversation=bool(views) and all(view.conversational for view in views),
                     preview_chars=preview,
+                    notice=self.policy.compose.notice,
                 )
             )
         return Gated(fresh.kept)

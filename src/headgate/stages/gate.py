@@ -26,7 +26,7 @@ from headgate.relevance.query_terms import Question
 from headgate.stages.pack import Piece, pack
 from headgate.text.cache import Cache
 from headgate.text.entropy import count_words, information_score, information_scores
-from headgate.text.fence import fence_cost, frame
+from headgate.text.fence import NOTICE, fence_cost, frame
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, Sifted
 
 __all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
@@ -69,11 +69,12 @@ def gate(
     questions: Mapping[str, Question] | None = None,
     conversation: bool = False,
     preview_chars: int | None = None,
+    notice: str = NOTICE,
 ) -> Gated:
     """Keep what is worth its tokens and fits `budget` with its framing, at most `k` beside those of graph and memory.
 
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
-    length at which a preview cuts a text, None if pieces are shown whole.
+    length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
@@ -83,7 +84,7 @@ def gate(
         main = [entry for entry in entries if not entry.piece.is_side]
         best = max(main, key=lambda entry: entry.score, default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
-    room = budget - fence_cost(count)
+    room = budget - fence_cost(count, notice)
     has_room_for_k = k is not None and sum(e.cost for e in by_worth[:k]) <= room
     if policy.order == "value" and not conversation and not has_room_for_k:
         for entry in entries:

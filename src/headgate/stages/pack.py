@@ -10,7 +10,7 @@ it fits.
 Invariant: count of the joined pieces <= room.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -65,7 +65,8 @@ def pack(
     side = [place for place, piece in enumerate(pieces) if piece.is_side]
     max_main = len(main) if max_main is None else max_main
     reserved = min(int(side_share * room), sum(pieces[place].cost for place in side))
-    packing = _Packing(pieces, count, questions or {}, left=room - reserved)
+    wanted = {*main[:max_main], *side}
+    packing = _Packing(pieces, wanted, count, questions or {}, left=room - reserved)
     packing.fill(main, max_main, may_shorten=True)
     packing.left += reserved
     packing.fill(side, len(side))
@@ -74,11 +75,12 @@ def pack(
 
 
 class _Packing:
-    """Pieces while they are packed, and the tokens that are left."""
+    """Pieces while they are packed, and the tokens that are left; `wanted` are the places that may be taken at all."""
 
     def __init__(
         self,
         pieces: Sequence[Piece],
+        wanted: Container[int],
         count: TokenCounter,
         questions: Mapping[str, Question],
         *,
@@ -89,7 +91,7 @@ class _Packing:
         self._count = count
         self._questions = questions
         self._cuts = 0
-        costs = [piece.cost for piece in pieces]
+        costs = [piece.cost if place in wanted else 0 for place, piece in enumerate(pieces)]
         total = sum(costs)
         self._cost_behind = [total - up_to for up_to in accumulate(costs)]
 
@@ -116,7 +118,7 @@ class _Packing:
         return is_large and self._spare(place) < cost
 
     def _spare(self, place: int) -> int:
-        """The tokens that would be left if every piece behind this one were taken whole."""
+        """The tokens that would be left if every wanted piece behind this one were taken whole."""
         return self.left - self._cost_behind[place]
 
     def _shorten(self, place: int) -> None:

@@ -85,7 +85,8 @@ class Cache(Generic[K, V]):
                 value, _, written = items[key]
                 # Without the lock, which would take two thirds of the time of a hit. Each call is atomic, and if
                 # another thread forgets the key in between, this one has not found it.
-                items.move_to_end(key)
+                if written > oldest:
+                    items.move_to_end(key)
             except KeyError:
                 found.append(None)
             else:

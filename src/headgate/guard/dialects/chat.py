@@ -17,6 +17,7 @@ from headgate.guard.dialects.dialect import (
     check_messages,
     never_below,
     pick,
+    read_limit,
     subtract_used,
 )
 from headgate.guard.dialects.error_codes import openai_error
@@ -59,8 +60,7 @@ class ChatDialect(Dialect):
         return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
 
     def token_limit(self, fields: Fields) -> int:
-        limits = [fields[name] for name in LIMITS if isinstance(fields.get(name), int)]
-        return limits[-1] if limits else 0
+        return read_limit(fields, LIMITS)
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         return subtract_used(fields, LIMITS, used_tokens)

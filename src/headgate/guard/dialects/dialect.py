@@ -191,6 +191,10 @@ class ErrorFormat(Protocol):
         """An error in the middle of a stream."""
 
 
+# Tokens: no model answers with more today, and a larger limit must not block a cap for all other calls.
+LARGEST_ANSWER = 1_000_000
+
+
 class Dialect(
     RequestFormat, TurnFormat, StreamFormat, AnswerFormat, OwnAnswerFormat, ErrorFormat, Protocol
 ):
@@ -215,7 +219,18 @@ def subtract_used(
     fields: Fields, names: Sequence[str], used: int, floor: int = 1
 ) -> dict[str, int]:
     """The limits of tokens that a request sets, less the tokens that are used."""
-    return {n: max(floor, fields[n] - used) for n in names if isinstance(fields.get(n), int)}
+    return {n: max(floor, fields[n] - used) for n in names if is_limit(fields.get(n))}
+
+
+def read_limit(fields: Fields, names: Sequence[str]) -> int:
+    """The limit of output tokens that a request sets, by the last of its names; 0 if it sets none."""
+    limits = [fields[name] for name in names if is_limit(fields.get(name))]
+    return min(limits[-1], LARGEST_ANSWER) if limits else 0
+
+
+def is_limit(value: object) -> bool:
+    """Whether a field limits tokens: some clients send -1 for no limit, and true is not a number here."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def pick(found: Event, *names: str) -> Event:

@@ -21,6 +21,7 @@ from headgate.guard.dialects.dialect import (
     check_messages,
     never_below,
     pick,
+    read_limit,
     subtract_used,
 )
 from headgate.guard.dialects.error_codes import status_of
@@ -77,8 +78,7 @@ class MessagesDialect(Dialect):
         )
 
     def token_limit(self, fields: Fields) -> int:
-        limit = fields.get("max_tokens")
-        return limit if isinstance(limit, int) else 0
+        return read_limit(fields, ("max_tokens",))
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """max_tokens less what was said, and more than the thinking may take."""

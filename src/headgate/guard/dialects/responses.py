@@ -20,6 +20,7 @@ from headgate.guard.dialects.dialect import (
     check_messages,
     never_below,
     pick,
+    read_limit,
     subtract_used,
 )
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
@@ -83,8 +84,7 @@ class ResponsesDialect(Dialect):
         return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
 
     def token_limit(self, fields: Fields) -> int:
-        limit = fields.get(LIMIT)
-        return limit if isinstance(limit, int) else 0
+        return read_limit(fields, (LIMIT,))
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         return subtract_used(fields, (LIMIT,), used_tokens, LEAST_LIMIT)

@@ -199,9 +199,8 @@ class Relay:
         out = self._take(splitter.feed(data))
         if splitter.pending == self._unsplit or self._book_unsplit(splitter.pending):
             return out
-        if (
-            self._calls > 1
-        ):  # an event of a later call has to be written anew, which needs all of it
+        # an event of a later call has to be written anew, which needs all of it
+        if self._calls > 1:
             raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
         self._unread = True
         out += self._emit(self.session.stop_watching("an event is too large to be held"))
@@ -372,9 +371,8 @@ class Relay:
         if self._is_over():
             return []
         if self._unread:
-            return [
-                b"\n\n"
-            ]  # ends the event that is out in part, so that an error event can follow
+            # ends the event that is out in part, so that an error event can follow
+            return [b"\n\n"]
         return [*self._emit(self.session.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:

@@ -187,8 +187,14 @@ async def fuse(exchange: Exchange) -> None:
         input_tokens=await count_prompt(request, call),
         output_tokens=exchange.dialect.token_limit(request.fields) or policy.output_tokens,
     )
+    holding = asyncio.ensure_future(spending.ahold(call.session, key, likely))
     try:
-        hold = await spending.ahold(call.session, key, likely)
+        hold = await asyncio.shield(holding)
+    except asyncio.CancelledError:
+        # The client has left. The thread that holds goes on all the same, so what it holds is released.
+        if (hold := await holding).refusal is None:
+            await spending.asettle(hold, Amount())
+        raise
     except StoreError as error:
         exchange.reply_headers["x-headgate-degraded"] = f"fuse: {error.message}"
         return
