@@ -170,47 +170,19 @@ class _Language:
         keys = [(self._name, piece) for piece in distinct]
         return dict(zip(distinct, _PIECES.read(keys, distinct, self._read_new), strict=True))
 
-    def read_slips(self, word: str) -> tuple[int, ...]:
-        """The terms of what may have been meant by a word."""
-        found = _SLIPS.get((self._name, word))
-        if found is None:
-            found = tuple(self.read_words(_slips(word)).values())
-            _SLIPS.put((self._name, word), found)
-        return found
-
-    def read_cuts(self, word: str, least: int) -> list[Cut]:
-        """The ways to cut a word in two, one part of `least` letters or more."""
-        key = self._name, word, least
-        found = _CUTS.get(key)
-        if found is None:
-            places = [at for at in range(1, len(word)) if max(at, len(word) - at) >= least]
-            parts = {part for at in places for part in (word[:at], word[at:]) if len(part) >= least}
-            terms = self.read_words(parts)
-            found = [
-                Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word))
-                for at in places
-            ]
-            _CUTS.put(key, found)
-        return found
-
     def _read_new(self, pieces: list[str]) -> list[tuple[int, ...]]:
         split = [_piece_words(piece) for piece in pieces]
         terms = self.read_words(set(chain.from_iterable(split)))
         return [tuple(filter(None, map(terms.__getitem__, words))) for words in split]
 
 
-def _measure_terms(key: tuple[str, str], terms: tuple[int, ...]) -> int:
+def _measure_piece(key: tuple[str, str], terms: tuple[int, ...]) -> int:
     return getsizeof(key) + getsizeof(key[1]) + getsizeof(terms) + 36 * len(terms)
 
 
 # (language, piece) -> its terms, some 25 000 of them. Most pieces of a text were met before: without it a request takes
-# 8 % more CPU.
-_PIECES = Cache[tuple[str, str], tuple[int, ...]](12_000_000, _measure_terms)
-# (language, word) -> the terms of its slips, some 500 of them: a query is read several times in a request, which takes
-# 2 to 7 % more CPU without it.
-_SLIPS = Cache[tuple[str, str], tuple[int, ...]](1_000_000, _measure_terms)
-# the same for the ways to cut a word in two; a cut takes 150 bytes
-_CUTS = Cache[tuple[str, str, int], list[Cut]](1_000_000, lambda _, cuts: 150 * len(cuts))
+# 5 % more CPU.
+_PIECES = Cache[tuple[str, str], tuple[int, ...]](12_000_000, _measure_piece)
 
 
 def _piece_words(piece: str) -> list[str]:
@@ -267,10 +239,17 @@ def cut_words(
     """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
     own = _language(choose(text, language))
     return {
-        term: own.read_cuts(word, least)
+        term: _cut(word, own, least)
         for word, term in own.read_words(set(words(text))).items()
         if term in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word)
     }
+
+
+def _cut(word: str, language: _Language, least: int) -> list[Cut]:
+    places = [at for at in range(1, len(word)) if max(at, len(word) - at) >= least]
+    parts = {part for at in places for part in (word[:at], word[at:]) if len(part) >= least}
+    terms = language.read_words(parts)
+    return [Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word)) for at in places]
 
 
 def correct_words(
@@ -282,7 +261,7 @@ def correct_words(
     """
     own = _language(choose(text, language))
     return {
-        term: own.read_slips(word)
+        term: tuple(own.read_words(_slips(word)).values())
         for word, term in own.read_words(set(words(text))).items()
         if term in wanted and least <= len(word) <= LONGEST and word.isalpha()
     }
