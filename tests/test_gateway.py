@@ -344,3 +344,15 @@ def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(t
         assert made.chunks
         assert [step.stage.value for step in made.trace.steps if step.degraded] == ["log"]
         assert not any(step.stage.value == "trace" for step in made.trace.steps)
+
+
+def test_a_ready_made_request_is_answered_for_the_tenant_of_the_gate():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "ours", "text": "The harbor opens at nine."}])
+        other = hg.for_tenant("acme")
+        other.add([{"id": "theirs", "text": "The harbor opens at ten."}])
+        request = Request("when does the harbor open?")
+        assert [chunk.id for chunk in other.context_for(request).chunks] == ["theirs"]
+        assert [chunk.id for chunk in hg.context_for(request).chunks] == ["ours"]
+        with pytest.raises(InputError, match="for the tenant 'acme'"):
+            hg.context_for(Request("when does the harbor open?", tenant="acme"))

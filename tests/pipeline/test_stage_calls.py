@@ -8,8 +8,9 @@ import pytest
 from tests.building import build
 
 from headgate import Headgate, wiring
-from headgate.errors import StoreError
+from headgate.errors import StoreError, UpstreamError
 from headgate.graph.knowledge import GraphPolicy, edge
+from headgate.notes import Stage
 from headgate.pipeline.engine import Engine, Policies
 from headgate.pipeline.request_run import RequestRun
 from headgate.pipeline.threads import LoopCalls
@@ -104,3 +105,19 @@ def test_without_an_index_all_that_is_loaded_whole_scores_alike(whole):
     made = asyncio.run(build(engine, request))
     assert {c.notes[0].score for c in made.trace.candidates} == {1.0}
     assert len(made.chunks) == len(TEXTS)
+
+
+def test_a_second_pass_goes_on_by_words_if_the_embedder_fails():
+    class Failing:
+        name, dimension = "failing", 2
+
+        def embed(self, texts):
+            raise UpstreamError("the embedder is down")
+
+    alert = "A zebra alert is raised at dawn."
+    with Headgate.open(":memory:", embedder=Failing()) as hg:
+        hg.add([{"id": f"g{n}", "text": f"Gate {n} of the garden is shut."} for n in range(20)])
+        hg.add([{"id": "seen", "text": alert}])
+        trace = hg.context("zebra", window=[alert]).trace
+    [step] = [step for step in trace.steps if step.stage is Stage.EXPAND]
+    assert step.degraded == ""

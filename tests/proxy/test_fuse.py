@@ -1,6 +1,9 @@
 """The fuse in the proxy: counted by what the upstream told, warned, paused, resumed; in trace, metrics and why."""
 
+import asyncio
 import json
+import threading
+from types import SimpleNamespace
 
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
@@ -11,9 +14,11 @@ from tests.waiting import until
 
 from headgate.cli import app
 from headgate.gateway import Headgate
+from headgate.guard.dialects import dialect_for
 from headgate.policy import ProxyPolicy
 from headgate.service.app import create
 from headgate.service.proxy.exchange import session_of
+from headgate.service.proxy.steps import fuse
 from headgate.settings import Settings
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
@@ -181,3 +186,38 @@ def test_a_session_that_begins_with_a_long_text_is_known_by_both_its_ends():
     assert begin(book + "Who wrote it?") != begin(book + "Who read it??")
     assert begin("A" + book) != begin("B" + book)
     assert begin(book) != begin(book + "word ")
+
+
+async def test_a_client_that_leaves_while_its_hold_is_made_leaves_none_behind(tmp_path):
+    settings = Settings(store=str(tmp_path / "kb"), fuse=FUSE)
+    with Headgate.open(settings=settings) as gate:
+        began, go = threading.Event(), threading.Event()
+        spending = gate.spending
+        hold = spending.hold
+
+        class Slow(type(spending)):
+            async def ahold(self, *args):
+                return await asyncio.to_thread(self._wait_and_hold, *args)
+
+            def _wait_and_hold(self, *args):
+                began.set()
+                go.wait(20)
+                return hold(*args)
+
+        slow = Slow(gate.store, gate.tenant, gate.settings.fuse)
+        exchange = SimpleNamespace(
+            gate=SimpleNamespace(spending=slow),
+            call=SimpleNamespace(session="s", prompt_tokens=10, cap_statuses=()),
+            request=SimpleNamespace(model="m", fields={"max_tokens": 100}, body=b""),
+            caller=SimpleNamespace(key="k"),
+            dialect=dialect_for("/v1/chat/completions"),
+            reply_headers={},
+        )
+        holding = asyncio.ensure_future(fuse(exchange))
+        await asyncio.to_thread(began.wait, 20)
+        holding.cancel()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await holding
+        [(row, _)] = gate.spending.list_spends()
+        assert (row.held_tokens, row.total_tokens) == (0, 0)

@@ -323,3 +323,9 @@ def test_empty_rows_give_an_empty_report():
 def test_a_row_without_text_is_named(row):
     with pytest.raises(InputError, match="row 0"):
         annotate_chunks([row])
+
+
+def test_the_notice_of_the_fence_is_counted():
+    candidates = found(*(prose(seed, 20) for seed in range(8)))
+    few = gate(candidates, 400, quarter, POLICY, notice="x" * 1000).kept
+    assert 0 < len(few) < len(gate(candidates, 400, quarter, POLICY).kept)

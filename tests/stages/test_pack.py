@@ -139,3 +139,10 @@ def test_whatever_is_packed_fits(questions, sizes, room, share, data):
     shown = [piece.text for piece in pieces if piece.is_packed]
     assert words("\n".join(shown)) <= room
     assert sum(piece.is_packed and not piece.is_side for piece in pieces) <= most
+
+
+def test_pieces_beyond_the_most_take_no_room_from_those_within():
+    pieces = chunks(2, 40, 40, 40)
+    pack(pieces, 250, words, questions=QUESTIONS, max_main=2)
+    assert [piece.is_packed for piece in pieces] == [True, True, False, False]
+    assert pieces[1].strips == ""

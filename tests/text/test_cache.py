@@ -141,3 +141,14 @@ def test_long_texts_that_were_read_are_not_held(read):
     finally:
         tracemalloc.stop()
     assert left < len(LONG) * 20
+
+
+def test_looking_for_what_is_too_old_is_not_a_use():
+    now = [0.0]
+    cache = Cache[str, int](10_000, max_entries=2, max_age_s=10, clock=lambda: now[0])
+    cache.put("old", 1)
+    now[0] = 11.0
+    cache.put("new", 2)
+    assert cache.get("old") is None
+    cache.put("newer", 3)
+    assert (cache.get("new"), cache.get("newer")) == (2, 3)
