@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import fields, replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from tests.building import build
 
@@ -107,17 +108,25 @@ def test_without_an_index_all_that_is_loaded_whole_scores_alike(whole):
     assert len(made.chunks) == len(TEXTS)
 
 
-def test_a_second_pass_goes_on_by_words_if_the_embedder_fails():
-    class Failing:
-        name, dimension = "failing", 2
+class Embedder:
+    """An embedder that works until it is down."""
 
-        def embed(self, texts):
+    name, dimension, is_down = "own/1", 2, False
+
+    def embed(self, texts):
+        if self.is_down:
             raise UpstreamError("the embedder is down")
+        return np.array([[1.0, 0.0] for _ in texts], np.float32)
 
-    alert = "A zebra alert is raised at dawn."
-    with Headgate.open(":memory:", embedder=Failing()) as hg:
+
+def test_a_second_pass_goes_on_by_words_if_the_embedder_fails():
+    alert, embedder = "A zebra alert is raised at dawn.", Embedder()
+    with Headgate.open(":memory:", embedder=embedder) as hg:
         hg.add([{"id": f"g{n}", "text": f"Gate {n} of the garden is shut."} for n in range(20)])
         hg.add([{"id": "seen", "text": alert}])
+        hg.index()
+        embedder.is_down = True
         trace = hg.context("zebra", window=[alert]).trace
-    [step] = [step for step in trace.steps if step.stage is Stage.EXPAND]
-    assert step.degraded == ""
+    steps = {step.stage: step.degraded for step in trace.steps}
+    assert steps[Stage.EMBED] == "the embedder is down"
+    assert steps[Stage.EXPAND] == ""
