@@ -27,7 +27,7 @@ from headgate.evaluate.bm25 import fill_budget
 from headgate.evaluate.calibrate import Asked, Fitted, fit_without
 from headgate.evaluate.labeled import Labeled, copies
 from headgate.gateway import Headgate
-from headgate.relevance.confidence import LOOK, evidence, is_telling
+from headgate.relevance.confidence import LOOK, evidence, has_enough_terms_to_refuse
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -216,7 +216,7 @@ class _Bench:
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = match(question, best, view.language)
         features = evidence(question, matches, [chunk.text for chunk in best], view)
-        return Asked(self._name, source, features, is_telling(question, matches))
+        return Asked(self._name, source, features, has_enough_terms_to_refuse(question, matches))
 
 
 def _measure(run: Run, bench: _Bench, query: Query) -> None:

@@ -34,7 +34,7 @@ from headgate.pipeline.verdict import (
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
 from headgate.relevance.query_terms import Question, ask
-from headgate.relevance.reading import read_query
+from headgate.relevance.query_rewrite import read_query
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more

@@ -71,14 +71,14 @@ def confidences(
         best += seen[:LOOK] if own else ()
         matches = match_known(question, [c.chunk for c in best], words)
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
-        if not is_telling(question, matches):
+        if not has_enough_terms_to_refuse(question, matches):
             sure = max(sure, LOWER)
         for at, share in zip(group, _shares(question, members, words.language), strict=True):
             marks[at] = sure * share
     return marks
 
 
-def is_telling(question: Question, best: Sequence[Match]) -> bool:
+def has_enough_terms_to_refuse(question: Question, best: Sequence[Match]) -> bool:
     """Whether shares of the question's terms can tell against candidates: one or two terms of which they hold one
     cannot, nor can very many.
     """

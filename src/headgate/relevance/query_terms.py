@@ -1,7 +1,7 @@
 """Question: a query in the light of a collection, and what a chunk holds of it.
 
 Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .5)); a term that the collection has
-never seen is worth the most. A word that it has never seen is read as its known parts (reading.py).
+never seen is worth the most. A word that it has never seen is read as its known parts (query_rewrite.py).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from headgate.protocols import Snapshot
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
-from headgate.relevance.reading import read_query
+from headgate.relevance.query_rewrite import read_query
 from headgate.text.languages import choose
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk

@@ -25,7 +25,7 @@ from headgate.protocols import Postings, Snapshot
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Floats, Ints, Keys, Weighing, heads, lexical, phrases, rarity
 from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
-from headgate.relevance.reading import read_query
+from headgate.relevance.query_rewrite import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
 

@@ -38,7 +38,7 @@ from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
 from headgate.rank.lexical import Weighing, distinct, lexical, rarity
 from headgate.rank.top import top
-from headgate.relevance.reading import read_query
+from headgate.relevance.query_rewrite import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Change
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headgate.relevance.reading import read_query
+from headgate.relevance.query_rewrite import read_query
 from headgate.text.terms import terms, word_terms
 
 
