@@ -9,7 +9,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import find_term_ids
 from headgate.index.segment import build
 from headgate.index.snapshot import SegmentSnapshot
-from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
+from headgate.rank.lexical import Weighing, idf, lexical, lexical_of_few
 from headgate.types import Chunk
 
 TEXTS = [
@@ -89,7 +89,7 @@ def test_the_score_of_a_few_chunks_is_that_of_all_to_the_last_bit(title):
     view, by = view_of([2, 4]), Weighing(k1=1.2, b=0.75, title=title)
     terms = np.concatenate([live.segment.terms.keys for live in view.lives])
     terms = np.unique(terms)[::-2]
-    worth = rarity(view.count, view.frequencies(terms)) * 1.7
+    worth = idf(view.count, view.frequencies(terms)) * 1.7
     every = lexical(view, terms, view.postings(terms), worth, by)
     ords = np.array([5, 1, 4, 2])
     few = lexical_of_few(view, ords, view.token_streams(ords), terms, worth, by=by)

@@ -1,6 +1,7 @@
 """The numeric kernels against formulas written out by hand."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from headgate.evaluate.bm25 import fill_budget
 from headgate.index.indexes import Indexes
 from headgate.rank.edge_walk import Node, carry, fire, link_nodes
 from headgate.rank.fields import pack, table
-from headgate.rank.lexical import idf, rarity
+from headgate.rank.lexical import idf, saturate
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, propagate, start_of
+from headgate.stages.propagate import PropagatePolicy, find_seeds, graph_nodes, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -27,6 +28,11 @@ def view_of(*texts, titles=()):
     ]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
     return Indexes(store).snapshot("t", "main")
+
+
+def in_order(keys):
+    """A snapshot whose chunks are read in the order of these keys."""
+    return SimpleNamespace(reading_order_key=lambda ords: keys[ords])
 
 
 def scores(found):
@@ -206,10 +212,12 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     query = "harbor clerk"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
-    start = start_of(found, query, view, PropagatePolicy())
-    wired = propagate(found, query, view, PropagatePolicy(), start=start, edges=edges)
+    seeds = find_seeds(found, query, view, PropagatePolicy())
+    wired = propagate(found, query, view, PropagatePolicy(), seeds=seeds, edges=edges)
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(start.nodes(view))
+    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(
+        graph_nodes(seeds, view, PropagatePolicy())
+    )
 
 
 def test_propagation_works_from_plain_candidates():
@@ -263,11 +271,16 @@ def test_a_signal_at_the_floor_and_a_potential_at_the_threshold_count():
     assert carried == {Node("x"): 0.5, Node("y"): 0.25}
 
 
-@pytest.mark.parametrize("frequency", [0, 1, 7, 10])
-def test_the_idf_of_one_term_is_that_of_many(frequency):
-    many = rarity(10, np.array([frequency]))
-    assert idf(10, frequency) == pytest.approx(many[0])
-    assert idf(10, frequency) == pytest.approx(math.log(11 / (frequency + 0.5)))
+def test_the_idf_of_a_term_falls_with_the_chunks_that_hold_it():
+    frequencies = [0, 1, 7, 10]
+    want = [math.log(11 / (frequency + 0.5)) for frequency in frequencies]
+    assert idf(10, frequencies) == pytest.approx(want)
+
+
+def test_more_of_the_same_term_counts_less_and_less():
+    found = saturate(np.array([0.0, 1.0, 2.0, 1e9]), 1.2, 2.2)
+    assert found == pytest.approx([0, 1, 2.2 * 2 / 3.2, 2.2])
+    assert saturate(2, 1.2, 2.2) == pytest.approx(found[2])
 
 
 def test_a_term_in_more_chunks_than_were_counted_is_as_common_as_can_be():
@@ -323,10 +336,10 @@ def test_top_is_a_sort_with_ties_in_reading_order(values, k, dice):
     )
     some = np.array(dice.sample(range(len(values)), dice.randint(0, len(values))), np.int64)
     for likely in (None, some):
-        assert top(scores, k, lambda ords: reading[ords], some=likely).tolist() == want[:k]
+        assert top(scores, k, in_order(reading), some=likely).tolist() == want[:k]
     if values:
         full = sorted(range(len(values)), key=lambda i: (-values[i], reading[i]))
-        assert best(scores, k, lambda index: reading[index]).tolist() == full[:k]
+        assert best(scores, k, np.arange(len(values)), in_order(reading)).tolist() == full[:k]
 
 
 def test_counts_by_field_are_packed_and_weighed():
@@ -349,13 +362,13 @@ def test_the_best_of_many_are_those_of_a_full_sort(k):
     for size in (500, 20_011):
         scores = np.round(dice.random(size), 3)
         scores[dice.random(size) < 0.7] = 0.0
-        found = top(scores, k, lambda ords: -ords)
+        found = top(scores, k, in_order(-np.arange(len(scores))))
         wanted = np.lexsort((-np.arange(size), -scores))[:k]
         assert found.tolist() == wanted.tolist()
 
 
 def test_of_many_without_a_score_none_is_best():
     scores = np.zeros(20_000)
-    assert top(scores, 5, lambda ords: ords).tolist() == []
+    assert top(scores, 5, in_order(np.arange(len(scores)))).tolist() == []
     scores[[3, 19_999]] = 0.5
-    assert top(scores, 5, lambda ords: ords).tolist() == [3, 19_999]
+    assert top(scores, 5, in_order(np.arange(len(scores)))).tolist() == [3, 19_999]

@@ -5,19 +5,21 @@ import pytest
 
 from headgate.index.indexes import Indexes
 from headgate.protocols import Postings
-from headgate.rank.lexical import Weighing, contents
+from headgate.rank.feedback import contents
+from headgate.rank.lexical import Weighing
 from headgate.rank.name_hop import (
     MOST,
-    Names,
-    gather,
+    NamePostings,
+    find_name_postings,
     name_masses,
-    new_shares,
+    novelty_shares,
     open_share,
     posting_shares,
+    receive,
     receptivity,
     shares_name,
     spread,
-    strongest,
+    strongest_names,
 )
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.terms import terms
@@ -28,7 +30,7 @@ def names_of(ords, owned):
     """One name that `ords` hold, and whether each seed owns it."""
     count = np.array([len(ords)])
     everywhere, nowhere = np.ones(len(ords), bool), np.zeros(len(ords), bool)
-    return Names(
+    return NamePostings(
         keys=np.array([7], np.uint64),
         owned=np.array(owned).reshape(-1, 1),
         ords=np.array(ords),
@@ -40,72 +42,83 @@ def names_of(ords, owned):
     )
 
 
-def alike(ords):
-    return np.ones((2, len(ords)))
+def reach(names, posting_share, score_mass, seeds, *, receptive=1.0):
+    """The chunks that are reached if all of them are as receptive."""
+    ords, sent = spread(names, posting_share, score_mass, seeds)
+    return receive(ords, sent, np.full(sent.shape, receptive))
 
 
-def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
+def test_a_chunk_receives_by_what_it_holds_of_the_open_part_of_the_query():
     hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
-    receive = receptivity(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), least=0.2)
+    weights, seeds, ords = np.array([1.0, 9.0, 3.0]), np.array([0, 1]), np.array([2, 3, 4])
     # seed 0 holds the first term and leaves the third open; seed 1 the other way round
-    assert receive(np.array([2, 3, 4])) == pytest.approx(
+    assert receptivity(hits, weights, seeds, ords, least=0.2) == pytest.approx(
         np.array([[0.95, 0.95, 0.2], [0.2, 0.45, 0.2], [0.95, 1.2, 0.2]])
     )
 
 
 def test_a_chunk_leaves_open_what_it_does_not_hold():
     hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
-    worth = np.array([1.0, 0.0, 3.0])
-    assert [open_share(hits, worth, chunk) for chunk in (0, 2, 3, 9)] == [0.75, 0.25, 0.0, 1.0]
+    term_weight = np.array([1.0, 0.0, 3.0])
+    assert [open_share(hits, term_weight, chunk) for chunk in (0, 2, 3, 9)] == [
+        0.75,
+        0.25,
+        0.0,
+        1.0,
+    ]
     assert open_share(hits, np.zeros(3), 3) == 1.0
 
 
 def test_what_better_chunks_hold_already_is_not_new():
     hits = Postings(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
-    worth = np.array([1.0, 0.0, 9.0])
-    assert new_shares(hits, worth, np.array([0, 1, 2, 3])) == pytest.approx([0.1, 0.3, 0, 0])
-    assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
+    term_weight = np.array([1.0, 0.0, 9.0])
+    assert novelty_shares(hits, term_weight, np.array([0, 1, 2, 3])) == pytest.approx(
+        [0.1, 0.3, 0, 0]
+    )
+    assert novelty_shares(hits, term_weight, np.array([3, 0, 1]), weight=0.5) == pytest.approx(
+        [0.15, 0, 0]
+    )
 
 
-def test_only_the_ten_best_count_as_told():
+def test_only_the_ten_best_cover_terms():
     tenth, eleventh, twelfth = 9, 10, 11
     both = np.array([tenth, twelfth, eleventh, twelfth])
     hits = Postings(both, np.ones(4, np.uint16), np.array([2, 2]))
-    new = new_shares(hits, np.array([8.0, 2.0]), np.arange(12))
-    # the tenth has told the twelfth's first term; the eleventh is too far down to tell its second
+    new = novelty_shares(hits, np.array([8.0, 2.0]), np.arange(12))
+    # the tenth covers the twelfth's first term; the eleventh is too far down to cover its second
     assert new[[tenth, eleventh, twelfth]] == pytest.approx([0.3, 0.2, 0.2])
 
 
-def test_without_known_terms_everyone_hears_alike():
+def test_without_known_terms_all_chunks_receive_the_same():
     none = Postings(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
-    receive = receptivity(none, np.zeros(1), np.array([0]), least=0.2)
-    assert receive(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
+    found = receptivity(none, np.zeros(1), np.array([0]), np.array([1, 2]), least=0.2)
+    assert found == pytest.approx(np.full((2, 2), 0.2))
 
 
 def test_a_seed_gets_nothing_back_of_its_own():
     names = names_of([2, 5, 9], [True])
     mass = np.array([[1.0], [0.0]])
-    reach = spread(names, np.array([0.5, 0.5, 0.5]), mass, np.array([5]), alike)
-    assert dict(zip(reach.ords.tolist(), reach.force.tolist(), strict=True)) == {2: 0.5, 9: 0.5}
+    reached = reach(names, np.array([0.5, 0.5, 0.5]), mass, np.array([5]))
+    assert dict(zip(reached.ords.tolist(), reached.boost.tolist(), strict=True)) == {2: 0.5, 9: 0.5}
 
 
 def test_given_mass_reaches_seeds_too():
     names = names_of([2, 5], [True])
-    reach = spread(names, np.ones(2), np.array([[0.0], [1.0]]), np.array([5]), alike)
-    assert reach.ords.tolist() == [2, 5]
+    reached = reach(names, np.ones(2), np.array([[0.0], [1.0]]), np.array([5]))
+    assert reached.ords.tolist() == [2, 5]
 
 
 def test_a_hop_lifts_only_those_that_most_flows_to():
     count = 2 * MOST
     names = names_of(list(range(count)), [True])
-    way = np.linspace(1, 2, count)
-    reach = spread(names, way, np.array([[1.0], [0.0]]), np.array([count]), alike)
-    assert reach.ords.tolist() == list(range(count - MOST, count))
+    shares = np.linspace(1, 2, count)
+    reached = reach(names, shares, np.array([[1.0], [0.0]]), np.array([count]))
+    assert reached.ords.tolist() == list(range(count - MOST, count))
 
 
 def test_a_name_with_more_mass_lifts_its_chunks_before_those_of_another():
     one, other = list(range(0, 2 * MOST, 2)), list(range(1, 2 * MOST, 2))
-    names = Names(
+    names = NamePostings(
         keys=np.array([3, 7], np.uint64),
         owned=np.ones((1, 2), bool),
         ords=np.array([*one, *other]),
@@ -116,22 +129,20 @@ def test_a_name_with_more_mass_lifts_its_chunks_before_those_of_another():
         title_counts=np.zeros(2, np.int64),
     )
     mass = np.array([[0.1, 0.9], [0.0, 0.0]])
-    reach = spread(names, np.ones(2 * MOST), mass, np.array([2 * MOST]), alike)
-    assert reach.ords.tolist() == other
+    reached = reach(names, np.ones(2 * MOST), mass, np.array([2 * MOST]))
+    assert reached.ords.tolist() == other
 
 
-def test_a_chunk_gets_as_much_as_it_hears():
+def test_a_chunk_gets_as_much_as_it_is_receptive_to():
     mass = np.array([[1.0], [0.0]])
-    reach = spread(
-        names_of([2, 9], [True]), np.ones(2), mass, np.array([5]), lambda ords: alike(ords) / 4
-    )
-    assert reach.force.tolist() == [0.25, 0.25]
+    reached = reach(names_of([2, 9], [True]), np.ones(2), mass, np.array([5]), receptive=1 / 4)
+    assert reached.boost.tolist() == [0.25, 0.25]
 
 
 @pytest.fixture
 def clubs():
     """Three names of two seeds: in two chunks, in four and the titles of three, and in one."""
-    return Names(
+    return NamePostings(
         keys=np.array([3, 5, 8], np.uint64),
         owned=np.array([[True, True, True], [False, True, False]]),
         ords=np.array([0, 6, 0, 1, 2, 7, 5, 0]),
@@ -160,14 +171,14 @@ def test_a_name_gives_less_to_each_of_many_and_more_to_a_title(clubs):
     assert shares == pytest.approx(want)
 
 
-def test_a_chunk_is_told_by_the_name_through_which_most_reached_it(clubs):
-    flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.3])
-    assert strongest(clubs, flow, np.array([6, 0])) == {0: 1, 6: 0}
+def test_a_chunk_is_labeled_by_the_name_through_which_most_reached_it(clubs):
+    posting_flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.3])
+    assert strongest_names(clubs, posting_flow, np.array([6, 0])) == {0: 1, 6: 0}
 
 
 def test_nothing_flows_through_no_names():
-    reach = spread(names_of([], [True]), np.zeros(0), np.zeros((2, 1)), np.array([1]), alike)
-    assert len(reach.ords) == len(reach.force) == 0
+    reached = reach(names_of([], [True]), np.zeros(0), np.zeros((2, 1)), np.array([1]))
+    assert len(reached.ords) == len(reached.boost) == 0
 
 
 def view_of(*chunks):
@@ -194,7 +205,7 @@ TALK = (
 
 def test_a_name_that_no_chunk_has_leads_nowhere():
     unknown = np.array([12345], np.uint64)
-    names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5, extra=unknown)
+    names = find_name_postings(lines_of(*TALK), np.array([0]), limit=10, share=0.5, extra=unknown)
     assert 12345 not in names.keys.tolist()
 
 
@@ -219,14 +230,14 @@ def holders(names):
 
 def test_a_name_in_one_chunk_alone_leads_on_only_where_the_query_names_it(passages):
     [own] = passages.names(np.array([3]))
-    assert holders(gather(passages, np.array([3]), limit=10, share=0.5)) == set()
-    named = gather(passages, np.array([3]), limit=10, share=0.5, query=own)
+    assert holders(find_name_postings(passages, np.array([3]), limit=10, share=0.5)) == set()
+    named = find_name_postings(passages, np.array([3]), limit=10, share=0.5, query=own)
     assert holders(named) == {frozenset({3})}
 
 
 def test_a_name_that_too_many_chunks_hold_leads_nowhere_though_the_query_names_it(passages):
     everything = np.unique(np.concatenate(passages.names(np.arange(4))))
-    names = gather(passages, np.array([2]), limit=2, share=0.5, query=everything)
+    names = find_name_postings(passages, np.array([2]), limit=2, share=0.5, query=everything)
     assert frozenset({0, 1, 2}) not in holders(names)
     assert all(names.counts > 0)
 
@@ -238,7 +249,9 @@ def test_a_query_shares_a_name_where_one_of_its_own_is_gathered(passages):
         for query in (np.zeros(0, np.uint64), np.array([1, 2], np.uint64), *names):
             for limit, share in ((1, 0.5), (2, 0.5), (10, 0.5), (10, 1.1)):
                 bounds = {"limit": limit, "share": share}
-                found = gather(passages, np.array(seeds, np.int64), query=query, **bounds)
+                found = find_name_postings(
+                    passages, np.array(seeds, np.int64), query=query, **bounds
+                )
                 shares = shares_name(passages, np.array(seeds, np.int64), query, **bounds)
                 assert shares == bool(np.isin(query, found.keys).any())
                 seen.add(shares)
@@ -247,19 +260,19 @@ def test_a_query_shares_a_name_where_one_of_its_own_is_gathered(passages):
 
 def test_a_given_name_leads_on_though_no_seed_holds_it(passages):
     [given] = passages.names(np.array([3]))
-    names = gather(passages, np.array([2]), limit=10, share=0.5, extra=given)
+    names = find_name_postings(passages, np.array([2]), limit=10, share=0.5, extra=given)
     assert {frozenset({0, 1, 2}), frozenset({3})} <= holders(names)
 
 
 def test_a_name_in_a_title_is_told_from_one_in_a_text(passages):
-    names = gather(passages, np.array([2]), limit=10, share=0.5)
+    names = find_name_postings(passages, np.array([2]), limit=10, share=0.5)
     titled = dict(zip(names.ords.tolist(), names.titled.tolist(), strict=True))
     assert titled == {0: False, 1: True, 2: False}
     assert names.title_counts.tolist() == [1]
 
 
 def test_in_a_conversation_a_speaker_is_not_what_a_line_is_about():
-    names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5)
+    names = find_name_postings(lines_of(*TALK), np.array([0]), limit=10, share=0.5)
     vega = {ord for ord, inside in zip(names.ords.tolist(), names.inside, strict=True) if inside}
     assert vega == {0, 2}
 

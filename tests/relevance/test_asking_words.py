@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.relevance.asking_words import REQUESTS, UNSPACED_REQUESTS, asking_terms
+from headgate.relevance.query_terms import REQUESTS, UNSPACED_REQUESTS, asking_terms
 from headgate.text.languages import LANGUAGES
 from headgate.text.terms import terms
 

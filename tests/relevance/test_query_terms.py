@@ -26,8 +26,8 @@ def key(word):
 
 def test_a_rare_word_is_worth_more_and_one_never_seen_the_most():
     question = ask("harbor museum zeppelin", Words(harbor=50, museum=2))
-    assert question.worth[key("harbor")] < question.worth[key("museum")]
-    assert question.worth[key("zeppelin")] == question.full
+    assert question.term_weight[key("harbor")] < question.term_weight[key("museum")]
+    assert question.term_weight[key("zeppelin")] == question.full
     assert question.unseen == {key("zeppelin")}
     assert question.sum(question.asked) == pytest.approx(question.total)
 
@@ -37,7 +37,7 @@ def test_a_title_counts_as_held():
     chunk = Chunk("a", "Five days by card.", title="Refund policy")
     (found,) = match(question, [chunk], "english")
     assert found.held == question.asked
-    assert found.mass == pytest.approx(question.total)
+    assert found.term_weight == pytest.approx(question.total)
 
 
 def test_each_chunk_is_matched_by_its_own_texts():
@@ -58,7 +58,7 @@ def test_a_phrase_counts_only_side_by_side():
     chunks = [Chunk("a", "our refund policy"), Chunk("a", "a policy on every refund")]
     near, far = match(question, chunks, "english")
     assert near.phrase > 0 == far.phrase
-    assert near.mass == far.mass
+    assert near.term_weight == far.term_weight
 
 
 def test_a_word_that_only_asks_counts_where_the_collection_knows_it():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
+from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
 from headgate.types import Candidate, Chunk, Edge, Sifted, Window
 
 POLICY = ExpandPolicy()
@@ -108,7 +108,7 @@ def test_there_are_two_to_four_distinct_queries_and_always_the_same(query, edges
 
 def test_what_a_second_pass_brings_is_new_and_best_first():
     passes = [[one("a", 0.9), one("b", 0.4)], [one("b", 0.8), one("c", 0.6)]]
-    assert [(c.chunk.id, c.score) for c in gather(passes, {"a"})] == [("b", 0.8), ("c", 0.6)]
+    assert [(c.chunk.id, c.score) for c in merge_passes(passes, {"a"})] == [("b", 0.8), ("c", 0.6)]
 
 
 def test_fusing_ranks_the_second_pass_below_par_and_drops_what_overlaps():

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.index.indexes import Indexes
-from headgate.stages.propagate import PropagatePolicy, propagate, start_of
+from headgate.stages.propagate import PropagatePolicy, find_seeds, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -27,8 +27,8 @@ def test_a_stronger_edge_lifts_its_chunk_higher():
     view, query, policy = view_of(*TEXTS), "harbor clerk", PropagatePolicy()
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c1", 1.0), Edge("harbor", "near", "c2", 0.4)]
-    start = start_of(found, query, view, policy)
-    wired = propagate(found, query, view, policy, start=start, edges=edges)
+    seeds = find_seeds(found, query, view, policy)
+    wired = propagate(found, query, view, policy, seeds=seeds, edges=edges)
     scores = {c.chunk.id: c.score for c in wired.kept}
     assert scores["c0"] > scores["c1"] > scores["c2"] > 0
 
@@ -49,9 +49,9 @@ def test_an_edge_leads_to_the_chunk_whose_id_it_spells(mode):
     view = Indexes(store).snapshot("default", "main")
     query, policy = "harbor", PropagatePolicy(mode=mode)
     found = retrieve(query, view, RetrievePolicy(feedback=0))
-    start = start_of(found, query, view, policy)
+    seeds = find_seeds(found, query, view, policy)
     edges = [Edge("harbor", "near", "readme", 1.0), Edge("harbor", "near", "ReadMe", 0.6)]
-    wired = propagate(found, query, view, policy, start=start, edges=edges)
+    wired = propagate(found, query, view, policy, seeds=seeds, edges=edges)
     assert [c.chunk.id for c in wired.added] == ["readme"]
     assert "README" not in {c.chunk.id for c in wired.kept}
 

@@ -438,7 +438,7 @@ class SegmentSnapshot:
                 ords.append(found + base)
                 cosines.append(near)
         every, cosine = np.concatenate(ords), np.concatenate(cosines)
-        order = best(cosine, k, lambda index: self.reading_order_key(every[index]))
+        order = best(cosine, k, every, self)
         return every[order], cosine[order]
 
     def ids(self, ords: Ints) -> list[str]:

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 
 from headgate.protocols import FactStore
-from headgate.rank.lexical import idf
+from headgate.rank.lexical import K1, B, idf, saturate
 from headgate.text.languages import detect_all
 from headgate.text.terms import terms
 from headgate.types import Fact, fact_key
 
-K, B = 1.2, 0.75  # the usual constants of BM25
 ENOUGH_FACTS = 1_000  # found; from then on commoner terms add to their scores and find no others
 QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is not a question
 
@@ -66,7 +65,8 @@ class FactIndex:
         """What is found among the facts of a language."""
         postings = self._postings[language]
         query_terms = list(dict.fromkeys(terms(query, language)))[:QUERY_TERMS]
-        weights = {t: idf(len(self._facts), len(postings.get(t, ()))) for t in query_terms}
+        held = idf(len(self._facts), [len(postings.get(t, ())) for t in query_terms])
+        weights = dict(zip(query_terms, held.tolist(), strict=True))
         total = sum(weights.values())
         for id, score in self._scores(postings, weights).items():
             yield self._facts[id], min(1.0, score / total)
@@ -79,7 +79,8 @@ class FactIndex:
             weight, held = weights[term], postings.get(term, {})
             found = held if len(scores) < ENOUGH_FACTS else [id for id in scores if id in held]
             for id in found:
-                gain = weight * _saturation(held[id], self._lengths[id] / mean)
+                damping = K1 * (1 - B + B * (self._lengths[id] / mean))
+                gain = weight * saturate(held[id], damping, K1 + 1)
                 scores[id] = scores.get(id, 0.0) + gain
         return scores
 
@@ -120,11 +121,6 @@ class FactIndex:
             del postings[term][fact.id]
             if not postings[term]:
                 del postings[term]
-
-
-def _saturation(count: int, share: float) -> float:
-    """BM25's weight of `count` occurrences in a fact of `share` times the mean length."""
-    return count * (K + 1) / (count + K * (1 - B + B * share))
 
 
 def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:

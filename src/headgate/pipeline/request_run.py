@@ -33,11 +33,11 @@ from headgate.pipeline.verdict import (
 )
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
-from headgate.relevance.query_terms import Question, ask
 from headgate.relevance.query_rewrite import read_query
+from headgate.relevance.query_terms import Question, ask
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
-from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
+from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
 from headgate.stages.gate import Gated, GatePolicy, gate, measure_all, report
 from headgate.stages.grade import (
     CRISIS,
@@ -54,7 +54,13 @@ from headgate.stages.grade import (
     wants_search,
 )
 from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
+from headgate.stages.propagate import (
+    PropagatePolicy,
+    PropagationSeeds,
+    find_seeds,
+    graph_nodes,
+    propagate,
+)
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
@@ -228,21 +234,25 @@ class RequestRun:
         )
         return Sifted(kept=loaded, added=loaded)
 
-    def load_edges(self, found: Mapping[str, Sifted]) -> tuple[Mapping[str, Start], Sequence[Edge]]:
+    def load_edges(
+        self, found: Mapping[str, Sifted]
+    ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
         request, policy = self.request, self.policy.propagate
-        starts: dict[str, Start] = {}
+        starts: dict[str, PropagationSeeds] = {}
         edges: Sequence[Edge] = ()
         if self.stuffs or not self.views or not request.graph:
             return starts, edges
         with self.recorder.step(Stage.EDGES):
             began = {
-                name: start_of(found[name], request.query, view, policy)
+                name: find_seeds(found[name], request.query, view, policy)
                 for name, view in self.views.items()
             }
             if self._has_edges and any(began.values()):
                 nodes = chain.from_iterable(
-                    start.nodes(self.views[name]) for name, start in began.items() if start
+                    graph_nodes(start, self.views[name], policy)
+                    for name, start in began.items()
+                    if start
                 )
                 edges = neighborhood(
                     self.resources.store,
@@ -254,7 +264,10 @@ class RequestRun:
         return starts, edges
 
     def propagate(
-        self, found: Mapping[str, Sifted], starts: Mapping[str, Start], edges: Sequence[Edge]
+        self,
+        found: Mapping[str, Sifted],
+        starts: Mapping[str, PropagationSeeds],
+        edges: Sequence[Edge],
     ) -> Candidates:
         """What was found, and what it is connected to."""
         ranked = {name: sifted.kept for name, sifted in found.items()}
@@ -268,7 +281,7 @@ class RequestRun:
                     self.request.query,
                     view,
                     self.policy.propagate,
-                    start=starts.get(name),
+                    seeds=starts.get(name),
                     edges=edges,
                 )
                 ranked[name] = step.sift(spread).kept
@@ -379,7 +392,7 @@ class RequestRun:
                 for query in queries
                 for view in self.views.values()
             ]
-            more = self._penalize_known(gather(passes, known)[:most])
+            more = self._penalize_known(merge_passes(passes, known)[:most])
             return step.sift(fuse(fresh.kept, more, policy.expand))
         return Sifted(kept=fresh.kept)
 

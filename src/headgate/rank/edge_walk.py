@@ -17,7 +17,7 @@ import numpy as np
 
 from headgate.protocols import Snapshot
 from headgate.rank.lexical import Ints, number_keys
-from headgate.rank.name_hop import gather
+from headgate.rank.name_hop import find_name_postings
 from headgate.types import Edge
 
 
@@ -62,7 +62,7 @@ def carry(
                 if signal >= floor and other not in charges:
                     arriving[other] = max(arriving.get(other, 0.0), signal)
         current = {
-            node: force for node, force in arriving.items() if force > reached.get(node, 0.0)
+            node: signal for node, signal in arriving.items() if signal > reached.get(node, 0.0)
         }
         reached |= current
     return reached
@@ -97,7 +97,7 @@ def fire(
     return {n: p for n, p in sorted(potential.items()) if p >= threshold and n not in started}
 
 
-class Neighbors:
+class ChunkGraph:
     """Edges of a node, as they are asked for: given ones, lines beside it, chunks that share its rare names.
 
     Lines beside it have the weight `beside`. Names are rare in up to `limit` chunks, and proper by `share`.
@@ -127,7 +127,7 @@ class Neighbors:
 
     def _sharing(self, ords: Ints) -> Iterator[tuple[Node, float]]:
         """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
-        found = gather(self._view, ords, limit=self._limit, share=self._share)
+        found = find_name_postings(self._view, ords, limit=self._limit, share=self._share)
         others = found.ords != ords[0]
         weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
         near, slots = number_keys(found.ords[others])

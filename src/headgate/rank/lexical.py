@@ -2,23 +2,22 @@
 
     lex(d) = Σ_t w_t · idf_t · (k1 + 1)·F / (F + k1)        F = f = count(d, t) / (1 − b + b·len/mean)
 
-where a title's counts weigh more. In a conversation a line is understood through the lines around it, so
+A title's counts weigh more. In a conversation a line is understood through the lines around it, so
 their counts are added *before* saturation: F = f + .5 f(d±1) + .3 f(d±2) + 3 [in speaker] + 1 [in date];
 adding neighbors' finished scores instead costs .02 of evidence. idf comes from the chunks' own terms.
 Two bonuses are counted beside it: phrases, and heads, since a title's counts drown in the saturation of the body's.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.protocols import Postings, Snapshot, TermPositions, TokenStreams
-from headgate.rank.fields import DATE, SPEAKER, TITLE, pack, presence_weights, table
+from headgate.rank.fields import TITLE, pack, presence_weights, table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,31 +25,51 @@ Keys = npt.NDArray[np.uint64]
 Number = TypeVar("Number", bound=np.integer)
 
 
+# The usual constants of BM25, and the defaults of Lucene: Robertson and Zaragoza, "The Probabilistic Relevance
+# Framework", 2009, name 1.2 to 2 and .5 to .8 as ranges that work.
+K1, B = 1.2, 0.75
+
+
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """The constants of the lexical score."""
+    """The constants of the lexical score. Without any, plain BM25 over titles and texts."""
 
-    k1: float
-    b: float
-    title: float
+    k1: float = K1
+    b: float = B
+    title: float = 1.0
     speaker: float = 0.0
     date: float = 0.0
     near: tuple[float, ...] = ()
 
 
-def rarity(count: int, frequencies: Ints) -> Floats:
-    """The idf of some terms, ln(1 + (N − df + ½) / (df + ½)): never negative."""
-    return np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
+def idf(count: int, frequencies: npt.ArrayLike) -> Floats:
+    """The idf of some terms, ln(1 + (N − df + ½) / (df + ½)): never negative.
+
+    A term that more chunks hold than were counted is as common as can be.
+    """
+    df = np.asarray(frequencies)
+    return np.asarray(np.log1p((np.maximum(count - df, 0) + 0.5) / (df + 0.5)), np.float64)
 
 
-def idf(count: int, frequency: int) -> float:
-    """The idf of one term, where an array would cost more than it saves."""
-    return math.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5))
+@overload
+def saturate(counts: float, damping: float, weight: float) -> float: ...
+@overload
+def saturate(counts: Floats, damping: Floats | float, weight: Floats | float) -> Floats: ...
+def saturate(
+    counts: Floats | float, damping: Floats | float, weight: Floats | float
+) -> Floats | float:
+    """What a term adds that stands `counts` times: weight · n / (n + damping), where damping is k1 · length norm.
+
+    For BM25 the weight is w_t · idf_t · (k1 + 1).
+    """
+    return weight * counts / (counts + damping)
 
 
-def lexical(view: Snapshot, terms: Keys, hits: Postings, worth: Floats, by: Weighing) -> Floats:
-    """The lexical score of every chunk, 0 for those without any of the terms; a term's worth is w_t · idf_t."""
-    scale = worth * (by.k1 + 1)
+def lexical(
+    view: Snapshot, terms: Keys, hits: Postings, term_weight: Floats, by: Weighing
+) -> Floats:
+    """The lexical score of every chunk, 0 for those without any of the terms; a term's weight is w_t · idf_t."""
+    scale = term_weight * (by.k1 + 1)
     if view.conversational and by.near:
         return _talk(view, terms, hits, scale, by)
     values = _weigh(view, hits.ords, hits.values, by)
@@ -61,7 +80,13 @@ def lexical(view: Snapshot, terms: Keys, hits: Postings, worth: Floats, by: Weig
 
 
 def lexical_of_few(
-    view: Snapshot, ords: Ints, found: TokenStreams, terms: Keys, worth: Floats, *, by: Weighing
+    view: Snapshot,
+    ords: Ints,
+    found: TokenStreams,
+    terms: Keys,
+    term_weight: Floats,
+    *,
+    by: Weighing,
 ) -> Floats:
     """The lexical score of some chunks, given all that stands in them: the very numbers of `lexical`, without postings.
 
@@ -74,7 +99,7 @@ def lexical_of_few(
     held = np.flatnonzero(counts.any(1))
     term, owner = np.divmod(held, len(ords))
     values = _weigh(view, ords[owner], pack(*counts[held].T), by)
-    values *= (worth * (by.k1 + 1)).astype(np.float32)[term]
+    values *= (term_weight * (by.k1 + 1)).astype(np.float32)[term]
     return sum_at(owner, values, len(ords))
 
 
@@ -86,8 +111,8 @@ def _weigh(
     if len(rest := np.flatnonzero(packed > 255)):
         n[rest] = table(title=by.title, speaker=1.0, date=1.0).take(packed[rest])
     damp = view.norms(b=by.b, title=by.title, head=True).take(ords)
-    damp *= by.k1  # n / (n + k1 norm) is f / (f + k1) with one division less
-    damp += n
+    damp *= by.k1
+    damp += n  # `saturate` in place and in 32 bits, since the postings of a common term are many
     n /= damp
     return n
 
@@ -159,10 +184,8 @@ def _talk(view: Snapshot, terms: Keys, hits: Postings, scale: Floats, by: Weighi
                     sums[at + shift] += weight * f[begin:end]
                     touched.append(at + shift)
         where = np.concatenate(touched)
-        value = sums[where]
-        total[where] += (
-            scale[index] * value / (value + by.k1)
-        )  # a rank met twice gets the same value
+        # a rank met twice gets the same value
+        total[where] += saturate(sums[where], by.k1, scale[index])
         sums[where] = 0.0
         begin = end
     scores = np.zeros(view.size)
@@ -170,70 +193,25 @@ def _talk(view: Snapshot, terms: Keys, hits: Postings, scale: Floats, by: Weighi
     return scores
 
 
-def contents(
-    view: Snapshot, ords: Ints, by: Weighing, found: TokenStreams | None = None
-) -> tuple[Keys, Ints, Ints, Floats]:
-    """The terms of some chunks; then which term, owner (index into ords) and saturated count, idf left out.
-
-    `found` are their terms, where the caller has them already; in a conversation more than these are read.
-    """
-    talk = view.conversational and bool(by.near)
-    asked, owner, share = _around(view, ords, by) if talk else (ords, np.arange(len(ords)), None)
-    if talk or found is None:
-        found = view.token_streams(asked)
-    norms = view.norms(b=by.b, title=by.title, head=not talk)
-    count = np.where(found.field == TITLE, by.title, 1.0)
-    if talk:
-        count[(found.field == SPEAKER) | (found.field == DATE)] = 0.0
-        count[within(view.speakers(), found.terms)] = 0.0
-    count /= norms[asked][found.owner]
-    if share is not None:
-        count *= share[found.owner]
-    keys, slots = number_keys(found.terms)
-    pairs = slots * len(ords) + owner[found.owner]
-    sums = sum_at(pairs, count, len(keys) * len(ords)).reshape(-1, len(ords))
-    if talk:
-        own = asked[found.owner] == ords[owner[found.owner]]
-        for field, bonus in ((SPEAKER, by.speaker), (DATE, by.date)):
-            here = distinct(pairs[own & (found.field == field)])
-            sums.reshape(-1)[here] += bonus
-        held = sums.any(1)
-        keys, sums = keys[held], sums[held]
-    slot, who = sums.nonzero()
-    value = sums[slot, who]
-    return keys, slot, who, (by.k1 + 1) * value / (value + by.k1)
-
-
-def _around(view: Snapshot, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Floats]:
-    """Some chunks with their neighbors in the conversation: who, whose neighbor, and with what weight."""
-    rank, standing = view.reading_order()
-    shifts = [0, *(s for step in range(1, len(by.near) + 1) for s in (step, -step))]
-    weights = [1.0, *(w for w in by.near for _ in range(2))]
-    at = (rank[ords][:, None] + np.array(shifts)[None, :]).ravel()
-    there = (at >= 0) & (at < len(standing))
-    owner = np.repeat(np.arange(len(ords)), len(shifts))[there]
-    return standing[at[there]], owner, np.tile(weights, len(ords))[there]
-
-
 def phrases(
     view: Snapshot,
     ords: Ints,
     found: TermPositions,
     query: Sequence[tuple[int, ...]],
-    rare: dict[int, float],
+    term_idf: dict[int, float],
     *,
     by: Weighing,
 ) -> Floats:
     """A bonus for each of some chunks that holds two neighboring words of the query side by side, given where they
     stand.
 
-    It counts by how seldom they stand so where the rarer one stands: of a fixed expression, either word tells the
-    other. Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no
-    phrase: they would count the word twice.
+    A pair counts less, the more of the chunks that hold its rarer word hold the pair: of a fixed expression, one word
+    tells the other. The terms of one word (parts of an identifier, pairs of signs in a script without spaces) are not
+    a phrase: they would count the word twice.
     """
     bonus = np.zeros(len(ords))
     seams = [(before[-1], after[0]) for before, after in pairwise(query)]
-    pairs = {(a, b): rare[a] + rare[b] for a, b in seams if a in rare and b in rare}
+    pairs = {(a, b): term_idf[a] + term_idf[b] for a, b in seams if a in term_idf and b in term_idf}
     if not pairs:
         return bonus
     talk = view.conversational and bool(by.near)
@@ -253,14 +231,14 @@ def phrases(
     fixed = (n > 0).sum(1) / (np.minimum(*held.sum(1)[[first, second]]) + 1)
     weight = (1 - fixed) * np.array([*pairs.values()])
     damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
-    for row in weight[:, None] * n * (by.k1 + 1) / (n + damp):
-        bonus += row  # one after the other, so that sums round alike
+    for row in saturate(n.astype(np.float64), damp, weight[:, None] * (by.k1 + 1)):
+        bonus += row  # one after the other, so that sums round the same way on every machine
     return bonus
 
 
-def heads(spots: TermPositions, rare: dict[int, float], count: int, *, lead: int) -> Floats:
-    """For each of `count` chunks, the rarity of the query terms in its head: its title, else its first `lead` terms."""
+def heads(spots: TermPositions, term_idf: dict[int, float], count: int, *, lead: int) -> Floats:
+    """For each of `count` chunks, the idf of the query terms in its head: its title, else its first `lead` terms."""
     inside = np.where(spots.titled, spots.field == TITLE, spots.position < lead)
     held = {*zip(spots.owner[inside].tolist(), spots.terms[inside].tolist(), strict=True)}
     whose = np.array([owner for owner, _ in sorted(held)], np.int64)
-    return sum_at(whose, np.array([rare[key] for _, key in sorted(held)], float), count)
+    return sum_at(whose, np.array([term_idf[key] for _, key in sorted(held)], float), count)

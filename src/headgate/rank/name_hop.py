@@ -1,8 +1,8 @@
 """Hop: from the best chunks to others that share a rare proper name with them.
 
-The answer to "who founded the club that X plays for" stands in a chunk that the query's words do not
-reach, but the chunk about X names the club. Each seed spreads its mass (its score, squared) over its
-names by idf; a name gives its mass to the chunks that hold it, fewer chunks getting more:
+The answer to "who founded the club that X plays for" stands in a chunk that the query's words do not reach, but the
+chunk about X names the club. Each seed spreads its mass (its score, squared) over its names by idf. A name gives its
+mass to the chunks that hold it; the fewer they are, the more each gets:
 
     m_i(e) = (s_i / s_1)² · idf(e) / Σ idf    x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
 
@@ -10,7 +10,6 @@ h_i(d) = .05 + the share of the query's idf that seed i leaves open and d holds:
 what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,18 +19,19 @@ from headgate.protocols import Postings, Snapshot
 from headgate.rank.fields import IN_BODY, IN_TITLE
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, firsts, within
 
-# ordinals -> what each giver's mass is worth to each (giver × ordinal)
-Receptivity = Callable[[Ints], Floats]
 NONE = np.zeros(0, np.uint64)
 _POSTING = 31  # bits for the number of a posting below that of its chunk
-MOST = 500  # chunks that a hop may lift: several times what a ranking holds
-LEADING = 10  # best chunks whose hold on the query counts as told already
-MOST_NEW = 0.3  # share of the query from which more that is new counts no more
+MOST = 500  # chunks that a hop may reach: five times the 100 that a ranking holds
+# Best chunks whose terms count as covered, and the share of the query's weight from which more that is new counts no
+# more. No figure was kept for either; the golden traces and the retrieval figures were made with them.
+COVERING = 10
+MOST_NOVEL = 0.3
+_LEAST_BOOST = 1e-12  # less than this is rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """The rare proper names of some seeds: who holds each, and how many do."""
+class NamePostings:
+    """The rare proper names of some seeds: which chunks hold each, and how many do."""
 
     keys: Keys
     owned: npt.NDArray[np.bool_]  # seed × name
@@ -44,14 +44,14 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """The chunks that were reached, ascending, and how strongly."""
+class ReachedChunks:
+    """The chunks that were reached, ascending, and what each gains."""
 
     ords: Ints
-    force: Floats
+    boost: Floats
 
 
-def gather(
+def find_name_postings(
     view: Snapshot,
     seeds: Ints,
     *,
@@ -59,7 +59,7 @@ def gather(
     share: float,
     extra: Keys = NONE,
     query: Keys = NONE,
-) -> Names:
+) -> NamePostings:
     """The proper names of the seeds that lead on (2 to `limit` chunks) or that the query names; and extra ones."""
     mine = view.names(seeds)
     own = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
@@ -82,20 +82,21 @@ def gather(
         # the candidates hold a part of a name's postings: it is as common as in the whole collection
         growth = np.maximum(view.name_frequencies(keys) / np.maximum(hits.counts, 1), 1.0)
         counts = [np.rint(count * growth).astype(np.int64) for count in counts]
-    return Names(keys, owned, hits.ords, which, inside, titled, *counts)
+    return NamePostings(keys, owned, hits.ords, which, inside, titled, *counts)
 
 
 def shares_name(view: Snapshot, seeds: Ints, query: Keys, *, limit: int, share: float) -> bool:
-    """Whether the query has a name that `gather` would find, without looking at the other names of the seeds."""
+    """Whether the query has a name that `find_name_postings` would find, without a look at the seeds' other names."""
     keys = distinct(np.concatenate([query[:0], *view.names(seeds)]))
     keys = keys[within(query, keys)]
     rare = keys[view.count_names(keys, limit=limit) > 0] if len(keys) else keys
     return bool(len(rare)) and bool(view.is_proper(rare, share=share).any())
 
 
-def name_masses(view: Snapshot, names: Names, strength: Floats, *, without: Keys) -> Floats:
+def name_masses(view: Snapshot, names: NamePostings, strength: Floats, *, without: Keys) -> Floats:
     """How much of each seed's mass goes to each of its names (seed × name)."""
     useful = (names.counts >= 2) & ~within(without, names.keys)
+    # the plain ln(N / df) and not the smoothed idf of terms: a name in every chunk leads nowhere and gets no mass
     share = np.log(view.count / np.maximum(names.counts, 1)) * useful
     spread = names.owned * share
     total = spread.sum(1, keepdims=True)
@@ -103,8 +104,8 @@ def name_masses(view: Snapshot, names: Names, strength: Floats, *, without: Keys
     return np.asarray(spread * ((strength / strength[0]) ** 2)[:, None], np.float64)
 
 
-def posting_shares(names: Names, *, gamma: float, title: float) -> Floats:
-    """What part of its name's mass each posting lets through: less where many hold the name, more in a title."""
+def posting_shares(names: NamePostings, *, gamma: float, title: float) -> Floats:
+    """What part of its name's mass each posting lets through: less if many hold the name, more in a title."""
     inside = np.maximum(names.counts, 1) ** -gamma
     titled = title * np.maximum(names.title_counts, 1) ** -gamma
     return np.asarray(
@@ -112,66 +113,78 @@ def posting_shares(names: Names, *, gamma: float, title: float) -> Floats:
     )
 
 
-def spread(names: Names, way: Floats, mass: Floats, seeds: Ints, receive: Receptivity) -> Reach:
-    """Send each giver's mass through its names; a seed (the first rows of mass) does not get back what it gave."""
+def spread(
+    names: NamePostings, posting_share: Floats, score_mass: Floats, seeds: Ints
+) -> tuple[Ints, Floats]:
+    """The chunks that mass flows to through names, ascending, and what each giver sends to each (giver × chunk).
+
+    The seeds are the first givers. A seed does not get back what it gave.
+    """
     if not len(names.ords):
-        return Reach(names.ords, np.zeros(0))
-    order, ords, begins = _top_postings(names, way * mass.sum(0)[names.which])
-    sent = np.add.reduceat(mass[:, names.which[order]] * way[order], begins, axis=1)
+        return names.ords, np.zeros((len(score_mass), 0))
+    posting_flow = posting_share * score_mass.sum(0)[names.which]
+    order, ords, begins = _top_postings(names, posting_flow)
+    flow = score_mass[:, names.which[order]] * posting_share[order]
+    sent = np.add.reduceat(flow, begins, axis=1)
     sent[: len(seeds)][seeds[:, None] == ords] = 0.0
-    force = (sent * receive(ords)).sum(0)
-    reached = force > 1e-12
-    return Reach(ords[reached], force[reached])
+    return ords, sent
 
 
-def _top_postings(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
+def receive(ords: Ints, sent: Floats, receptivities: Floats) -> ReachedChunks:
+    """The chunks that something of what was sent reaches; each takes what it is receptive to."""
+    boost = (sent * receptivities).sum(0)
+    reached = boost > _LEAST_BOOST
+    return ReachedChunks(ords[reached], boost[reached])
+
+
+def _top_postings(names: NamePostings, posting_flow: Floats) -> tuple[Ints, Ints, Ints]:
     """The postings of the chunks that most flows to, sorted by chunk; those chunks; where each begins."""
     numbered = np.sort((names.ords << _POSTING) | np.arange(len(names.ords)))
     order = numbered & ((1 << _POSTING) - 1)  # twice as fast as argsort
     begins = np.flatnonzero(firsts(numbered >> _POSTING))
     if len(begins) > MOST:
-        force = np.add.reduceat(flow[order], begins)
-        stays = force >= np.partition(force, -MOST)[-MOST]
+        boost = np.add.reduceat(posting_flow[order], begins)
+        stays = boost >= np.partition(boost, -MOST)[-MOST]
         order = order[np.repeat(stays, np.diff(np.append(begins, len(order))))]
         begins = np.flatnonzero(firsts(names.ords[order]))
     return order, names.ords[order][begins], begins
 
 
-def open_share(hits: Postings, worth: Floats, chunk: int) -> float:
-    """The share of the query's worth that one chunk does not hold."""
-    total = float(worth.sum())
+def open_share(hits: Postings, term_weight: Floats, chunk: int) -> float:
+    """The share of the query's weight that one chunk does not hold."""
+    total = float(term_weight.sum())
     held = _term_matrix(hits, np.arange(len(hits.counts)), np.array([chunk]))[:, 0]
-    return 1.0 - float(worth[held].sum()) / total if total else 1.0
+    return 1.0 - float(term_weight[held].sum()) / total if total else 1.0
 
 
-def new_shares(hits: Postings, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
-    """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold,
+def novelty_shares(
+    hits: Postings, term_weight: Floats, ranked: Ints, *, weight: float = 1.0
+) -> Floats:
+    """For each of some ranked chunks, the share of the query's weight that it holds and the best above it do not,
     weighted.
     """
     known = np.flatnonzero(hits.counts)
     held = _term_matrix(hits, known, ranked)
     above = np.logical_or.accumulate(held, axis=1)
-    told = np.zeros_like(held)
-    told[:, 1:] = above[:, np.minimum(np.arange(len(ranked) - 1), LEADING - 1)]
-    share = worth[known] @ (held & ~told) / (float(worth.sum()) or 1.0)
-    return np.asarray(weight * np.minimum(share, MOST_NEW), np.float64)
+    covered = np.zeros_like(held)
+    covered[:, 1:] = above[:, np.minimum(np.arange(len(ranked) - 1), COVERING - 1)]
+    share = term_weight[known] @ (held & ~covered) / (float(term_weight.sum()) or 1.0)
+    return np.asarray(weight * np.minimum(share, MOST_NOVEL), np.float64)
 
 
-def receptivity(hits: Postings, worth: Floats, seeds: Ints, *, least: float) -> Receptivity:
-    """Least + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
+def receptivity(
+    hits: Postings, term_weight: Floats, seeds: Ints, ords: Ints, *, least: float
+) -> Floats:
+    """Least + the share of the query's weight that a seed leaves open and a chunk holds, for every seed and chunk.
 
     The last row is for mass that no seed gave, for which the whole query is open.
     """
     known = np.flatnonzero(hits.counts)
-    worth = worth[known]
-    total, first = float(worth.sum()) or 1.0, len(seeds)
-
-    def receive(ords: Ints) -> Floats:
-        held = _term_matrix(hits, known, np.concatenate([seeds, ords]))
-        lacks = worth * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
-        return np.asarray(least + lacks @ held[:, first:] / total, np.float64)
-
-    return receive
+    weights = term_weight[known]
+    total, first = float(weights.sum()) or 1.0, len(seeds)
+    held = _term_matrix(hits, known, np.concatenate([seeds, ords]))
+    lacks = weights * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
+    return np.asarray(least + lacks @ held[:, first:] / total, np.float64)
 
 
 def _term_matrix(hits: Postings, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
@@ -183,8 +196,8 @@ def _term_matrix(hits: Postings, known: Ints, asked: Ints) -> npt.NDArray[np.boo
     return held
 
 
-def strongest(names: Names, flow: Floats, ords: Ints) -> dict[int, int]:
+def strongest_names(names: NamePostings, posting_flow: Floats, ords: Ints) -> dict[int, int]:
     """The name (index into keys) through which most reached each of a few chunks."""
     here = np.flatnonzero(within(np.sort(ords), names.ords))
-    order = here[np.argsort(flow[here], kind="stable")]
+    order = here[np.argsort(posting_flow[here], kind="stable")]
     return dict(zip(names.ords[order].tolist(), names.which[order].tolist(), strict=True))

@@ -6,8 +6,8 @@ so the answer does not depend on how chunks are numbered.
 A chunk that retrieval ranked low may be lifted by propagation, so the scores of all travel with the best.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -20,9 +20,14 @@ _ROWS = 32
 _TINY = np.nextafter(0.0, 1.0)
 
 
-def top(
-    scores: Floats, k: int, reading: Callable[[Ints], Ints], *, some: Ints | None = None
-) -> Ints:
+class ReadingOrder(Protocol):
+    """What breaks ties: a number per chunk that grows in reading order. Every snapshot has it."""
+
+    def reading_order_key(self, ords: Ints) -> Ints:  # noqa: D102  (see the class)
+        ...
+
+
+def top(scores: Floats, k: int, view: ReadingOrder, *, some: Ints | None = None) -> Ints:
     """Ordinals of the k best positive scores, best first.
 
     `some` are different ordinals that are expected to score well: the k-th best of them is a floor found sooner.
@@ -34,18 +39,18 @@ def top(
         found = np.flatnonzero(scores >= floor)
     else:
         found = _candidates(scores, k)
-    return found[best(scores[found], k, lambda index: reading(found[index]))]
+    return found[best(scores[found], k, found, view)]
 
 
-def best(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
-    """Indices of the k highest scores, highest first, ties in reading order."""
+def best(scores: Floats, k: int, ords: Ints, view: ReadingOrder) -> Ints:
+    """Indices of the k highest scores, highest first; `ords` are the scored chunks. Ties stand in reading order."""
     index = np.arange(len(scores))
     if len(scores) > k:  # all that tie with the k-th stay in for now
         index = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
     order = index[np.argsort(-scores[index], kind="stable")]
     ranked = scores[order]
     if (ranked[1:] == ranked[:-1]).any():
-        order = order[np.lexsort((reading(order), -ranked))]
+        order = order[np.lexsort((view.reading_order_key(ords[order]), -ranked))]
     return order[:k]
 
 
@@ -63,13 +68,13 @@ def _candidates(scores: Floats, k: int) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The score of every ordinal, the best of the first pass, where propagation starts, and the query's postings."""
+class RankingScores:
+    """What retrieval found, as arrays: every chunk's score, the seeds of propagation, and the query's postings."""
 
     every: Floats
     seeds: Ints
     strength: Floats
-    kept: Ints  # the candidates' ordinals, in their order; below 0 where unknown
+    kept: Ints  # the candidates' ordinals, in their order; below 0 if unknown
     ranked: int = 0  # how many of `kept` are the best of all, best first
     hits: Postings | None = None
 
@@ -78,7 +83,7 @@ class Scores:
 class Found(Sifted):
     """What retrieval found, with its scores."""
 
-    scores: Scores | None = field(default=None, compare=False, repr=False)
+    scores: RankingScores | None = field(default=None, compare=False, repr=False)
 
 
 def read_chunks(view: Snapshot, ords: Ints) -> dict[int, Chunk]:
@@ -90,13 +95,15 @@ def read_chunks(view: Snapshot, ords: Ints) -> dict[int, Chunk]:
     return {o: chunks[id] for o, id in zip(ords.tolist(), ids, strict=True) if id in chunks}
 
 
-def scores_of(found: Sifted, view: Snapshot) -> Scores:
-    """The scores behind what was found, made from the candidates where retrieval did not hand them on."""
+def scores_of(found: Sifted, view: Snapshot) -> RankingScores:
+    """The scores behind what was found, made from the candidates if retrieval did not hand them on."""
     if isinstance(found, Found) and found.scores is not None:
         return found.scores
     ords = view.find([c.chunk.id for c in found.kept])
     there = ords >= 0
     every = np.zeros(view.size)
     every[ords[there]] = np.array([c.score for c in found.kept], float)[there]
-    seeds = top(every, SEEDS, view.reading_order_key)
-    return Scores(every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords))))
+    seeds = top(every, SEEDS, view)
+    return RankingScores(
+        every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords)))
+    )

@@ -3,7 +3,7 @@
     confidence(d) = knows(q) * score(d) / score(best)
 
 knows is a logistic model with one set of constants for every kind of text. For it speaks how much of the query the best
-chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms
+chunk holds (terms weighed by idf) and whether query terms stand side by side; against it the share of query terms
 that the collection has never seen, and its size, since among many chunks some match by chance. A term that was never
 seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no
 description of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a
@@ -43,8 +43,8 @@ _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
 )
-_TOPIC = math.log(2)  # the rarity of a term in half of the chunks
-_FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
+_TOPIC = math.log(2)  # the idf of a term in half of the chunks
+_FULL_PHRASE = 3  # idfs of an unseen term, beyond which more of a phrase counts no more
 
 
 def confidences(
@@ -82,7 +82,7 @@ def has_enough_terms_to_refuse(question: Question, best: Sequence[Match]) -> boo
     """Whether shares of the question's terms can tell against candidates: one or two terms of which they hold one
     cannot, nor can very many.
     """
-    terms = len(question.worth)
+    terms = len(question.term_weight)
     return terms <= LONG and not (terms <= SHORT and any(one.held for one in best))
 
 
@@ -98,21 +98,22 @@ def evidence(
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
-    told = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0  # what an unseen term tells
-    topics = {key for key, rarity in question.worth.items() if rarity < _TOPIC}
+    # what an unseen term says
+    unseen_share = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0
+    topics = {key for key, weight in question.term_weight.items() if weight < _TOPIC}
     known = _speakers(question, words) | topics
-    worth = {
-        key: (question.full if key in known else rarity) * (told if key in unseen else 1.0)
-        for key, rarity in question.worth.items()
+    weights = {
+        key: (question.full if key in known else weight) * (unseen_share if key in unseen else 1.0)
+        for key, weight in question.term_weight.items()
     }
-    held = max((sum(map(worth.__getitem__, one.held)) for one in best), default=0.0)
+    held = max((sum(map(weights.__getitem__, one.held)) for one in best), default=0.0)
     phrase = max((one.phrase for one in best), default=0.0) / question.full
     code = likeness_to_code(texts)
     return {
         "bias": 1.0,
-        "cover": held / (sum(worth.values()) or 1.0),
+        "cover": held / (sum(weights.values()) or 1.0),
         "phrase": min(phrase, _FULL_PHRASE) / _FULL_PHRASE,
-        "unseen": len(unseen) / max(1, len(worth)) * told * (1 - code),
+        "unseen": len(unseen) / max(1, len(weights)) * unseen_share * (1 - code),
         "size": math.log10(max(words.count, 1)) / _FULL_SIZE,
         "symbols": code,
     }
@@ -132,6 +133,6 @@ def _shares(question: Question, members: Sequence[Candidate], language: str) -> 
     """
     scores = [c.score if math.isfinite(c.score) and c.score > 0 else 0.0 for c in members]
     if len(set(scores)) == 1:
-        scores = [one.mass for one in match(question, [c.chunk for c in members], language)]
+        scores = [one.term_weight for one in match(question, [c.chunk for c in members], language)]
     top = max(scores)
     return [score / top if top else 1.0 for score in scores]

@@ -1,22 +1,42 @@
 """Question: a query in the light of a collection, and what a chunk holds of it.
 
-Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .5)); a term that the collection has
-never seen is worth the most. A word that it has never seen is read as its known parts (query_rewrite.py).
+A term's weight is its idf in the collection (rank/lexical.py), so a term that the collection has never seen has the
+most. A word that it has never seen is read as its known parts (query_rewrite.py).
+
+Words that ask for something and name nothing, such as "explain", "list" and "please", say nothing of what a text must
+hold. In a script with spaces, question words are stopwords already. A script without spaces has no stopwords, since its
+terms are pairs of signs: there every pair that touches an asking word asks too, the seam to the next word included. Of
+纤毛是用来做什么的, "what are cilia for", only 纤毛, cilia, is left.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice, pairwise
+from string import ascii_lowercase
 
 import numpy as np
 
 from headgate.protocols import Snapshot
 from headgate.rank.lexical import idf
-from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.query_rewrite import read_query
 from headgate.text.languages import choose
+from headgate.text.late_pattern import compile_late
+from headgate.text.letters import UNSPACED, fold
+from headgate.text.stopwords import SPACED, UNSPACED_REQUESTS
+from headgate.text.terms import terms as terms_in
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
+
+REQUESTS: dict[str, str] = {
+    language: known["request_words"]
+    for language, known in SPACED.items()
+    if "request_words" in known
+}
+"""Language -> words that ask; of those written with spaces, the ones most people write."""
+
+_UNSPACED = compile_late(f"[{UNSPACED}]")
 
 _Read = tuple[tuple[int, ...], frozenset[int]]
 """The terms of a text in reading order, and each once."""
@@ -24,23 +44,23 @@ _Read = tuple[tuple[int, ...], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query in the light of a collection: its terms, what each is worth, which are neighbors."""
+    """A query in the light of a collection: its terms, the weight of each, which are neighbors."""
 
-    worth: dict[int, float]  # term -> rarity in the collection, the highest for one never seen
+    term_weight: dict[int, float]  # term -> idf in the collection, the highest for one never seen
     asked: frozenset[int]  # the terms alone
     unseen: frozenset[int]
     pairs: dict[tuple[int, int], float]
-    full: float  # the rarity of a term never seen
+    full: float  # the idf of a term never seen
     language: str  # that of the query, as far as the collection's allows
 
     def sum(self, held: Iterable[int]) -> float:
-        """What some of its terms are worth together."""
-        return sum(map(self.worth.__getitem__, held))
+        """The weight of some of its terms together."""
+        return sum(map(self.term_weight.__getitem__, held))
 
     @property
     def total(self) -> float:
-        """The worth of all terms together."""
-        return sum(self.worth.values()) or 1.0
+        """The weight of all terms together."""
+        return sum(self.term_weight.values()) or 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +68,12 @@ class Match:
     """What one chunk holds of a question."""
 
     held: frozenset[int]
-    mass: float
-    phrase: float  # the worth of the query's neighboring terms that are neighbors in it too
+    term_weight: float  # of all it holds
+    phrase: float  # the weight of the query's neighboring terms that are neighbors in it too
 
 
 def ask(query: str, words: Snapshot, terms: Sequence[tuple[int, ...]] | None = None) -> Question:
-    """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left.
+    """The query's terms with their weights here; of words that only ask, those it knows, unless no other is left.
 
     `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
     """
@@ -64,14 +84,14 @@ def ask(query: str, words: Snapshot, terms: Sequence[tuple[int, ...]] | None = N
     asking = asking_terms(query, words.language)
     seen = {key: df for key, df in counts.items() if df or key not in asking} or counts
     keys, asked = list(seen), [key for key in said if key in seen]
-    n = words.count
-    worth = {key: idf(n, df) for key, df in seen.items()}
+    *weights, full = idf(words.count, [*seen.values(), 0]).tolist()
+    term_weight = dict(zip(keys, weights, strict=True))
     return Question(
-        worth=worth,
+        term_weight=term_weight,
         asked=frozenset(keys),
         unseen=frozenset(key for key in keys if not seen[key]),
-        pairs={(a, b): worth[a] + worth[b] for a, b in pairwise(asked) if a != b},
-        full=idf(n, 0),
+        pairs={(a, b): term_weight[a] + term_weight[b] for a, b in pairwise(asked) if a != b},
+        full=full,
         language=choose(query, words.language),
     )
 
@@ -104,7 +124,7 @@ def _match(question: Question, read: Sequence[_Read]) -> Match:
 
 
 def _weigh(question: Question, held: frozenset[int], near: Collection[object]) -> Match:
-    phrase = sum(worth for pair, worth in question.pairs.items() if pair in near)
+    phrase = sum(weight for pair, weight in question.pairs.items() if pair in near)
     return Match(held, question.sum(held), phrase)
 
 
@@ -116,3 +136,27 @@ def _texts(chunk: Chunk) -> list[str]:
 
 def _read(texts: Sequence[str], language: str) -> list[_Read]:
     return [(own, frozenset(own)) for own in terms_of(texts, language)]
+
+
+def asking_terms(query: str, language: str) -> frozenset[int]:
+    """The terms that only ask, in the language of a query; if it has no spaces, those of the query itself."""
+    found = _requests(choose(query, language))
+    if not _UNSPACED.search(query):
+        return found
+    named = terms_in(_unspaced_words().sub(" ", fold(query)), language)
+    return found | frozenset(terms_in(query, language)).difference(named)
+
+
+@cache
+def _requests(language: str) -> frozenset[int]:
+    # a single letter, as in %d or (c), names nothing either
+    return frozenset(
+        terms_in(f"{REQUESTS.get(language, '')} {' '.join(ascii_lowercase)}", language)
+    )
+
+
+@cache
+def _unspaced_words() -> re.Pattern[str]:
+    words = chain.from_iterable(map(str.split, UNSPACED_REQUESTS.values()))
+    # the longest first, since an alternative that begins another would hide it
+    return re.compile("|".join(sorted(map(fold, words), key=len, reverse=True)))

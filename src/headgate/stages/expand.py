@@ -95,7 +95,7 @@ def variants(
     return tuple(unique[: min(policy.queries, max(2, len(unique) - 1))])
 
 
-def gather(passes: Iterable[Sequence[Candidate]], known: Collection[str]) -> list[Candidate]:
+def merge_passes(passes: Iterable[Sequence[Candidate]], known: Collection[str]) -> list[Candidate]:
     """What a second pass brought that the first had not: each once, with its best score, best first."""
     best: dict[str, Candidate] = {}
     for found in passes:

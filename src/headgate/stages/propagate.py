@@ -2,42 +2,41 @@
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
-s = s1 + min(.7, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
-the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is
-less, and in JSON nothing (text/languages.py). There a chunk gains once more by the share of
-the query that the better ones do not hold, since the parts of such an answer differ.
+s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `open` is the share of the query that the
+best chunk does not hold: an answer in one place needs no second one. It is less in code, where capitals do not mark
+names, and 0 in JSON (text/languages.py). If nothing came over given edges, a chunk also gains by the share of the query
+that better ones do not hold, since the parts of such an answer differ.
 "fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/edge_walk.py).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headgate.classes import lazy_property
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
-from headgate.rank.edge_walk import Neighbors, Node, carry, fire, link_nodes
-from headgate.rank.lexical import Floats, Ints, Keys, distinct, rarity, within
+from headgate.rank.edge_walk import ChunkGraph, Node, carry, fire, link_nodes
+from headgate.rank.lexical import Floats, Ints, Keys, distinct, idf, within
 from headgate.rank.name_hop import (
     NONE,
-    Names,
-    Reach,
-    gather,
+    NamePostings,
+    ReachedChunks,
+    find_name_postings,
     name_masses,
-    new_shares,
+    novelty_shares,
     open_share,
     posting_shares,
+    receive,
     receptivity,
     shares_name,
     spread,
-    strongest,
+    strongest_names,
 )
-from headgate.rank.top import Scores, best, read_chunks, scores_of, top
+from headgate.rank.top import RankingScores, best, read_chunks, scores_of, top
 from headgate.relevance.cues import CueFactors, cues
 from headgate.text.languages import likeness_to_code
 from headgate.text.names import names
@@ -45,7 +44,8 @@ from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
 
-NEWS = 40  # best chunks that are looked at for what better ones do not hold
+# best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
+RERANK_DEPTH = 40
 
 
 class PropagatePolicy(Policy):
@@ -92,7 +92,7 @@ class PropagatePolicy(Policy):
     neighbor_weight: Tuning[Unit] = 0.5
     """"fire": the weight of the edge between neighboring lines of a conversation."""
     max_name_chunks: Tuning[PositiveCount] = 64
-    """"fire": names in more than this many chunks wire nobody."""
+    """"fire": names in more than this many chunks connect none of them."""
 
     @property
     def edge_hops(self) -> int:
@@ -105,273 +105,322 @@ class PropagatePolicy(Policy):
         return CueFactors(self.question_factor, self.other_speaker_factor, self.undated_factor)
 
 
+@dataclass(frozen=True, slots=True)
+class PropagationSeeds:
+    """Where signals start: the best chunks, and the query's names, words and terms."""
+
+    ords: Ints
+    strength: Floats
+    scores: RankingScores
+    query_names: tuple[str, ...]  # the names and words of the query
+    query_keys: Keys  # the same as keys
+    hits: Postings  # of the query's terms
+    term_weight: Floats  # the idf of each, 0 for a term that no chunk holds
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBoost:
+    """What was reached, and what flowed through the postings of which names to get there.
+
+    With a `novelty_weight` the ranking is ordered once more by what each chunk says anew.
+    """
+
+    reached: ReachedChunks
+    names: NamePostings | None = None
+    posting_flow: Floats | None = None
+    novelty_weight: float = 0.0
+
+
 def propagate(
     found: Sifted,
     query: str,
     view: Snapshot,
     policy: PropagatePolicy,
     *,
-    start: "Start | None" = None,
+    seeds: PropagationSeeds | None = None,
     edges: Sequence[Edge] = (),
 ) -> Sifted:
     """Lift and add what the best of the found chunks are connected to, by names and given edges. Best first.
 
-    `start` is what `start_of` gives for the same arguments, where the caller has it already; `edges` are the given
-    edges around its nodes.
+    `seeds` are what `find_seeds` gives for the same arguments, if the caller has them already; `edges` are the given
+    edges around them.
     """
-    start = start or start_of(found, query, view, policy)
-    if start is None:
+    seeds = seeds or find_seeds(found, query, view, policy)
+    if seeds is None:
         return Sifted(kept=found.kept)
-    follow = _fire if policy.mode == "fire" else _hop
-    lift = follow(view, start, policy, edges)
-    return _sift(found, query, view, policy, connected=(start.scores, lift))
+    if policy.mode == "fire":
+        boost = _fire(view, seeds, policy, edges)
+    else:
+        boost = _hop(view, seeds, policy, edges, found=found.kept)
+    ords, scores = _rank_boosted(view, seeds, boost, policy.keep)
+    came = dict(zip(seeds.scores.kept.tolist(), found.kept, strict=True))
+    new = ords[~within(np.sort(seeds.scores.kept), ords)]
+    fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
+    if view.conversational:
+        lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
+        scores *= _cue_factors(query, lines, view, policy)
+    sifted = _note_ranking(ords, scores, _reasons(boost, ords, view), came, fresh)
+    if not view.conversational:
+        return sifted
+    return replace(sifted, kept=tuple(sorted(sifted.kept, key=lambda c: -c.score)))
 
 
-def start_of(found: Sifted, query: str, view: Snapshot, policy: PropagatePolicy) -> "Start | None":
-    """Where signals start for what was found; None where none do."""
+def find_seeds(
+    found: Sifted, query: str, view: Snapshot, policy: PropagatePolicy
+) -> PropagationSeeds | None:
+    """Where signals start for what was found; None if none do."""
     if policy.mode == "off" or not found.kept:
         return None
     scores = scores_of(found, view)
     hits = scores.hits
     if hits is None:
         hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
-    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
-    return Start(query, scores, hits, seeds, strength, found.kept, view, policy)
+    query_names = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
+    return PropagationSeeds(
+        ords=scores.seeds[: policy.seeds],
+        strength=scores.strength[: policy.seeds],
+        scores=scores,
+        query_names=query_names,
+        query_keys=distinct(np.array([number(name) for name in query_names], np.uint64)),
+        hits=hits,
+        term_weight=idf(view.count, hits.counts) * (hits.counts > 0),
+    )
 
 
-@dataclass(frozen=True)
-class Start:
-    """Where signals start: the best chunks, and, once asked for, the query's words and names and the names that lead
-    on: where the best chunk holds the whole query, none do.
-    """
-
-    query: str
-    scores: Scores
-    hits: Postings
-    seeds: Ints
-    strength: Floats
-    found: Sequence[Candidate]
-    view: Snapshot
-    policy: PropagatePolicy
-
-    @lazy_property
-    def said(self) -> tuple[str, ...]:
-        """The query's names and words."""
-        return tuple(dict.fromkeys((*sorted(names(self.query)), *words(self.query))))
-
-    @lazy_property
-    def own(self) -> Keys:
-        """The same as keys."""
-        return distinct(np.array([number(name) for name in self.said], np.uint64))
-
-    @lazy_property
-    def names(self) -> Names:
-        """The seeds' names that lead on."""
-        return self.gather()
-
-    def gather(self, extra: Keys = NONE) -> Names:
-        """The same, and some given ones."""
-        limit, share = _limit(self.view, self.policy), self.policy.proper
-        return gather(self.view, self.seeds, limit=limit, share=share, extra=extra, query=self.own)
-
-    def open_weight(self, worth: Floats) -> float:
-        """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
-        share = open_share(self.hits, worth, int(self.seeds[0])) if len(self.seeds) else 0.0
-        limit, proper = _limit(self.view, self.policy), self.policy.proper
-        if share <= 0 or not shares_name(
-            self.view, self.seeds, self.own, limit=limit, share=proper
-        ):
-            return 0.0
-        texts = [c.chunk.text for c in self.found[: self.policy.seeds]]
-        return (1 - likeness_to_code(texts)) * share
-
-    def nodes(self, view: Snapshot) -> Iterable[str]:
-        """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
-        return (*self.said, *view.ids(self.seeds), *view.labels(self.names.keys))
+def graph_nodes(seeds: PropagationSeeds, view: Snapshot, policy: PropagatePolicy) -> list[str]:
+    """The nodes whose edges matter: the query's names, the seeds' ids and the seeds' names."""
+    held = _seed_names(view, seeds, policy)
+    return [*seeds.query_names, *view.ids(seeds.ords), *view.labels(held.keys)]
 
 
-def _limit(view: Snapshot, policy: PropagatePolicy) -> int:
+def _seed_names(
+    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, extra: Keys = NONE
+) -> NamePostings:
+    """The seeds' names that lead on, and some given ones."""
+    return find_name_postings(
+        view,
+        seeds.ords,
+        limit=_name_limit(view, policy),
+        share=policy.proper,
+        extra=extra,
+        query=seeds.query_keys,
+    )
+
+
+def _name_limit(view: Snapshot, policy: PropagatePolicy) -> int:
+    """The most chunks that may hold a name which leads on."""
     return min(max(5, int(policy.common * view.count)), policy.cap)
 
 
 # -- shared names and given edges ----------------------------------------------------------------
 
 
-def _hop(view: Snapshot, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
-    """What shared names and given edges reach; nothing where neither the query's names nor edges lead anywhere."""
-    carried = _carry_mass(view, start, edges, policy) if edges else {}
-    worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
+def _hop(
+    view: Snapshot,
+    seeds: PropagationSeeds,
+    policy: PropagatePolicy,
+    edges: Sequence[Edge],
+    *,
+    found: Sequence[Candidate],
+) -> ScoreBoost:
+    """What shared names and given edges reach; nothing if neither the query's names nor edges lead anywhere."""
+    carried = _carry_mass(view, seeds, edges, policy) if edges else {}
     gain = policy.weight
     if not carried:
-        gain = min(gain, start.open_weight(worth))
+        gain = min(gain, _open_weight(view, seeds, policy, found))
     if gain <= 0:
-        return _Lift(Reach(start.seeds[:0], np.zeros(0)))
+        return ScoreBoost(ReachedChunks(seeds.ords[:0], np.zeros(0)))
     extra = np.array(sorted({number(node.text.lower()) for node in carried}), np.uint64)
-    led = start.gather(extra) if carried else start.names
-    mass = name_masses(view, led, start.strength, without=start.own)
-    given = np.zeros(len(led.keys))
-    for node, force in carried.items():
-        named = led.keys == number(node.text.lower())
-        given[named] = np.maximum(given[named], force)
-    mass = np.vstack([mass, given])
-    way = posting_shares(led, gamma=policy.spread, title=policy.title)
-    receive = receptivity(start.hits, worth, start.seeds, least=policy.min_share)
-    reach = _join_linked(view, spread(led, way, mass, start.seeds, receive), carried)
-    peak = reach.force.max() if len(reach.force) else 1.0
-    flow = mass.sum(0)[led.which] * way
-    lifted = Reach(reach.ords, gain * reach.force / peak)
-    if carried:
-        return _Lift(lifted, led, flow)
-    news = partial(new_shares, start.hits, worth, weight=gain / policy.weight)
-    return _Lift(lifted, led, flow, news)
+    held = _seed_names(view, seeds, policy, extra)
+    from_seeds = name_masses(view, held, seeds.strength, without=seeds.query_keys)
+    score_mass = np.vstack([from_seeds, _mass_by_name(carried, held)])
+    posting_share = posting_shares(held, gamma=policy.spread, title=policy.title)
+    ords, sent = spread(held, posting_share, score_mass, seeds.ords)
+    receptivities = receptivity(
+        seeds.hits, seeds.term_weight, seeds.ords, ords, least=policy.min_share
+    )
+    reached = _join_linked(view, receive(ords, sent, receptivities), carried)
+    peak = reached.boost.max() if len(reached.boost) else 1.0
+    return ScoreBoost(
+        ReachedChunks(reached.ords, gain * reached.boost / peak),
+        held,
+        posting_flow=score_mass.sum(0)[held.which] * posting_share,
+        novelty_weight=0.0 if carried else gain / policy.weight,
+    )
+
+
+def _open_weight(
+    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, found: Sequence[Candidate]
+) -> float:
+    """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
+    if not len(seeds.ords):
+        return 0.0
+    share = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
+    limit = _name_limit(view, policy)
+    if share <= 0 or not shares_name(
+        view, seeds.ords, seeds.query_keys, limit=limit, share=policy.proper
+    ):
+        return 0.0
+    return (1 - likeness_to_code([c.chunk.text for c in found[: policy.seeds]])) * share
 
 
 def _carry_mass(
-    view: Snapshot, start: Start, edges: Sequence[Edge], policy: PropagatePolicy
+    view: Snapshot, seeds: PropagationSeeds, edges: Sequence[Edge], policy: PropagatePolicy
 ) -> dict[Node, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
-    seeds = start.seeds
-    charges = dict.fromkeys(map(Node, start.said), policy.edge)
+    ords = seeds.ords
+    charges = dict.fromkeys(map(Node, seeds.query_names), policy.edge)
     # a word of the query may be the id of a chunk too
-    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in start.said), policy.edge)
-    force = policy.edge * (start.strength / start.strength[0]) ** 2
-    for id, mine, mass in zip(view.ids(seeds), view.names(seeds), force.tolist(), strict=True):
+    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in seeds.query_names), policy.edge)
+    masses = policy.edge * (seeds.strength / seeds.strength[0]) ** 2
+    for id, held, mass in zip(view.ids(ords), view.names(ords), masses.tolist(), strict=True):
         charges[Node(id, is_chunk=True)] = mass
-        for label in view.labels(mine):
-            charges.setdefault(Node(label), mass / len(mine))
+        for label in view.labels(held):
+            charges.setdefault(Node(label), mass / len(held))
     links = link_nodes(edges, view)
     return carry(charges, links, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _join_linked(view: Snapshot, reach: Reach, carried: dict[Node, float]) -> Reach:
+def _mass_by_name(carried: Mapping[Node, float], held: NamePostings) -> Floats:
+    """The mass that edges carried to each name."""
+    masses = np.zeros(len(held.keys))
+    for node, mass in carried.items():
+        named = held.keys == number(node.text.lower())
+        masses[named] = np.maximum(masses[named], mass)
+    return masses
+
+
+def _join_linked(
+    view: Snapshot, reached: ReachedChunks, carried: Mapping[Node, float]
+) -> ReachedChunks:
     """What was reached through names, joined with the chunks that edges lead to by their ids."""
     nodes = sorted(node for node in carried if node.is_chunk)
     linked = view.find([node.text for node in nodes])
     if not (linked >= 0).any():
-        return reach
-    force = np.array([carried[node] for node in nodes])[linked >= 0]
+        return reached
+    masses = np.array([carried[node] for node in nodes])[linked >= 0]
     linked = linked[linked >= 0]
-    ords = distinct(np.concatenate([reach.ords, linked]))
+    ords = distinct(np.concatenate([reached.ords, linked]))
     total = np.zeros(len(ords))
-    total[np.searchsorted(ords, reach.ords)] = reach.force
-    np.add.at(total, np.searchsorted(ords, linked), force)
-    return Reach(ords, total)
+    total[np.searchsorted(ords, reached.ords)] = reached.boost
+    np.add.at(total, np.searchsorted(ords, linked), masses)
+    return ReachedChunks(ords, total)
 
 
 # -- leaky integrate-and-fire --------------------------------------------------------------------
 
 
-def _fire(view: Snapshot, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
+def _fire(
+    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, edges: Sequence[Edge]
+) -> ScoreBoost:
     """The chunks that fire, with their potentials as shares of the highest."""
-    limit = min(_limit(view, policy), policy.max_name_chunks)
-    graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
+    limit = min(_name_limit(view, policy), policy.max_name_chunks)
+    graph = ChunkGraph(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
     fired = fire(
-        [Node(id, is_chunk=True) for id in view.ids(start.seeds)],
+        [Node(id, is_chunk=True) for id in view.ids(seeds.ords)],
         graph.edges,
         leak=policy.leak,
         floor=policy.floor,
         hops=policy.hops,
         threshold=policy.threshold,
     )
-    chunks = {node.text: force for node, force in fired.items() if node.is_chunk}
-    potential = dict(zip(view.find(list(chunks)).tolist(), chunks.values(), strict=True))
-    ords = np.array(sorted(ord for ord in potential if ord >= 0), np.int64)
-    force = np.array([potential[ord] for ord in ords.tolist()], float)
-    peak = force.max() if len(force) else 1.0
-    return _Lift(Reach(ords, policy.weight * force / peak))
+    chunks = {node.text: potential for node, potential in fired.items() if node.is_chunk}
+    by_ord = dict(zip(view.find(list(chunks)).tolist(), chunks.values(), strict=True))
+    ords = np.array(sorted(ord for ord in by_ord if ord >= 0), np.int64)
+    potentials = np.array([by_ord[ord] for ord in ords.tolist()], float)
+    peak = potentials.max() if len(potentials) else 1.0
+    return ScoreBoost(ReachedChunks(ords, policy.weight * potentials / peak))
 
 
 # -- the new order -------------------------------------------------------------------------------
 
 
-def _sift(
-    found: Sifted,
-    query: str,
-    view: Snapshot,
-    policy: PropagatePolicy,
-    *,
-    connected: tuple[Scores, "_Lift"],
+def _rank_boosted(
+    view: Snapshot, seeds: PropagationSeeds, boost: ScoreBoost, keep: int
+) -> tuple[Ints, Floats]:
+    """The chunks with the highest scores after the boost, best first, and these scores, none above 1."""
+    found, reached = seeds.scores, boost.reached
+    plain = found.kept[:keep] if found.ranked >= keep else top(found.every, keep, view)
+    peak = float(found.every[plain[0]])
+    plain = plain[~within(reached.ords, plain)]
+    ords = np.concatenate([plain, reached.ords])
+    scores = found.every[ords] / peak
+    scores[len(plain) :] += reached.boost
+    order = best(scores, keep, ords, view)
+    ords, scores = ords[order], scores[order]
+    if boost.novelty_weight:
+        ords, scores = _rerank_by_novelty(seeds, ords, scores, boost.novelty_weight)
+    scores /= max(1.0, float(scores.max()))
+    return ords, scores
+
+
+def _rerank_by_novelty(
+    seeds: PropagationSeeds, ords: Ints, scores: Floats, weight: float
+) -> tuple[Ints, Floats]:
+    """The ranking in which the best chunks gain by what those above them do not hold, best first."""
+    first = ords[:RERANK_DEPTH]
+    scores[:RERANK_DEPTH] += novelty_shares(seeds.hits, seeds.term_weight, first, weight=weight)
+    order = np.argsort(-scores, kind="stable")
+    return ords[order], scores[order]
+
+
+def _cue_factors(
+    query: str, lines: Sequence[Candidate | None], view: Snapshot, policy: PropagatePolicy
+) -> list[float]:
+    """What is left of the score of each line of a conversation; a chunk that is gone has no text."""
+    texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
+    return cues(query, texts, view.language, policy.shares)
+
+
+def _note_ranking(
+    ords: Ints,
+    scores: Floats,
+    reasons: Sequence[tuple[NoteCode, str, float]],
+    came: Mapping[int, Candidate],
+    fresh: Mapping[int, Candidate],
 ) -> Sifted:
-    """Everyone's new score, the best of all, and who is new among them."""
-    (scores, lift), keep = connected, policy.keep
-    reach = lift.reach
-    known = scores.ranked >= keep
-    plain = scores.kept[:keep] if known else top(scores.every, keep, view.reading_order_key)
-    peak = float(scores.every[plain[0]])
-    plain = plain[~within(reach.ords, plain)]
-    everyone = np.concatenate([plain, reach.ords])
-    value = scores.every[everyone] / peak
-    value[len(plain) :] += reach.force
-    order = best(value, keep, lambda index: view.reading_order_key(everyone[index]))
-    ords, value = lift.lead_with_news(everyone[order], value[order])
-    value /= max(1.0, float(value.max()))
-    gains = lift.gains(ords, view)
-    came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
-    new = ords[~within(np.sort(scores.kept), ords)]
-    fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
-    if view.conversational:
-        lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
-        texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
-        value *= cues(query, texts, view.language, policy.shares)
-    kept, added = [], []
-    for ord, score, (code, name, gain) in zip(ords.tolist(), value.tolist(), gains, strict=True):
-        candidate = came.pop(ord, None)
-        fate = Fate.KEEP if candidate else Fate.ADD
-        if candidate := candidate or fresh.get(ord):
-            kept.append(
-                candidate.with_note(
-                    Stage.PROPAGATE, fate, code, score=score, subject=name, gain=gain
-                )
-            )
-            if fate is Fate.ADD:
-                added.append(kept[-1])
-    if view.conversational:
-        kept.sort(key=lambda c: -c.score)
+    """The ranking as candidates: those that came and stay, those that are new, and those that came and go."""
+    kept, added, gone = [], [], dict(came)
+    for ord, score, (code, name, gain) in zip(ords.tolist(), scores.tolist(), reasons, strict=True):
+        known = gone.pop(ord, None)
+        candidate = known or fresh.get(ord)
+        if candidate is None:
+            continue
+        fate = Fate.KEEP if known else Fate.ADD
+        noted = candidate.with_note(
+            Stage.PROPAGATE, fate, code, score=score, subject=name, gain=gain
+        )
+        kept.append(noted)
+        if not known:
+            added.append(noted)
     dropped = tuple(
         c.with_note(Stage.PROPAGATE, Fate.DROP, NoteCode.OUTRANKED, score=0.0)
-        for c in came.values()
+        for c in gone.values()
     )
     return Sifted(tuple(kept), dropped, tuple(added))
 
 
-@dataclass(frozen=True, slots=True)
-class _Lift:
-    """What was reached, and what flowed through which names to get there."""
-
-    reach: Reach
-    names: Names | None = None
-    flow: Floats | None = None
-    # ranked chunks -> what each says that better ones do not
-    news: Callable[[Ints], Floats] | None = None
-
-    def lead_with_news(self, ords: Ints, value: Floats) -> tuple[Ints, Floats]:
-        """The ranking with what the best of it say anew added to their scores, best first."""
-        if self.news is None:
-            return ords, value
-        value = value.copy()
-        value[:NEWS] += self.news(ords[:NEWS])
-        order = np.argsort(-value, kind="stable")
-        return ords[order], value[order]
-
-    def gains(self, ords: Ints, view: Snapshot) -> list[tuple[NoteCode, str, float]]:
-        """Why each of some chunks was lifted, through which name, and by how much."""
-        if not len(self.reach.ords):
-            return [_gain("", 0.0)] * len(ords)
-        force = dict(zip(self.reach.ords.tolist(), self.reach.force.tolist(), strict=True))
-        labels = self._labels(ords[within(self.reach.ords, ords)], view)
-        return [_gain(labels.get(ord, ""), force.get(ord, 0.0)) for ord in ords.tolist()]
-
-    def _labels(self, ords: Ints, view: Snapshot) -> dict[int, str]:
-        """For each chunk, the name through which most of its score reached it."""
-        if self.names is None or self.flow is None:
-            return {}
-        through = strongest(self.names, self.flow, ords)
-        used = sorted(set(through.values()))
-        labels = dict(zip(used, view.labels(self.names.keys[used]), strict=True))
-        return {ord: labels[name] for ord, name in through.items()}
+def _reasons(boost: ScoreBoost, ords: Ints, view: Snapshot) -> list[tuple[NoteCode, str, float]]:
+    """Why each of some chunks was lifted, through which name, and by how much."""
+    reached = boost.reached
+    if not len(reached.ords):
+        return [(NoteCode.AS_FOUND, "", 0.0)] * len(ords)
+    gains = dict(zip(reached.ords.tolist(), reached.boost.tolist(), strict=True))
+    labels = _name_labels(boost, ords[within(reached.ords, ords)], view)
+    return [_reason(labels.get(ord, ""), gains.get(ord, 0.0)) for ord in ords.tolist()]
 
 
-def _gain(name: str, gain: float) -> tuple[NoteCode, str, float]:
+def _reason(name: str, gain: float) -> tuple[NoteCode, str, float]:
     if not gain:
         return NoteCode.AS_FOUND, "", 0.0
     return (NoteCode.SHARES_NAME if name else NoteCode.CONNECTED), name, gain
+
+
+def _name_labels(boost: ScoreBoost, ords: Ints, view: Snapshot) -> dict[int, str]:
+    """For each chunk, the name through which most of its score reached it."""
+    if boost.names is None or boost.posting_flow is None:
+        return {}
+    through = strongest_names(boost.names, boost.posting_flow, ords)
+    used = sorted(set(through.values()))
+    labels = dict(zip(used, view.labels(boost.names.keys[used]), strict=True))
+    return {ord: labels[name] for ord, name in through.items()}

@@ -1,7 +1,7 @@
 """Retrieve: the chunks of a collection that answer a query best.
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
-then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
+then feedback from the best 8, if the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
 D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(0, D - .75 D(best))), where `best` is
 the best chunk by words and `open` the share of the query that it leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25
 and cosine.
@@ -23,15 +23,25 @@ from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
 from headgate.rank.feedback import feedback
-from headgate.rank.lexical import Floats, Ints, Keys, Weighing, heads, lexical, phrases, rarity
-from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
+from headgate.rank.lexical import (
+    K1,
+    B,
+    Floats,
+    Ints,
+    Keys,
+    Weighing,
+    heads,
+    idf,
+    lexical,
+    phrases,
+)
+from headgate.rank.top import SEEDS, Found, RankingScores, best, read_chunks, top
 from headgate.relevance.query_rewrite import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
-_FEW = 1 / 16  # of all chunks: so many are looked through faster than all
-PLAIN = Weighing(k1=1.2, b=0.75, title=1.0)  # BM25 as it is commonly set
+_FEW = 1 / 16  # share of all chunks up to which a part is looked through faster than all
 
 
 class RetrievePolicy(Policy):
@@ -41,9 +51,9 @@ class RetrievePolicy(Policy):
     """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    k1: Tuning[Weight] = 1.2
+    k1: Tuning[Weight] = K1
     """Saturation: how soon more of the same term stops counting."""
-    b: Tuning[Unit] = 0.75
+    b: Tuning[Unit] = B
     """How much longer chunks are discounted."""
     title: Tuning[Weight] = 2.0
     """A title's term counts this many times."""
@@ -105,51 +115,72 @@ def retrieve(
     match = _match_terms(read_query(query, view) if terms is None else terms, view, policy)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
-        first = final = _fuse_ranks(view, match, near, policy)
-        seeds = top(first, SEEDS, view.reading_order_key)
+        every = _fuse_ranks(view, match, near, policy)
+        seeds = top(every, SEEDS, view)
+        strength = every[seeds]
     else:
-        first, seeds = match.scores, _rank(view, match.scores, match.best, SEEDS)
-        final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
-        if near is not None and len(near[0]):
-            final = _add_similarity(final, match, seeds, near, policy)
-            if not len(seeds):
-                first, seeds = final, _rank(view, final, near[0], SEEDS)
-    if final is match.scores and policy.keep <= len(match.best):
-        kept = _rank(view, final, match.best, policy.keep)
+        every, seeds, strength = _score(view, match, near, policy)
+    if every is match.scores and policy.keep <= len(match.best):
+        kept = _rank(view, every, match.best, policy.keep)
     else:
-        kept = top(final, policy.keep, view.reading_order_key, some=match.best)
-    scores = final[kept]
+        kept = top(every, policy.keep, view, some=match.best)
+    scores = every[kept]
     if policy.mode != "rrf" and len(kept):
         scores /= scores[0]
-    share = np.minimum(match.scores[kept] / match.ceiling, 1.0)
-    chunks = read_chunks(view, kept)
-    there = np.array([ord in chunks for ord in kept.tolist()], bool)
-    rows = zip(chunks.values(), scores[there].tolist(), share[there].tolist(), strict=True)
+    shares = np.minimum(match.scores[kept] / match.ceiling, 1.0)
+    found, ords = _read_candidates(view, kept, scores, shares)
+    ranking = RankingScores(every, seeds, strength, ords, len(found), match.hits)
+    return Found(kept=found, added=found, scores=ranking)
+
+
+def _score(
+    view: Snapshot, match: "_Match", near: tuple[Ints, Floats] | None, policy: RetrievePolicy
+) -> tuple[Floats, Ints, Floats]:
+    """Every chunk's score by words, feedback and vectors; the seeds of propagation, best first, and their scores.
+
+    The seeds are the best by words alone, or by vectors if no chunk holds a word of the query.
+    """
+    seeds = _rank(view, match.scores, match.best, SEEDS)
+    every = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
+    if near is not None and len(near[0]):
+        every = _add_similarity(every, match, seeds, near, policy)
+        if not len(seeds):
+            seeds = _rank(view, every, near[0], SEEDS)
+            return every, seeds, every[seeds]
+    return every, seeds, match.scores[seeds]
+
+
+def _read_candidates(
+    view: Snapshot, ords: Ints, scores: Floats, shares: Floats
+) -> tuple[tuple[Candidate, ...], Ints]:
+    """The chunks at some ordinals as candidates, and the ordinals of those that are still there."""
+    chunks = read_chunks(view, ords)
+    there = np.array([ord in chunks for ord in ords.tolist()], bool)
+    rows = zip(chunks.values(), scores[there].tolist(), shares[there].tolist(), strict=True)
     found = tuple(
-        Candidate(chunk, score, (Note(*_FOUND, score, {"share": part}),))
-        for chunk, score, part in rows
+        Candidate(chunk, score, (Note(*_FOUND, score, {"share": share}),))
+        for chunk, score, share in rows
     )
-    numbers = Scores(final, seeds, first[seeds], kept[there], len(found), match.hits)
-    return Found(kept=found, added=found, scores=numbers)
+    return found, ords[there]
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, the highest score
-    there is, and the share of the query's weight that the best chunk does not hold, words that no chunk has included.
-    """
+    """How the query's words match."""
 
     terms: Keys
     hits: Postings
-    scores: Floats
-    best: Ints
-    ceiling: float
-    left_open: float = 1.0
+    scores: Floats  # of every chunk
+    best: Ints  # the best chunks, best first
+    ceiling: float  # the highest score that a chunk can have
+    left_open: float = (
+        1.0  # share of the query's weight that the best chunk lacks; unseen words count
+    )
 
 
 def _weighing(policy: RetrievePolicy) -> Weighing:
     if policy.mode == "rrf":
-        return PLAIN
+        return Weighing()  # plain BM25
     return Weighing(
         policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.neighbor_weights
     )
@@ -158,29 +189,29 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
 def _match_terms(
     words: Sequence[tuple[int, ...]], view: Snapshot, policy: RetrievePolicy
 ) -> _Match:
-    said = Counter(chain.from_iterable(words))
-    keys = np.array(sorted(said), np.uint64)
-    times = np.array([said[key] for key in sorted(said)], np.int64)
+    times_asked = Counter(chain.from_iterable(words))
+    keys = np.array(sorted(times_asked), np.uint64)
+    times = np.array([times_asked[key] for key in sorted(times_asked)], np.int64)
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
         return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
-    idf = rarity(view.count, view.frequencies(keys) if view.narrowed_to else hits.counts)
+    term_idf = idf(view.count, view.frequencies(keys) if view.narrowed_to else hits.counts)
     weights = times * known.astype(float)
-    scores = lexical(view, keys, hits, weights * idf, by)
+    scores = lexical(view, keys, hits, weights * term_idf, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
-    leads = top(scores, depth, view.reading_order_key, some=_shortest_list(hits, depth, view.size))
+    leads = top(scores, depth, view, some=_shortest_list(hits, depth, view.size))
     if policy.mode == "scored":
-        rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        _add_bonuses(view, leads[: policy.phrase_depth], words, rare, scores, policy=policy)
-    ceiling, whole = (float((n * idf).sum() * (by.k1 + 1)) for n in (weights, times))
+        known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
+        _add_bonuses(view, leads[: policy.phrase_depth], words, known_idf, scores, policy=policy)
+    ceiling, whole = (float((n * term_idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
     return _Match(keys, hits, scores, leads, ceiling, left_open)
 
 
 def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
-    """The chunks of the rarest term that at least so many hold; None where that is a large part of all."""
+    """The chunks of the rarest term that at least `least` hold; None if that is a large part of all."""
     lengths = hits.counts[hits.counts >= least]
     if not len(lengths) or (length := int(lengths.min())) > size * _FEW:
         return None
@@ -192,7 +223,7 @@ def _add_bonuses(
     view: Snapshot,
     few: Ints,
     asked: Sequence[tuple[int, ...]],
-    rare: dict[int, float],
+    term_idf: dict[int, float],
     scores: Floats,
     *,
     policy: RetrievePolicy,
@@ -203,15 +234,15 @@ def _add_bonuses(
     spots = view.term_positions(few, np.array(sorted({*chain(*asked)}), np.uint64))
     if policy.phrase:
         by = _weighing(policy)
-        scores[few] += policy.phrase * phrases(view, few, spots, asked, rare, by=by)
+        scores[few] += policy.phrase * phrases(view, few, spots, asked, term_idf, by=by)
     if policy.head_weight and not view.conversational:
         lead = policy.lead if view.repetition >= policy.lead_repetition else 0
-        scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=lead)
+        scores[few] += policy.head_weight * heads(spots, term_idf, len(few), lead=lead)
 
 
 def _rank(view: Snapshot, scores: Floats, some: Ints, most: int) -> Ints:
     """The best of some chunks, best first; chunks without a score are left out."""
-    ranked = some[best(scores[some], most, lambda index: view.reading_order_key(some[index]))]
+    ranked = some[best(scores[some], most, some, view)]
     return ranked[scores[ranked] > 0]
 
 
@@ -220,7 +251,7 @@ def _add_feedback(view: Snapshot, match: _Match, seeds: Ints, policy: RetrievePo
     first = match.scores
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
-    echo = feedback(
+    feedback_scores = feedback(
         view,
         seeds,
         first[seeds],
@@ -231,10 +262,10 @@ def _add_feedback(view: Snapshot, match: _Match, seeds: Ints, policy: RetrievePo
         agreement=policy.feedback_agreement,
         height=policy.feedback * float(first[seeds[0]]),
     )
-    if echo is None:
+    if feedback_scores is None:
         return first
-    echo += first
-    return echo
+    feedback_scores += first
+    return feedback_scores
 
 
 def _add_similarity(

@@ -12,7 +12,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
 from headgate.index.snapshot import SegmentSnapshot
 from headgate.protocols import Totals
-from headgate.rank.name_hop import gather
+from headgate.rank.name_hop import find_name_postings
 from headgate.types import Change, Chunk
 
 TEXTS = st.lists(
@@ -109,7 +109,9 @@ def test_a_name_is_as_common_among_a_few_candidates_as_in_the_whole_collection()
         [f"c{n}" for n in range(5)], few, whole.read, totals, count, how="words"
     )
     seeds = np.array([0])
-    found, held = (gather(view, seeds, limit=500, share=0.5) for view in (narrowed, whole))
+    found, held = (
+        find_name_postings(view, seeds, limit=500, share=0.5) for view in (narrowed, whole)
+    )
     assert np.array_equal(found.keys, held.keys)
     assert found.counts.tolist() == held.counts.tolist()
     assert max(found.counts) == 43

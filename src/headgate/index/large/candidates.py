@@ -19,7 +19,7 @@ from headgate.index.arrays import Ints, Keys
 from headgate.index.large.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, RecordRows, Totals
 from headgate.rank.fields import table
-from headgate.rank.lexical import Floats, firsts, idf
+from headgate.rank.lexical import Floats, firsts, idf, saturate
 from headgate.text.cache import Cache
 from headgate.types import Chunk
 
@@ -65,7 +65,7 @@ def best_by_words(
 
     `near` are the shares of a sum for doc ids one, two, ... away: turns are added in the order of their conversation.
     """
-    worth = [idf(chunks, found.chunks) for found in lists]
+    worth = idf(chunks, [found.chunks for found in lists])
     doc_ids, scores = _add_up(lists, worth, _saturation())
     if near:
         doc_ids, scores = _spread(*_best(doc_ids, scores, 2 * most), near)
@@ -77,19 +77,18 @@ def best_by_words(
 def _saturation() -> Floats:
     """The share n / (n + 1) of each packed posting, where n is the count of the term over all fields."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
-    return times / (times + 1)
+    return saturate(times, 1.0, 1.0)
 
 
 def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
     """The doc ids with the highest sums of idf / df ** spread over the names that the chunk has; best first."""
-    worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
+    held = np.array([found.chunks for found in lists], np.int64)
+    worth = idf(chunks, held) / np.maximum(held, 1) ** spread
     best: list[int] = _best(*_add_up(lists, worth, np.ones(1 << 16)), most)[0].tolist()
     return best
 
 
-def _add_up(
-    lists: Sequence[KeyLists], worth: Sequence[float], values: Floats
-) -> tuple[Ints, Floats]:
+def _add_up(lists: Sequence[KeyLists], worth: Floats, values: Floats) -> tuple[Ints, Floats]:
     """All doc ids and their sums: a posting counts its key's worth times the value of its packed counts."""
     pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
     blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")

@@ -36,7 +36,7 @@ from headgate.index.large.records import NAME_KEYS, PLACE, ChunkIndexRecords
 from headgate.index.snapshot import Fetch, SegmentSnapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
-from headgate.rank.lexical import Weighing, distinct, lexical, rarity
+from headgate.rank.lexical import Weighing, distinct, idf, lexical
 from headgate.rank.top import top
 from headgate.relevance.query_rewrite import read_query
 from headgate.text.terms import word_terms
@@ -58,7 +58,7 @@ _BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larg
 _PAUSE_S = 0.02  # until a process that waits for another's block looks again
 _SWEPT = 500  # chunks moved out of a sparse block after a batch, or as many as went with it
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
-_LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
+_LEXICAL = Weighing(title=2.0)
 
 Vector = Callable[[str], "npt.NDArray[np.float32] | None"]
 
@@ -276,9 +276,9 @@ def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:
 
 def _follow_names(snapshot: CandidateSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
     """The doc ids of chunks that share a rare name with the best candidates by words."""
-    worth = rarity(snapshot.count, snapshot.frequencies(terms))
+    worth = idf(snapshot.count, snapshot.frequencies(terms))
     scores = lexical(snapshot, terms, snapshot.postings(terms), worth, _LEXICAL)
-    held = snapshot.names(top(scores, _SEEDS, snapshot.reading_order_key))
+    held = snapshot.names(top(scores, _SEEDS, snapshot))
     names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
     bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
     lists = known.lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)
