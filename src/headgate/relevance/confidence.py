@@ -2,13 +2,13 @@
 
     confidence(d) = knows(q) * score(d) / score(best)
 
-knows is a logistic model with one set of constants for every kind of text. For it speaks how much of the query the best
-chunk holds (terms weighed by idf) and whether query terms stand side by side; against it the share of query terms
-that the collection has never seen, and its size, since among many chunks some match by chance. A term that was never
-seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no
-description of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a
-collection, a term in more than half of its chunks: each counts as much as a term can.
-Words cannot judge what only an embedder found.
+knows is a logistic model with one set of constants for every kind of text. It rises with the share of the query that
+the best chunk holds (terms weighed by idf), and if query terms stand side by side. It falls with the share of query
+terms that the collection has never seen, and with its size, since among many chunks some match by chance. An unseen
+term says less if fitting texts often bring new ones. It says nothing in JSON: the values of a call do not stand in its
+description. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a collection,
+a term in more than half of its chunks: each counts as much as a term can. Words cannot judge what only an embedder
+found.
 """
 
 import math
@@ -33,16 +33,16 @@ KNOWS = {
     "size": -4.65,
     "symbols": 0.6,
 }
-# confidence from which an answer is correct, and below which it is refused
+# Confidence from which an answer is correct, and below which it is refused; docs/figures.md, "The grader", has what
+# other lower bounds refuse
 UPPER, LOWER = 0.5, 0.08
-LOOK = 10  # candidates that tell whether the collection knows
-# terms of a question up to which, and from which, shares of it say little, so that it is never refused: one of two
-# words is half of a question, but often only another form of a word; labeled questions have up to 31
+LOOK = 10  # best candidates that `knows` looks at; its constants were fitted with ten
+# Shares of a question say little if it has more than LONG terms, or at most SHORT of which a candidate holds one; it is
+# not refused then. One of two words is half of a question, but the other is often only another form of a word in the
+# text. The questions of the labeled sets have up to 31 terms.
 SHORT, LONG = 2, 40
-_FULL_SIZE = 4  # log10 of the chunks of a large collection
-_MOST_UNSEEN = (
-    0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
-)
+_FULL_SIZE = 4  # log10 of the chunks at which "size" is 1: the fit's unit, not a bound
+_MOST_UNSEEN = 0.5  # unseen rates are cut here: in a handful of chunks nearly every term is new
 _TOPIC = math.log(2)  # the idf of a term in half of the chunks
 _FULL_PHRASE = 3  # idfs of an unseen term, beyond which more of a phrase counts no more
 

@@ -32,15 +32,12 @@ def is_left_over(
     if best <= 0 or most <= 0:
         return False
     open_terms = question.asked.difference(*shown)
-
-    def adds(candidate: Candidate, held: frozenset[int]) -> float:
-        near = (_ranking_score(candidate) / best + question.sum(held) / most) / 2
-        return near + question.sum(open_terms & held) / question.total
-
-    return all(
-        c.chunk.source not in SIDE_SOURCES and adds(c, own) < LEAST
-        for c, own in zip(rest, others, strict=True)
-    )
+    for candidate, own in zip(rest, others, strict=True):
+        near = (_ranking_score(candidate) / best + question.sum(own) / most) / 2
+        adds = near + question.sum(open_terms & own) / question.total
+        if candidate.chunk.source in SIDE_SOURCES or adds >= LEAST:
+            return False
+    return True
 
 
 def _ranking_score(candidate: Candidate) -> float:

@@ -3,10 +3,10 @@
 Done when fewer than min(min_novel, k) candidates are new, or all of the first k mostly repeat the window.
 The second pass asks 2 to 4 queries that depend on nothing but their input: the question; with the strongest
 adjacent entity or project; with a dependency or conflict; as bare keywords. Terms that fill the window already
-are left out. What it brings passes penalize, loses what overlaps too much, and joins the first pass below par.
+are left out. What it brings passes penalize, loses what overlaps too much, and joins the first pass at .8 of its score.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Annotated
 
@@ -78,7 +78,8 @@ def variants(
     window: Window,
 ) -> tuple[str, ...]:
     """Two to four queries, the question first; equal input gives equal queries. `project` is what is worked on."""
-    stale = _dominance_test(window, policy)
+    ends = [end for edge in edges for end in (edge.source, edge.target)]
+    stale = _dominant_words([*ends, project], window, policy)
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     projects = [project] if _fresh(project, query, stale) else []
@@ -144,7 +145,7 @@ def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
             before = note.score
 
 
-def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -> list[str]:
+def _adjacent(query: str, edges: Iterable[Edge], stale: Collection[str]) -> list[str]:
     """The ends of edges: first those of high-signal predicates, then those of the strongest edges."""
     ordered = sorted(
         edges, key=lambda e: (e.predicate not in SIGNALS, -e.weight, e.source, e.target)
@@ -153,15 +154,19 @@ def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -
     return list(dict.fromkeys(end for end in ends if _fresh(end, query, stale)))
 
 
-def _fresh(term: str, query: str, stale: Callable[[str], bool]) -> bool:
-    """Whether the term says something that neither the question nor the window is full of."""
-    said = set(tokens(query))
+def _fresh(term: str, query: str, stale: Collection[str]) -> bool:
+    """Whether the term has a word that is neither in the question nor dominant in the window."""
+    asked = set(tokens(query))
     words = tokens(term)
-    return bool(words) and not all(word in said or stale(word) for word in words)
+    return bool(words) and not all(word in asked or word in stale for word in words)
 
 
-def _dominance_test(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
-    """Whether a word makes up so much of the window that asking for it again leads nowhere new."""
+def _dominant_words(names: Iterable[str], window: Window, policy: ExpandPolicy) -> frozenset[str]:
+    """The words of some names that make up a large part of the window: to ask for them again leads nowhere new."""
+    words = {word for name in names for word in tokens(name)}
+    if not words:
+        return frozenset()
     seen = Tokens.of(window.texts).values
     least = max(3, policy.dominant * seen.size)
-    return lambda word: int((seen == Tokens.of([word]).values[:1]).sum()) >= least
+    counts = {word: int((seen == Tokens.of([word]).values[:1]).sum()) for word in words}
+    return frozenset(word for word, count in counts.items() if count >= least)
