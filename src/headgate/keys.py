@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, get_args
 
 from headgate.errors import InputError, NotFound
 from headgate.protocols import Clock, KeyStore
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Key, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -85,7 +85,7 @@ class Keys:
                 f"tenant {self._tenant} has no working key {id!r}", hint="see: headgate keys list"
             )
 
-    acreate = in_thread(create)
-    alist_keys = in_thread(list_keys)
-    afind = in_thread(find)
-    arevoke = in_thread(revoke)
+    acreate = async_version(create)
+    alist_keys = async_version(list_keys)
+    afind = async_version(find)
+    arevoke = async_version(revoke)

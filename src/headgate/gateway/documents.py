@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.errors import HeadgateError, NotFound
 from headgate.gateway.lifecycle import Lifecycle
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Chunk, Size
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class Documents(Lifecycle):
         if chunk is None:
             raise NotFound(f"there is no document {id!r} in {collection!r}")
 
-    aadd = in_thread(add)
-    aadd_files = in_thread(add_files)
-    aadd_stream = in_thread(add_stream)
-    aadd_turns = in_thread(add_turns)
-    aremove = in_thread(remove)
-    acollections = in_thread(collections)
-    adocument = in_thread(document)
+    aadd = async_version(add)
+    aadd_files = async_version(add_files)
+    aadd_stream = async_version(add_stream)
+    aadd_turns = async_version(add_turns)
+    aremove = async_version(remove)
+    acollections = async_version(collections)
+    adocument = async_version(document)
 
     def _follow_index(self, on_progress: "OnProgress | None") -> "OnProgress":
         """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.

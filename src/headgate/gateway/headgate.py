@@ -22,7 +22,7 @@ from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
 from headgate.pipeline.threads import LoopCalls
 from headgate.protocols import Snapshot
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 
 if TYPE_CHECKING:
@@ -263,11 +263,11 @@ class Headgate(Documents, Traces):
             if how.failures_in_a_row
         )
 
-    aremember = in_thread(remember)
-    arecall = in_thread(recall)
-    afeedback = in_thread(feedback)
-    areindex = in_thread(reindex)
-    acheck = in_thread(check)
+    aremember = async_version(remember)
+    arecall = async_version(recall)
+    afeedback = async_version(feedback)
+    areindex = async_version(reindex)
+    acheck = async_version(check)
 
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""

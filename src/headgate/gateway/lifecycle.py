@@ -18,7 +18,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, load, with_changes
-from headgate.twins import BackgroundLoop, in_thread
+from headgate.sync_async import BackgroundLoop, async_version
 from headgate.wiring import Components, UserComponents, build, build_again
 
 _following = Lock()
@@ -161,7 +161,7 @@ class Lifecycle:
         if self._owns:
             self._opened.close()
 
-    aclose = in_thread(close)
+    aclose = async_version(close)
 
     def __enter__(self) -> Self:
         return self

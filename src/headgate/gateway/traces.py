@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
 from headgate.gateway.lifecycle import Lifecycle
 from headgate.pipeline.threads import LoopCalls
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Context, Request, Trace, TraceSummary
 from headgate.wiring import engine_with
 
@@ -90,8 +90,8 @@ class Traces(Lifecycle):
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
-    atrace = in_thread(trace)
-    atraces = in_thread(traces)
+    atrace = async_version(trace)
+    atraces = async_version(traces)
 
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         engine, calls = engine_with(self._components, changes), LoopCalls.of_running_loop()

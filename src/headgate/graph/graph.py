@@ -15,7 +15,7 @@ from headgate.graph.kernel import Slice, SlicePolicy, SliceTurn, slice_around
 from headgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
 from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
 from headgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Chunk, Document, Edge
 
 DAY = 86_400.0
@@ -112,15 +112,15 @@ class Graph:
         self._store.rotate(self._tenant, expires=expires)
         return expires
 
-    alink = in_thread(link)
-    aunlink = in_thread(unlink)
-    aload = in_thread(load)
-    aload_collection = in_thread(load_collection)
-    aedges = in_thread(edges)
-    apaths = in_thread(paths)
-    acut_slice = in_thread(cut_slice)
-    averify = in_thread(verify)
-    arotate_secret = in_thread(rotate_secret)
+    alink = async_version(link)
+    aunlink = async_version(unlink)
+    aload = async_version(load)
+    aload_collection = async_version(load_collection)
+    aedges = async_version(edges)
+    apaths = async_version(paths)
+    acut_slice = async_version(cut_slice)
+    averify = async_version(verify)
+    arotate_secret = async_version(rotate_secret)
 
     def _write_tokens(self, chunks: Iterable[Chunk], signed: Slice, collection: str) -> None:
         """Write the slice's token to its turns; each turn is a document of one chunk."""

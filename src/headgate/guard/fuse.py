@@ -21,7 +21,7 @@ from pydantic import Field
 from headgate.errors import BusyError, NotFound, PausedError
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, SpendStore
-from headgate.twins import in_thread
+from headgate.sync_async import async_version
 from headgate.types import Amount, Spend, SpendScope
 
 # A hold whose worker died is booked as spent after this time: longer than a call lasts, whose answer may take ten
@@ -216,10 +216,10 @@ class Spending:
 
         return self._store.amend_spends(self._tenant, [(scope, name)], change)[0]
 
-    ahold = in_thread(hold)
-    asettle = in_thread(settle)
-    alist_spends = in_thread(list_spends)
-    aresume = in_thread(resume)
+    ahold = async_version(hold)
+    asettle = async_version(settle)
+    alist_spends = async_version(list_spends)
+    aresume = async_version(resume)
 
     def _status_of(self, row: Spend) -> CapStatus | None:
         caps = self.policy.caps_of(row.name, row.name)

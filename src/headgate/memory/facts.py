@@ -22,10 +22,10 @@ from headgate.memory.injected import Injected, is_framing
 from headgate.memory.trust import check_trust, decay_factor, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
+from headgate.sync_async import async_version
 from headgate.text.fence import without_fences
 from headgate.text.names import entities
 from headgate.text.redact import redact
-from headgate.twins import in_thread
 from headgate.types import Fact, Plan, Sifted
 
 # best facts a recall considers; a word that all facts share would find them all
@@ -271,12 +271,12 @@ class Facts:
             raise _not_found(id)
         return fact
 
-    aadd = in_thread(add)
-    aupdate = in_thread(update)
-    aforget = in_thread(forget)
-    aget = in_thread(get)
-    asearch = in_thread(search)
-    afeedback = in_thread(feedback)
+    aadd = async_version(add)
+    aupdate = async_version(update)
+    aforget = async_version(forget)
+    aget = async_version(get)
+    asearch = async_version(search)
+    afeedback = async_version(feedback)
 
     def _reword(self, fact: Fact, content: str) -> Fact:
         other = self._index.same_fact(content)

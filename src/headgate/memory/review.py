@@ -23,10 +23,10 @@ from headgate.memory.facts import LABEL_CHARS, NOTE_CHARS, Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.sync_async import async_version
 from headgate.text.redact import redact
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
-from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
@@ -246,12 +246,12 @@ class ReviewQueue:
         """Reject what was found; the facts among it lose trust."""
         return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 
-    adraft = in_thread(draft)
-    aanswer = in_thread(answer)
-    aapprove = in_thread(approve)
-    areject = in_thread(reject)
-    areview = in_thread(review)
-    areviews = in_thread(reviews)
+    adraft = async_version(draft)
+    aanswer = async_version(answer)
+    aapprove = async_version(approve)
+    areject = async_version(reject)
+    areview = async_version(review)
+    areviews = async_version(reviews)
 
     def _judge(self, review: Review) -> Decision:
         """Decide, with feedback for the facts among what was found; chunks of documents have no trust."""

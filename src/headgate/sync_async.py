@@ -1,9 +1,9 @@
-"""Twins: one method in two forms, for code inside an event loop and for code outside of one.
+"""Internal: blocking and async versions of the same method.
 
-A method that blocks gets its async form from `in_thread`, which keeps parameters and docstring, so that `help` and
-editors show them; `BackgroundLoop` runs the few async methods that have a blocking form.
+`async_version` makes the async version of a method that blocks. It keeps parameters and docstring, so that `help` and
+editors show them. `BackgroundLoop` runs an async method for a caller that blocks.
 
-    aadd = in_thread(add)
+    aadd = async_version(add)
 """
 
 import asyncio
@@ -20,17 +20,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def in_thread(
+def async_version(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The async form of a method that blocks: it runs in a thread."""
+    """The async version of a method that blocks: it runs the method in a thread."""
 
     @wraps(method)
-    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run_in_thread(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    twin.__name__ = f"a{method.__name__}"
-    return twin
+    run_in_thread.__name__ = f"a{method.__name__}"
+    return run_in_thread
 
 
 class BackgroundLoop:
@@ -43,7 +43,7 @@ class BackgroundLoop:
         self._closed = False
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run the work on the loop and wait for it; StoreError where the loop is closed meanwhile."""
+        """Run the work on the loop and wait for it; StoreError if the loop is closed before the work ends."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self.start()).result()
         except (RuntimeError, CancelledError) as error:
