@@ -21,7 +21,7 @@ from rich.table import Table
 
 import headgate
 from headgate.cli.console import SafeConsole
-from headgate.cli.demo_service import serve_story
+from headgate.cli.demo_service import serve_script
 from headgate.cli.options import json_option, print_json
 from headgate.errors import NotFound
 from headgate.explain.as_data import context_data
@@ -154,7 +154,7 @@ _STEPS = (
 
 @click.command(epilog="Example: headgate demo --serve --open")
 @click.option(
-    "--serve", "serves", is_flag=True, help="Serve the dashboard with a small story in it."
+    "--serve", "serves", is_flag=True, help="Serve the dashboard with a scripted session in it."
 )
 @click.option("--port", type=int, default=0, help="Port for --serve (default: a free one).")
 @click.option(
@@ -164,7 +164,7 @@ _STEPS = (
 def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
     """Show Headgate at work on its own documentation. Needs no network, no model and no settings."""
     if serves:
-        serve_story(port=port, opens=opens)
+        serve_script(port=port, opens=opens)
         return
     with Headgate.open(":memory:") as hg:
         added = add_docs(hg)

@@ -1,7 +1,7 @@
-"""`headgate demo --serve`: the service over a store of its own, filled by playing a small story through it.
+"""`headgate demo --serve`: the service over a store of its own, filled by playing a scripted session.
 
-A model that answers from the story's script listens on loopback. The agent of the story talks to it through the proxy
-of the service, so that the dashboard shows what really happened. The store goes when the service ends.
+A model that answers from the script listens on loopback. The scripted agent talks to it through the proxy of the
+service, so that the dashboard shows what really happened. The store is deleted when the service ends.
 """
 
 import json
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from headgate.cli import demo_story as story
+from headgate.cli import demo_script as script
 from headgate.cli.service import address_of, open_page, service_module
 from headgate.cli.terminal import echo
 from headgate.gateway import Headgate
@@ -27,16 +27,16 @@ PIECE = 12  # characters of an event
 
 
 class ScriptedService(ThreadingHTTPServer):
-    """A model service that answers each call with the next stream of the story, then with the last one."""
+    """A model service that answers each call with the next stream of the script, then with the last one."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
-        self._streams = list(story.streams())
+        self._streams = list(script.streams())
         self._lock = threading.Lock()
 
-    def next_stream(self) -> "str | story.Uses":
+    def next_stream(self) -> "str | script.Uses":
         """What the next call sends."""
         with self._lock:
             return self._streams.pop(0) if len(self._streams) > 1 else self._streams[0]
@@ -66,9 +66,9 @@ class _Answers(BaseHTTPRequestHandler):
         """Say nothing: the service's own log is what a newcomer should see."""
 
 
-def _events(stream: "str | story.Uses") -> Iterator[str]:
-    if isinstance(stream, story.Uses):
-        yield _chunk({"tool_calls": [{"index": 0, **story.tool_call(stream, "call_0")}]})
+def _events(stream: "str | script.Uses") -> Iterator[str]:
+    if isinstance(stream, script.Uses):
+        yield _chunk({"tool_calls": [{"index": 0, **script.tool_call(stream, "call_0")}]})
         yield _chunk({}, "tool_calls")
     else:
         for at in range(0, len(stream), PIECE):
@@ -79,12 +79,12 @@ def _events(stream: "str | story.Uses") -> Iterator[str]:
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> str:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return json.dumps({"id": "demo", "object": "chat.completion.chunk", "model": story.MODEL, "choices": [choice]})  # fmt: skip
+    return json.dumps({"id": "demo", "object": "chat.completion.chunk", "model": script.MODEL, "choices": [choice]})  # fmt: skip
 
 
 @contextmanager
 def demo_settings(port: int) -> Iterator[Settings]:
-    """The settings of a service for the story: a filled store in a folder of its own, and the scripted model."""
+    """The settings of a service for the demo: a filled store in a folder of its own, and the scripted model."""
     with TemporaryDirectory(prefix="headgate-demo-") as folder, ScriptedService() as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         settings = Settings(
@@ -103,22 +103,22 @@ def demo_settings(port: int) -> Iterator[Settings]:
 
 
 def fill(gate: Headgate) -> None:
-    """What the shop knows before the story begins."""
-    gate.add(story.DOCUMENTS)
-    for content, tags, votes in story.FACTS:
+    """Store what the shop knows before the session begins."""
+    gate.add(script.DOCUMENTS)
+    for content, tags, votes in script.FACTS:
         fact = gate.remember(content, tags=tags).fact
         for helpful in votes:
             gate.feedback(fact.id, helpful=helpful)
-    gate.graph.link(Edge(*edge) for edge in story.EDGES)
+    gate.graph.link(Edge(*edge) for edge in script.EDGES)
 
 
 def play(url: str) -> None:
-    """The story, against a service that runs at this address."""
-    for query, more in story.QUESTIONS:
-        _post(f"{url}/v1/context", {"query": query, "session_id": "desk", **more})
-    for messages in story.conversations():
-        body = {"model": story.MODEL, "stream": True, "max_tokens": 1000, "messages": messages, "tools": story.TOOLS}  # fmt: skip
-        _post(f"{url}/v1/chat/completions", body, story.HEADERS)
+    """Play the script against the service at this address."""
+    for query, more in script.QUESTIONS:
+        _post(f"{url}/v1/context", {"query": query, "session_id": "support", **more})
+    for messages in script.conversations():
+        body = {"model": script.MODEL, "stream": True, "max_tokens": 1000, "messages": messages, "tools": script.TOOLS}  # fmt: skip
+        _post(f"{url}/v1/chat/completions", body, script.HEADERS)
 
 
 def _post(url: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
@@ -129,24 +129,24 @@ def _post(url: str, body: dict[str, Any], headers: dict[str, str] | None = None)
 
 
 def play_aside(url: str) -> None:
-    """Play the story while the service starts and serves; what goes wrong is said."""
+    """Play the script in a thread while the service starts and serves; print an error if it breaks off."""
 
     def run() -> None:
         try:
             play(url)
         except OSError as error:
-            echo(f"the story could not be played to its end: {error}", err=True)
+            echo(f"the demo session stopped before its end: {error}", err=True)
 
     threading.Thread(target=run, daemon=True).start()
 
 
-def serve_story(*, port: int, opens: bool) -> None:
-    """Serve the dashboard with the story in it until stopped."""
+def serve_script(*, port: int, opens: bool) -> None:
+    """Serve the dashboard with the scripted session in it until stopped."""
     server = service_module()
     with demo_settings(port) as settings, server.bind(settings.service) as listener:
         url = address_of(listener)
-        echo(f"The dashboard is at {url}. It shows a small story, which is being played now.")
-        echo("Stop it with Ctrl-C; its store goes with it.")
+        echo(f"The dashboard is at {url}. It shows a scripted session, which is being played now.")
+        echo("Stop it with Ctrl-C; its store is deleted then.")
         play_aside(url)
         if opens:
             open_page(url)

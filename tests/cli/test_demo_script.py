@@ -1,4 +1,4 @@
-"""The story of the demo: each call of the agent carries what came before, and the model's script fits it."""
+"""The scripted session of the demo: each call of the agent carries what came before, and the model's script fits it."""
 
 import json
 import urllib.request
@@ -6,8 +6,8 @@ import urllib.request
 import pytest
 
 from headgate.cli import demo, demo_service
+from headgate.cli.demo_script import EVENTS, Compacts, Human, Says, Uses, conversations, streams
 from headgate.cli.demo_service import ScriptedService
-from headgate.cli.demo_story import EVENTS, Compacts, Human, Says, Uses, conversations, streams
 
 
 def test_each_turn_of_the_model_is_one_call_and_each_stream_is_sent():
@@ -31,7 +31,7 @@ def test_a_conversation_grows_until_it_is_compacted():
         assert used == {m["tool_call_id"] for m in call if m["role"] == "tool"}
 
 
-def test_a_loop_of_the_story_is_one_that_repeats():
+def test_the_scripted_loop_is_one_that_repeats():
     longest = max((s for s in streams() if isinstance(s, str)), key=len)
     assert longest.count("then to check the label, ") == 60
     assert longest.startswith("For a refund we need")
@@ -64,12 +64,12 @@ def test_the_scripted_model_speaks_server_sent_events():
 
 
 @pytest.mark.parametrize(("opens", "pages"), [(True, 1), (False, 0)])
-def test_the_story_is_served_and_played_and_opened_where_that_is_asked(monkeypatch, opens, pages):
+def test_the_script_is_served_and_played_and_opened_if_that_is_asked(monkeypatch, opens, pages):
     asked, played, served = [], [], []
     monkeypatch.setattr(demo_service, "open_page", asked.append)
     monkeypatch.setattr(demo_service, "play_aside", played.append)
     monkeypatch.setattr(demo_service.service_module(), "serve", lambda settings, _: served.append(settings))  # fmt: skip
-    demo_service.serve_story(port=0, opens=opens)
+    demo_service.serve_script(port=0, opens=opens)
     assert (len(asked), len(played), len(served)) == (pages, 1, 1)
 
 

@@ -1,4 +1,4 @@
-"""The story that `headgate demo --serve` plays: a support agent, a refund, and what goes wrong on the way.
+"""The scripted session that `headgate demo --serve` plays: a support agent, a refund, and what goes wrong.
 
 Only the words are made up. The agent's calls go through the real proxy to a model that answers from this script, so
 every window, cut, note and cap on the dashboard is one that happened.
@@ -98,7 +98,7 @@ class Human(NamedTuple):
 
 
 class Says(NamedTuple):
-    """The model answers; `streams` are what its calls send, more than one where the guard cuts the first."""
+    """The model answers; `streams` are what its calls send, more than one if the guard cuts the first."""
 
     streams: tuple[str, ...]
 
