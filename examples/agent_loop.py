@@ -1,4 +1,4 @@
-"""An agent loop whose recall follows its window: much room, much context; no room, none; and nothing twice."""
+"""An agent loop whose recall follows its window: a free window gets much context, a full one none; nothing twice."""
 
 from headgate import ContextBudget, Headgate
 
@@ -18,8 +18,10 @@ with Headgate.open(":memory:") as hg:
     hg.add(NOTES)
     messages: list[dict[str, str]] = []
     for question, used in TURNS:
-        room = ContextBudget(context_length=8_000, used_tokens=used)
-        context = hg.context(question, window=messages, budget=400, context_budget=room)
+        window_size = ContextBudget(context_length=8_000, used_tokens=used)
+        context = hg.context(question, window=messages, budget=400, context_budget=window_size)
         messages += [*context.as_messages(), {"role": "user", "content": question}]
         messages.append({"role": "assistant", "content": "(here you call your model)"})
-        print(f"{room.pressure:.0%} full: {context.token_estimate} tokens, {context.sources}")
+        print(
+            f"{window_size.pressure:.0%} full: {context.token_estimate} tokens, {context.sources}"
+        )

@@ -11,7 +11,7 @@ import pytest
 from tests.hostile import grows_faster, pumped, repeats_that_go_back
 
 import headgate
-from headgate.text.late_pattern import LatePattern
+from headgate.text.lazy_pattern import LazyPattern
 
 pytestmark = pytest.mark.slow  # times every pattern, and imports every framework
 
@@ -39,7 +39,7 @@ def modules(package):
 def patterns_in(value):
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, LatePattern):
+    elif isinstance(value, LazyPattern):
         yield value.compile()
     elif isinstance(value, Mapping):
         yield from (p for item in value.values() for p in patterns_in(item))
@@ -81,7 +81,7 @@ def found(package):
         called = calls_on(module)
         for name, value in vars(module).items():
             anchored = (
-                isinstance(value, re.Pattern | LatePattern) and called.get(name, {""}) <= ANCHORED
+                isinstance(value, re.Pattern | LazyPattern) and called.get(name, {""}) <= ANCHORED
             )
             for pattern in patterns_in(value):
                 key = (pattern.pattern, pattern.flags)

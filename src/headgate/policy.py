@@ -149,7 +149,7 @@ class UpstreamPolicy(Policy):
 
 
 class ProxyPolicy(Policy):
-    """The door that speaks like OpenAI and Anthropic."""
+    """The proxy that speaks the model APIs of OpenAI and Anthropic."""
 
     upstreams: Mapping[str, UpstreamPolicy] = {}
     """Model services by name."""

@@ -53,8 +53,8 @@ def folder(tmp_path):
 
 
 def test_a_passage_is_shown_where_a_copy_of_it_is(folder):
-    twin = {"_id": "b2", "title": "", "text": "A harbor contract was signed, in the spring!"}
-    (folder / "corpus.jsonl").write_text(lines([*CORPUS, twin]))
+    copy = {"_id": "b2", "title": "", "text": "A harbor contract was signed, in the spring!"}
+    (folder / "corpus.jsonl").write_text(lines([*CORPUS, copy]))
     (folder / "qrels.tsv").write_text(f"{LABELS}q2\tb2\t1\n")
     figures = evaluate(read(folder), budgets=[500]).figures()
     assert figures["context_evidence@500"] == pytest.approx(2 / 3)

@@ -78,7 +78,7 @@ def test_a_loop_in_the_reasoning_is_answered_with_answer_now_on_every_try():
         assert call.answer_now
 
 
-def test_what_is_delivered_whole_is_asked_for_again_with_heat_or_with_words():
+def test_what_is_delivered_whole_is_asked_for_again_with_new_sampling_or_with_words():
     stop = Stop("", whole=True)
     assert next_call(ASK, stop, attempt=1, how="restart").messages == ASK
     assert words(1, stop, how="restart").messages[-1]["content"].endswith(RETRY)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headgate.errors import NotReady, StoreError
-from headgate.index import indexes as room
 from headgate.index.folder import folder_of, read_state
 from headgate.index.indexes import Indexes
 from headgate.stores.sqlite.store import FILE, SqliteStore
@@ -203,7 +202,7 @@ def descriptors():
 
 
 def test_many_collections_hold_few_descriptors_and_little_memory(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "OPEN", 8)
+    monkeypatch.setattr("headgate.index.indexes.OPEN", 8)
     monkeypatch.setattr("headgate.index.files._READ", 0)  # every file is mapped
     indexes = Indexes(store, tmp_path / "index")
     before = descriptors()

@@ -1,11 +1,11 @@
-"""Name spans: many texts have the spans that each has by itself."""
+"""Name spans: many texts have the spans that each has alone."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index.name_spans import find_spans
-from headgate.text.names import LINKS, spans
+from headgate.text.names import LINKS, name_spans
 
 ASCII = [*LINKS, *LINKS, "Oslo", "Harbor.", "(Vega)", "quay", "of-x", "xof", "Of", "A", "AB", "x-Paul", "Jean-Paul", "-A",
     "-", "'", "Lee's", "_A", "9A", "o", "x of", "\0", "\n", "\x1c", "\x85", " ", " ", " ", " "]  # fmt: skip
@@ -19,7 +19,7 @@ def texts_of(words):
 @given(texts_of(ASCII) | texts_of(ASCII + BEYOND) | st.lists(st.text()))
 def test_many_texts_have_the_spans_that_each_has_by_itself(texts):
     found = find_spans(texts)
-    expected = [spans(text) for text in texts]
+    expected = [name_spans(text) for text in texts]
     assert found.counts.tolist() == list(map(len, expected))
     assert found.strings(np.arange(len(found.keys))) == [span for own in expected for span in own]
 

@@ -15,7 +15,7 @@ from headgate.index.name_spans import find_spans
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import detect_all
-from headgate.text.names import ends, names_of, spans, words
+from headgate.text.names import ends_sentence, first_words, name_spans, names_of
 from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import number, terms
 from headgate.text.turns import part
@@ -46,12 +46,12 @@ def case_counts(chunks):
     for chunk in chunks:
         fresh = True
         for token in part(chunk.text).body.split():
-            found = words([token])[0]
+            found = first_words([token])[0]
             upper = found[:1].isupper()
             if len(found) > 2 and found.lower() not in ENGLISH and not (fresh and upper):
                 kind = STARTING_LOWER if fresh else INSIDE_UPPER if upper else INSIDE_LOWER
                 counts[case_key(found) | kind] += 1
-            fresh = ends(token)
+            fresh = ends_sentence(token)
     return dict(counts)
 
 
@@ -99,7 +99,7 @@ def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
         assert segment.names.own.tolist() == segment.names.ords.tolist() == [0]
 
 
-def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
+def test_names_beyond_the_limit_are_read_and_forgotten(monkeypatch):
     monkeypatch.setattr(module, "_SPANS", 5)
     monkeypatch.setattr(module, "_current", first := module._NameIds())
     names = [f"Quay{n}" for n in range(50)]
@@ -110,7 +110,7 @@ def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
     assert module._current is not first
 
 
-def test_long_names_fill_the_room_too(monkeypatch):
+def test_long_names_count_toward_the_limit_too(monkeypatch):
     monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
     monkeypatch.setattr(module, "_current", first := module._NameIds())
     build([Chunk("a", "Quay")], [0])
@@ -140,7 +140,9 @@ def test_each_chunk_has_its_names_in_the_order_they_stand_in(parts):
     ):
         line = part(text)
         fields = (line.body, title, f"{line.date}. {line.speaker}")
-        expected = [name for field in fields for span in spans(field) for name in names_of(span)]
+        expected = [
+            name for field in fields for span in name_spans(field) for name in names_of(span)
+        ]
         assert [labels[id] for id in segment.names.own[begin:end]] == list(dict.fromkeys(expected))
 
 

@@ -135,7 +135,7 @@ def test_a_section_begins_anew_from_half_of_the_target_on():
     assert not _may_join(last, TextBlock(2, 3, ("One",)), sizes, 14)
 
 
-def test_a_scrap_at_the_end_joins_the_passage_before_it_where_that_has_room():
+def test_a_scrap_at_the_end_joins_the_passage_before_it_if_it_fits_there():
     policy = ChunkPolicy(target=16, maximum=20)
     former = TextBlock(0, 1)
 

@@ -275,8 +275,8 @@ def test_a_request_that_nothing_fits_is_left_alone(gate):
 
 def test_a_subagent_may_copy_the_engine(gate):
     engine = engine_on(gate)
-    twin = copy.deepcopy(engine)
-    twin.compression_count += 1
+    copied = copy.deepcopy(engine)
+    copied.compression_count += 1
     assert engine.compression_count == 0
 
 

@@ -29,7 +29,7 @@ def hg():
         yield gate
 
 
-def test_what_a_context_gave_is_not_remembered_as_news(hg):
+def test_what_a_context_gave_is_not_remembered_as_new(hg):
     context = hg.context("who looks after refunds?")
     text = context.chunks[0].text
     first, second = text.split(". ")
@@ -51,7 +51,7 @@ def test_what_a_context_gave_is_not_remembered_as_news(hg):
 
 def test_what_says_something_else_is_remembered(hg):
     hg.context("who looks after refunds?")
-    for news in (
+    for new in (
         "The team that looks after refunds answers within 9 days.",
         "The team that looks after refunds does not answer within 2 days.",
         "Questions about refunds go to desk 77 in the north wing.",
@@ -61,10 +61,10 @@ def test_what_says_something_else_is_remembered(hg):
         "Questions about refunds go to desk 41 in the north wing.",
         "Desk 40",
     ):
-        assert hg.remember(news).new, news
+        assert hg.remember(new).new, new
 
 
-def test_before_it_was_injected_the_same_text_is_news(hg):
+def test_before_it_was_injected_the_same_text_is_new(hg):
     assert hg.remember(ROWS[0]["text"]).new
 
 
@@ -77,7 +77,7 @@ def test_a_known_fact_that_comes_back_is_the_known_one_and_gains_nothing(hg):
     assert hg.facts.all() == [fact]
 
 
-def test_news_around_a_block_is_remembered_without_it(hg):
+def test_new_text_around_a_block_is_remembered_without_it(hg):
     block = hg.context("who looks after refunds?").text
     added = hg.remember(f"{block}\n\nThe refunds team moved to Lisbon.")
     assert added.fact.content == "The refunds team moved to Lisbon."

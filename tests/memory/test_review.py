@@ -143,7 +143,7 @@ def test_the_queue_has_a_limit_and_an_off_switch(store, clock):
     assert asked(ReviewQueue(store, "default", ReviewPolicy(enabled=False)), "Off?") is None
 
 
-def test_what_has_run_out_makes_room_in_a_full_queue(store, clock):
+def test_an_expired_review_leaves_a_full_queue(store, clock):
     small = ReviewQueue(store, "default", ReviewPolicy(pending=1), clock=clock)
     first = asked(small)
     clock.now += 8 * DAY

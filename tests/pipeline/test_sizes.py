@@ -38,7 +38,7 @@ def put(store, texts, *, first=0):
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
 
 
-def lacked_room(context):
+def did_not_fit(context):
     return [c.chunk.id for c in context.trace.candidates if c.notes[-1].code is NoteCode.NO_ROOM]
 
 
@@ -59,7 +59,7 @@ def test_what_is_loaded_whole_fits_whole_and_shows_the_best_chunk(language):
         for budget in (whole // 4, whole // 2, whole, 2 * whole):
             context = gate.context(said[17], budget=budget, context_budget=ROOMY)
             if context.strategy is Strategy.STUFF:
-                assert not lacked_room(context)
+                assert not did_not_fit(context)
             assert "c17" in {chunk.id for chunk in context.chunks}
         assert context.strategy is Strategy.STUFF
         assert (
@@ -78,7 +78,7 @@ def test_a_collection_that_fits_is_shown_whole(texts, data):
         budget = data.draw(st.integers(1, most))
         context = gate.context("summarize this", budget=budget, context_budget=ROOMY)
         if context.strategy is Strategy.STUFF:
-            assert not lacked_room(context)
+            assert not did_not_fit(context)
 
 
 def test_a_count_holds_until_the_collection_changes():

@@ -70,8 +70,8 @@ def load_whole(hg, keep):
     policy = Policies(**{f.name: getattr(hg.settings, f.name) for f in fields(Policies)})
     policy = replace(policy, retrieve=RetrievePolicy(keep=keep))
     engine = Engine(hg.store, lambda *_: hg.index(), policy, count=estimate_tokens)
-    room = ContextBudget(200_000, 0)
-    made = asyncio.run(build(engine, Request("write of a zither", context_budget=room)))
+    window = ContextBudget(200_000, 0)
+    made = asyncio.run(build(engine, Request("write of a zither", context_budget=window)))
     assert made.strategy == "STUFF"
     candidates = made.trace.candidates
     return {c.chunk.id: c.notes[0].score for c in sorted(candidates, key=lambda c: c.chunk.id)}

@@ -15,7 +15,7 @@ from headgate.errors import UpstreamError
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.http_client import PART, HttpClient
-from headgate.service.proxy.transport import Address, Request, Timeouts
+from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
 
 MB = 1 << 20
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -182,7 +182,9 @@ def test_configured_headers_replace_those_of_the_client(rig, upstream):
 
 
 def request(port, body=b'{"model": "t"}', **more):
-    return Request("POST", Address("http", "127.0.0.1", port, "/v1"), "/x", [], body, **more)
+    return UpstreamRequest(
+        "POST", Address("http", "127.0.0.1", port, "/v1"), "/x", [], body, **more
+    )
 
 
 async def test_reading_pauses_while_nobody_reads_and_closing_severs_at_once(rig, upstream):

@@ -1,4 +1,4 @@
-"""The proxy inside the service: behind its door, beside its own routes."""
+"""The proxy inside the service: behind its admission, beside its own routes."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -81,7 +81,7 @@ def test_a_trace_leaves_the_window_out_where_too_much_waits(
     assert (Stage.WINDOW in steps) is kept
 
 
-def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):
+def test_our_own_key_is_accepted_and_not_sent_upstream(rig, gate, address, upstream):
     made = gate.keys.create(["read"])
     model = rig.script(said("ok"))
     refused = post(address, model, headers={"authorization": "Bearer sk-own"})

@@ -1,4 +1,4 @@
-"""Excerpts: the strips of a text that say most about a question, within the room."""
+"""Excerpts: the strips of a text that say most about a question, within the budget."""
 
 import numpy as np
 import pytest
@@ -20,10 +20,10 @@ class Words:
         return np.ones(len(terms), np.int64)
 
 
-def shown(text, query, room):
-    # each character is a token; framing comes on top of the room
+def shown(text, query, budget):
+    # each character is a token; framing comes on top of the budget
     frame_cost = len(frame(1, "", "") + "\n")
-    return excerpt(Chunk("c", text), ask(query, Words()), room + frame_cost, len)
+    return excerpt(Chunk("c", text), ask(query, Words()), budget + frame_cost, len)
 
 
 FILLER = [f"Nothing of note was said about topic number {n}." for n in range(40)]
@@ -69,7 +69,7 @@ def test_what_is_too_little_is_not_shown():
 
 
 @given(st.text(max_size=400), st.text(max_size=40), st.integers(0, 300))
-def test_an_excerpt_fits_and_adds_nothing_but_ellipses(text, query, room):
-    part = shown(text, query, room)
-    assert len(part) <= room
+def test_an_excerpt_fits_and_adds_nothing_but_ellipses(text, query, budget):
+    part = shown(text, query, budget)
+    assert len(part) <= budget
     assert all(piece.strip() in text for piece in part.split("…"))

@@ -256,7 +256,9 @@ async def test_a_request_that_is_cut_off_keeps_its_share_and_its_turn_until_its_
     admission = admit(app, budget)
     assert await Caller("/first", b" " * LARGE).ask(admission) == 504
     assert budget.held == LARGE
-    assert await Caller("/second", b" " * LARGE).ask(admission) == 429  # there is no room for both
+    assert (
+        await Caller("/second", b" " * LARGE).ask(admission) == 429
+    )  # the budget does not hold both
     async with asking(admission, Caller("/third", b" " * (2 * ORDINARY))) as (third,):
         assert await Caller("/fourth", *[b" "] * 9).ask(admission) == 200
         assert order == ["/first", "/fourth"]  # the third waits for its turn

@@ -1,4 +1,4 @@
-"""One budget of bytes: what is large waits for room in the order of arrival, what is ordinary never does."""
+"""One budget of bytes: large bodies wait for bytes in the order of arrival, ordinary ones never wait."""
 
 import asyncio
 from contextlib import suppress
@@ -71,7 +71,7 @@ async def test_what_is_ordinary_never_waits_whatever_others_hold():
         await Share(budget).hold(ORDINARY)
 
 
-async def test_a_large_one_beside_ordinary_ones_has_room_however_small_the_budget():
+async def test_a_large_one_beside_ordinary_ones_is_let_in_however_small_the_budget():
     budget = ByteBudget(1, wait_s=0)
     for _ in range(3):
         await Share(budget).hold(ORDINARY)

@@ -82,9 +82,9 @@ async def test_what_is_injected_keeps_the_reserve_free(client, gate):
     codes = [" ".join(f"{n * 7919 + i * 104729:x}" for i in range(40)) for n in range(60)]
     gate.add([{"id": f"d{n}", "text": f"A refund is paid by {codes[n]}."} for n in range(60)])
     body = {"query": "how is a refund paid?", "max_tokens": 3000, "k_rag": 100}
-    room = {"context_length": 8000, "used_tokens": 5000}
+    window_size = {"context_length": 8000, "used_tokens": 5000}
     free = (await client.post("/v1/context", json=body)).json()["token_estimate"]
-    told = (await client.post("/v1/context", json=body | room)).json()
+    told = (await client.post("/v1/context", json=body | window_size)).json()
     assert free > 2500
     assert 500 < told["token_estimate"] <= 1000
     assert told["plan"]["budget"] == 1000

@@ -128,7 +128,7 @@ def test_a_body_that_goes_on_after_the_answer_is_cut(address):
     assert answer.count(b"HTTP/1.1") <= 1
 
 
-def test_waiting_connections_make_room_for_new_ones(address, monkeypatch):
+def test_waiting_connections_are_closed_for_new_ones(address, monkeypatch):
     monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 20)
     monkeypatch.setattr(BoundedProtocol, "HEAD_S", 30)
     waiting = [socket.create_connection(address, 10) for _ in range(60)]

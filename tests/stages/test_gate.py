@@ -87,7 +87,7 @@ def test_entropy_order_is_available():
     assert ids(gate(candidates, 1000, quarter, published).kept) == ["c1", "c0"]
 
 
-def test_where_room_is_scarce_length_divides_the_value_except_in_conversations():
+def test_if_tokens_are_scarce_length_divides_the_value_except_in_conversations():
     candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
     assert ids(gate(candidates, 230, quarter, POLICY).kept) == ["c0", "c2"]
     assert ids(gate(candidates, 230, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
@@ -118,7 +118,7 @@ class Words:
 QUESTIONS = {"main": ask("zither", Words())}
 
 
-def test_the_best_chunk_is_shown_in_part_when_the_whole_has_no_room():
+def test_the_best_chunk_is_shown_in_part_if_the_whole_does_not_fit():
     candidates = found(prose(4, 400), prose(5, 20), scores=[1, 0.5])
     sifted = gate(candidates, 200, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept)[0] == "c0"
@@ -132,7 +132,7 @@ def tokens_of(sifted, id):
     return candidate.notes[-1].numbers["tokens"]
 
 
-def test_no_chunk_that_does_not_fit_takes_the_room_of_all_others():
+def test_no_chunk_that_does_not_fit_takes_the_tokens_of_all_others():
     candidates = found(*(prose(seed, 2000) for seed in range(4)), scores=[1, 0.9, 0.8, 0.7])
     sifted = gate(candidates, 1000, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept)[:3] == ["c0", "c1", "c2"]
@@ -140,7 +140,7 @@ def test_no_chunk_that_does_not_fit_takes_the_room_of_all_others():
     assert 90 < tokens_of(sifted, "c1") < 130
 
 
-def test_a_chunk_behind_the_best_leaves_room_for_the_next_though_it_fits():
+def test_a_chunk_behind_the_best_leaves_tokens_for_the_next_though_it_fits():
     candidates = found(*(prose(seed, 60) for seed in range(5)), scores=[1, 0.9, 0.8, 0.7, 0.6])
     cost = tokens_of(gate(candidates, 10_000, quarter, POLICY), "c0")
     for budget in range(round(2.3 * cost) + 60, 4 * cost, 40):
@@ -156,7 +156,7 @@ def test_a_chunk_behind_the_best_is_whole_where_all_others_fit_too():
     assert (len(sifted.kept), sifted.strips) == (3, {})
 
 
-def test_a_chunk_that_does_not_fit_has_the_room_that_nobody_else_wants():
+def test_a_chunk_that_does_not_fit_has_the_tokens_that_no_other_chunk_wants():
     candidates = found(prose(4, 2000), prose(5, 20), scores=[1, 0.5])
     sifted = gate(candidates, 1000, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept) == ["c0", "c1"]
@@ -181,12 +181,12 @@ def test_texts_measured_together_keep_their_order_whether_they_were_met_before_o
     assert measure_all([*texts, prose(13, 40), texts[0]])[:3] == apart[::-1]
 
 
-def test_where_k_binds_and_not_the_room_length_does_not_count():
+def test_if_k_binds_and_not_the_budget_length_does_not_count():
     candidates = found(prose(4, 300), prose(5, 10), scores=[0.55, 0.5])
     assert ids(gate(candidates, 5000, quarter, POLICY, k=1).kept) == ["c0"]
 
 
-def test_where_the_room_binds_and_not_k_length_counts():
+def test_if_the_budget_binds_and_not_k_length_counts():
     candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
     assert ids(gate(candidates, 230, quarter, POLICY, k=3).kept) == ["c0", "c2"]
 

@@ -24,9 +24,9 @@ def pieces_of(texts, *, costs=None, side=()):
     ]
 
 
-def packed(texts, room, *, count=words, costs=None, side=(), **options):
+def packed(texts, budget, *, count=words, costs=None, side=(), **options):
     pieces = pieces_of(texts, costs=costs, side=side)
-    pack(pieces, room, count, **options)
+    pack(pieces, budget, count, **options)
     return [piece.is_packed for piece in pieces]
 
 
@@ -89,7 +89,7 @@ def chunks(*counts):
     return [Piece(text, words(text), chunk) for text, chunk in zip(texts, found, strict=True)]
 
 
-def test_a_piece_that_does_not_fit_is_shown_as_strips_within_the_room():
+def test_a_piece_that_does_not_fit_is_shown_as_strips_within_the_budget():
     first, second = pieces = chunks(100, 4)
     pack(pieces, 300, words, questions=QUESTIONS)
     assert (first.is_packed, second.is_packed, second.strips) == (True, True, "")
@@ -130,14 +130,14 @@ def test_a_shortened_piece_counts_among_the_most():
 
 @pytest.mark.parametrize("questions", [None, QUESTIONS])
 @given(st.lists(st.integers(0, 60), max_size=8), st.integers(0, 500), st.floats(0, 1), st.data())
-def test_whatever_is_packed_fits(questions, sizes, room, share, data):
+def test_whatever_is_packed_fits(questions, sizes, budget, share, data):
     pieces = chunks(*sizes)
     for piece in pieces:
         piece.is_side = data.draw(st.booleans())
     most = data.draw(st.integers(0, 8))
-    pack(pieces, room, words, side_share=share, max_main=most, questions=questions)
+    pack(pieces, budget, words, side_share=share, max_main=most, questions=questions)
     shown = [piece.text for piece in pieces if piece.is_packed]
-    assert words("\n".join(shown)) <= room
+    assert words("\n".join(shown)) <= budget
     assert sum(piece.is_packed and not piece.is_side for piece in pieces) <= most
 
 

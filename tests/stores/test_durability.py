@@ -157,7 +157,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path):
     store.put("t", [document("a", "kept")])
     with pytest.raises(StoreError, match="full") as caught:
         store.put("t", [document(f"d{n}", "word " * 500) for n in range(500)])
-    assert "make room" in caught.value.hint
+    assert "free disk space" in caught.value.hint
     assert [chunk.id for chunk in store.scan("t", "main")] == ["a"]
     store.put("t", [document("b", "still works")])
     assert follow(store, "t", "main").keys() == {"a", "b"}

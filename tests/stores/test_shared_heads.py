@@ -34,7 +34,7 @@ def read(store):
     return [(c.id, c.title, dict(c.metadata), c.text) for c in store.scan("t", "main")]
 
 
-def test_what_a_hundred_chunks_share_takes_room_once(store, tmp_path):
+def test_what_a_hundred_chunks_share_is_stored_once(store, tmp_path):
     chunks = [("T" * 400, LARGE, f"text {n}") for n in range(100)]
     store.put("t", [page("a", *chunks, title="T" * 400, metadata=LARGE)])
     raw = sqlite3.connect(tmp_path / FILE)

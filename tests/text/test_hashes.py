@@ -32,7 +32,7 @@ def test_reading_in_pieces_gives_the_same_tokens(found, size):
 
 
 @pytest.mark.parametrize("unit", ["the window says nothing new ", "漢字", "añadido "])
-def test_a_large_text_takes_little_room_beside_itself(unit):
+def test_a_large_text_takes_little_memory_beside_itself(unit):
     text = unit * (3_000_000 // len(unit))
     Tokens.of(["warm up é"])
     tracemalloc.start()

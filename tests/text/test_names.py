@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from headgate.text.names import (
     ENTITY_CHARS,
     capitalize,
-    ends,
+    ends_sentence,
     entities,
+    first_words,
     names,
     spelled_words,
-    words,
 )
 
 
@@ -74,8 +74,8 @@ def test_a_name_without_capitals_gets_them_and_others_stay():
 
 @pytest.mark.parametrize(("piece", "end"), [("end.", True), ("a)", False), ("a,", False), ("a", False), ("7", False), ("!", True)])  # fmt: skip
 def test_a_sentence_may_end_behind_a_mark_that_does_not_go_on(piece, end):
-    assert ends(piece) is end
+    assert ends_sentence(piece) is end
 
 
 def test_the_word_of_a_piece_is_without_its_marks():
-    assert words(["(Ann\u2019s)", "Ann,", "--"]) == ["Ann", "Ann", ""]
+    assert first_words(["(Ann\u2019s)", "Ann,", "--"]) == ["Ann", "Ann", ""]

@@ -159,7 +159,7 @@ def test_of_a_long_text_only_a_part_of_the_running_estimate_is_held():
         tracemalloc.stop()
 
 
-def test_a_long_text_is_counted_in_little_room():
+def test_a_long_text_is_counted_in_little_memory():
     text = "漢" * 2_000_000
     estimate_tokens("漢")
     tracemalloc.start()

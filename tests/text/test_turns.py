@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.turns import Turn, add_head, part, split_turns
+from headgate.text.turns import TurnParts, add_head, part, split_turns
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_may_be_a_label_is_not_certain(head):
 
 def test_a_text_that_is_said_to_be_a_document_has_no_head():
     text = "[8 May] Ann: hi"
-    assert part(text, {"kind": "documents", "role": "user"}) == Turn("", "", text)
+    assert part(text, {"kind": "documents", "role": "user"}) == TurnParts("", "", text)
 
 
 def test_a_changelog_is_no_chat_log_though_its_entries_name_their_parts():
@@ -84,14 +84,14 @@ def test_a_changelog_is_no_chat_log_though_its_entries_name_their_parts():
     ],
 )
 def test_what_is_no_head_stays(text):
-    assert part(text) == Turn("", "", text)
+    assert part(text) == TurnParts("", "", text)
 
 
 def test_metadata_tell_speaker_and_time():
     declared = part("hi", {"speaker": "Ann", "time": 1_683_500_000})
-    assert declared == Turn("22:53 on 7 May, 2023", "Ann", "hi", declared=True)
+    assert declared == TurnParts("22:53 on 7 May, 2023", "Ann", "hi", declared=True)
     assert part("hi", {"role": "assistant"}).speaker == "assistant"
-    assert part("hi", {"kind": "conversation"}) == Turn("", "", "hi", declared=True)
+    assert part("hi", {"kind": "conversation"}) == TurnParts("", "", "hi", declared=True)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_metadata_tell_speaker_and_time():
     [{"role": "editor"}, {"author": "Ann"}, {"speaker": 7}, {"kind": "report"}, {"time": 5}],
 )
 def test_other_metadata_tell_nothing(metadata):
-    assert part("hi", metadata) == Turn("", "", "hi")
+    assert part("hi", metadata) == TurnParts("", "", "hi")
 
 
 @pytest.mark.parametrize("time", [1e30, float("nan"), True, [], {}])

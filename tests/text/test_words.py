@@ -12,7 +12,7 @@ from headgate.text.words import (
     fold_pieces,
     normal,
     plain,
-    spans,
+    split_spans,
     tokens,
 )
 
@@ -99,12 +99,12 @@ def test_a_long_row_of_marks_takes_linear_work(mark):
     [(0, []), (1, [1]), (190, [190]), (220, [220]), (221, [190, 31]), (570, [190, 190, 190])],
 )
 def test_spans_hold_190_tokens_and_the_last_takes_a_short_rest(count, sizes):
-    assert [len(tokens(s)) for s in spans("word " * count)] == sizes
+    assert [len(tokens(s)) for s in split_spans("word " * count)] == sizes
 
 
 @given(PROSE.map(lambda s: s * 40))
 def test_spans_lose_nothing(text):
-    assert [t for s in spans(text) for t in tokens(s)] == tokens(text) or not tokens(text)
+    assert [t for s in split_spans(text) for t in tokens(s)] == tokens(text) or not tokens(text)
 
 
 FOLDED = st.text(
@@ -141,6 +141,6 @@ def test_a_long_text_has_the_normal_form_of_its_lines(line):
 @pytest.mark.parametrize("unit", ["* ", "word ", "漢字", "snake_case-3.5%\n", "x" * 33 + " "])
 def test_spans_of_a_long_text_are_those_of_the_whole(unit):
     text = unit * (150_000 // len(unit))
-    held = [len(tokens(span)) for span in spans(text)]
+    held = [len(tokens(span)) for span in split_spans(text)]
     assert sum(held) == len(tokens(text))
     assert set(held[:-1]) <= {SPAN}

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.transport import Address, Request
+from headgate.service.proxy.transport import Address, UpstreamRequest
 from headgate.service.wrap.recording import Recording
 
-REQUEST = Request("POST", Address("http", "127.0.0.1", 1), "/")
+REQUEST = UpstreamRequest("POST", Address("http", "127.0.0.1", 1), "/")
 
 
 class Answer:

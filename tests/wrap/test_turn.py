@@ -12,7 +12,7 @@ from headgate.service.proxy.sse import KEEP_ALIVE
 from headgate.service.proxy.transport import Address
 from headgate.service.wrap.reply import AgentReply
 from headgate.service.wrap.spec import GatewaySpec
-from headgate.service.wrap.turn import AgentRequest, Turn
+from headgate.service.wrap.turn import AgentRequest, AgentTurn
 
 STREAM = [(b"content-type", b"text/event-stream")]
 HEADERS = [
@@ -116,7 +116,7 @@ async def take(
 
     async def serve(http):
         reply = reply_class(http)
-        turn = Turn("7", request, reply, path="/v1/chat", pool=pool, transport=upstream)
+        turn = AgentTurn("7", request, reply, path="/v1/chat", pool=pool, transport=upstream)
         for gateway in gateways:
             gateway.turn = turn
         turns.append(turn)
@@ -322,7 +322,7 @@ async def test_an_upstream_that_fails_is_an_error_with_a_status():
 
 async def test_a_call_that_was_made_before_is_answered_from_its_recording():
     upstream = Upstream(*(Answer(b"first") for _ in range(3)))
-    turn = Turn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=upstream)  # fmt: skip
+    turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=upstream)  # fmt: skip
     one, two = turn.call(b"A"), turn.call(b"B")
     turn._made = 0  # another gateway begins
     assert turn.call(b"A") is one
@@ -338,7 +338,7 @@ async def test_the_upstream_is_stopped_where_a_living_gateway_hangs_up_on_it(
     alive, current, severed
 ):
     gateway = Gateway(alive=alive)
-    turn = Turn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=Upstream(Answer(b"x")))  # fmt: skip
+    turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=Upstream(Answer(b"x")))  # fmt: skip
     turn.gateway = gateway if current else None
     recording = turn.call(b"A")
     await turn.note_hang_up(recording, gateway)

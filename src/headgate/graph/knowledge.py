@@ -56,8 +56,10 @@ class GraphPolicy(Policy):
     """Longest path, in edges."""
     max_results: Tuning[Annotated[int, Field(ge=1, le=10_000)]] = 50
     """Most paths of one traversal."""
-    fan_out: Tuning[PositiveCount] = 8  # 16 took 1.6 times as long and left no room for a third hop
-    """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""
+    fan_out: Tuning[PositiveCount] = (
+        8  # 16 took 1.6 times as long and reached max_results before the third hop
+    )
+    """Strongest edges followed in each direction from one of many nodes; from a few, all that max_results allows."""
     anchors: Tuning[PositiveCount] = 5
     """Most nodes of a query from which paths start."""
     keep: Tuning[PositiveCount] = 10
@@ -141,16 +143,16 @@ def traverse(
     found: list[Path] = []
     frontier = [Path((start,))]
     for _ in range(policy.max_hops):
-        room = policy.max_results - len(found)
-        if room <= 0 or not frontier:
+        slots_left = policy.max_results - len(found)
+        if slots_left <= 0 or not frontier:
             break
-        # there is no room for the paths of more ends than that
-        frontier = frontier[:room]
+        # more ends would give more paths than may be returned
+        frontier = frontier[:slots_left]
         ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
         # some of the edges of a path's end lead back along the path
-        limit = room + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
+        limit = slots_left + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
         touching = edges.edges_touching(tenant, ends, direction=direction, limit=limit)
-        frontier = _extend(frontier, _neighbors(ends, touching, direction), room)
+        frontier = _extend(frontier, _neighbors(ends, touching, direction), slots_left)
         found += frontier
     return found
 
@@ -225,22 +227,22 @@ def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> E
     return neighbors
 
 
-def _extend(frontier: list[Path], neighbors: EdgesByNode, room: int) -> list[Path]:
-    """The paths of the frontier made one edge longer by a new node, the best `room` of them."""
+def _extend(frontier: list[Path], neighbors: EdgesByNode, slots_left: int) -> list[Path]:
+    """The paths of the frontier made one edge longer by a new node, the best `slots_left` of them."""
     options = [
         (path.strength * e.weight, path, there, e)
         for path in frontier
         for there, e in neighbors[path.nodes[-1]]
         if there not in path.nodes
     ]
-    if len(options) > room:  # only paths that can be among the best are built and sorted
-        floor = nlargest(room, (option[0] for option in options))[-1]
+    if len(options) > slots_left:  # only paths that can be among the best are built and sorted
+        floor = nlargest(slots_left, (option[0] for option in options))[-1]
         options = [option for option in options if option[0] >= floor]
     longer = [
         Path((*path.nodes, there), (*path.edges, e), strength)
         for strength, path, there, e in options
     ]
-    return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:room]
+    return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:slots_left]
 
 
 def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from headgate.guard.detectors import common_prefix
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
@@ -74,7 +74,7 @@ def _record(found: re.Match[str]) -> str:
 
 # For each rule: what a line must hold for it to apply (looking is cheap), what it finds, and what stands for that.
 _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
-    (needs, compile_late(rule, re.IGNORECASE), replace)
+    (needs, lazy_compile(rule, re.IGNORECASE), replace)
     for needs, rule, replace in (
         (
             ("/tmp", "/var/folders", "/dev/shm", "\\temp"),  # noqa: S108  (names to look for)

@@ -89,7 +89,7 @@ class ArrayFile:
         self.size = 0
 
     def reserve(self, name: str, dtype: npt.DTypeLike, *shape: int) -> Callable[[Array], None]:
-        """Room for an array; what is returned puts the next piece of it there."""
+        """Reserve space for an array; the function returned writes the next piece of it."""
         kind, at = np.dtype(dtype), self._begin + self.size
         self.table[name] = [kind.str, shape, self.size]
         self.size += -(-kind.itemsize * prod(shape) // _ALIGN) * _ALIGN

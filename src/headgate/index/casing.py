@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_term_ids
-from headgate.text.names import ends, words
+from headgate.text.names import ends_sentence, first_words
 from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import number, numbers
 
@@ -29,14 +29,14 @@ def cases_of(tokens: Sequence[str]) -> Keys:
     """The case keys of the words that tokens of text are (0 for one that cannot be a name), and whether a sentence may
     end.
     """
-    found = words(tokens)
+    found = first_words(tokens)
     low = ["" if len(one) < 3 else one.lower() for one in found]
     known = _number_names(set(low))
     cases = np.fromiter(map(known.__getitem__, low), np.uint64, len(low))
     cases &= ~np.uint64(_KIND)
     upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
-    cases[_test(ends, [token[-1] for token in tokens])] |= np.uint64(_ENDS)
+    cases[_test(ends_sentence, [token[-1] for token in tokens])] |= np.uint64(_ENDS)
     return cases
 
 

@@ -31,7 +31,7 @@ from headgate.index.files import (
     write_whole,
 )
 from headgate.index.live_segment import LiveSegment
-from headgate.index.merging import give_back
+from headgate.index.merging import release_pages
 from headgate.index.vectors import LARGE, NearestNeighbors, build_graph, has_usearch
 
 FORMAT = 4
@@ -209,7 +209,7 @@ def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegmen
         for mine, live in zip(rows, run, strict=True):
             for at in range(0, len(mine), _ROWS):
                 out.write(mine[at : at + _ROWS][live.alive[at : at + _ROWS]].tobytes())
-                give_back(mine)
+                release_pages(mine)
     vectors = load_vectors(stored, len(saved))
     if len(saved) >= LARGE and has_usearch():
         graph = None if len(first.dead) else first.graph_file

@@ -1,4 +1,4 @@
-"""Name spans: the runs of capitalized words in many texts, as `text.names.spans` finds them in one.
+"""Name spans: the runs of capitalized words in many texts, as `text.names.name_spans` finds them in one.
 
 Texts are joined, and each of their characters is of a kind: so words, those with a capital, and what stands between
 them are found in arrays, without Python work for each.
@@ -11,13 +11,13 @@ import numpy as np
 
 from headgate.index.arrays import Bytes, Ints
 from headgate.index.lexicon import Tokens
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import capitals
 from headgate.text.names import LINKS
 
 _OTHER, _SPACE, _JOINER, _WORD, _CAPITAL = range(1, 6)
 _LINKS = frozenset(LINKS)
-_IS_CAPITAL = compile_late(lambda: f"[{capitals()}]")
+_IS_CAPITAL = lazy_compile(lambda: f"[{capitals()}]")
 
 
 def find_spans(texts: Sequence[str]) -> Tokens:

@@ -24,7 +24,7 @@ from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import LANGUAGES, detect_all
 from headgate.text.names import capitalize, names_of
 from headgate.text.terms import number, numbers
-from headgate.text.turns import Turn, part
+from headgate.text.turns import TurnParts, part
 from headgate.types import Chunk
 
 _AT_ONCE = 1_000  # chunks whose tokens are held in memory together: some 10 MB
@@ -124,7 +124,7 @@ def read_languages(bodies: Sequence[str], tokens: Tokens) -> list[str]:
     return ["english" if known else next(others) for known in english]
 
 
-def _head(line: Turn) -> str:
+def _head(line: TurnParts) -> str:
     return f"{line.date}. {capitalize(line.speaker)}" if line.date or line.speaker else ""
 
 
@@ -179,7 +179,7 @@ class TokenizedBatch:
         counts = tokens.counts.reshape(-1, 4).sum(1)
         return self._lexicon.ids(tokens, languages, counts, self._transient)
 
-    def _read_names(self, chunks: Sequence[Chunk], lines: Sequence[Turn]) -> None:
+    def _read_names(self, chunks: Sequence[Chunk], lines: Sequence[TurnParts]) -> None:
         texts = [
             text
             for chunk, line in zip(chunks, lines, strict=True)

@@ -193,7 +193,7 @@ class _Loader:
         if self.kind:
             item = declare(item, self.kind)
         key = (item.collection, item.id)
-        mark = hash(key)  # of a million ids the hashes take a tenth of the room
+        mark = hash(key)  # of a million ids the hashes take a tenth of the memory
         if mark in self.seen:
             self.note_skip(Skip(item.id, "an id that came before: the later one stands"))
         self.seen.add(mark)
@@ -204,14 +204,14 @@ class _Loader:
             self.flush()
 
     def note_skip(self, skip: Skip) -> None:
-        """Count a skipped item; list it while there is room."""
+        """Count a skipped item; list it while the list is not full."""
         if skip.reason:
             self.progress.skips += 1
             if len(self.skipped) < _MAX_LISTED:
                 self.skipped.append(skip)
 
     def flush(self) -> None:
-        """Write the batch, and then say so: an index that follows has the room that the batch took."""
+        """Write the batch, and then say so: an index that follows can use the memory that the batch took."""
         batch, self.batch, self.batch_chars = self.batch, {}, 0
         self._write_changed(batch.values())
         del batch

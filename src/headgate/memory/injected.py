@@ -17,7 +17,7 @@ import numpy as np
 from headgate.notes import Fate, Stage
 from headgate.protocols import TraceStore
 from headgate.text.hashes import Tokens
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Trace
@@ -27,8 +27,8 @@ MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred r
 TRACES_READ = 50  # of other processes, if the newest stored trace is not one of ours
 STATEMENT = 3  # words; fewer state nothing on their own
 
-_SENTENCE = compile_late(r"(?<=[.!?;:。！？])\s+|\n+")
-_CITATION = compile_late(r"\[\d+\]")
+_SENTENCE = lazy_compile(r"(?<=[.!?;:。！？])\s+|\n+")
+_CITATION = lazy_compile(r"\[\d+\]")
 _NEGATIONS = frozenset(
     """no nor not only cannot can't couldn't didn't doesn't don't hadn't hasn't haven't isn't aren't mustn't shan't
     shouldn't wasn't weren't won't wouldn't""".split()  # noqa: SIM905 - a paragraph reads better

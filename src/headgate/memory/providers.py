@@ -22,7 +22,7 @@ from headgate.memory.provider_slot import ProviderUnavailable
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
@@ -35,10 +35,10 @@ _WORDS = (
     r"|perfect|yes|yep|yeah|no|nope|sure|bye|goodbye|see you|later|welcome|please|there|all|team|everyone|again"
     r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
 )
-_GREETING = compile_late(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
+_GREETING = lazy_compile(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
 # in an answer it would pass for another provider's label
-_LABEL = compile_late(r"^##", re.MULTILINE)
-_COMMAND = compile_late(r"/[A-Za-z][\w:.-]*(?:\s|$)")
+_LABEL = lazy_compile(r"^##", re.MULTILINE)
+_COMMAND = lazy_compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)

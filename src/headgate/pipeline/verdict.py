@@ -50,7 +50,7 @@ def verdict_without_grading(
 
 
 def grade_policy_for(plan: Plan, own: Bands, policy: GradePolicy) -> GradePolicy:
-    """The policy in force: with hardly any room left, only what is likely to help passes. `own` are the grader's bands.
+    """The policy in force: in a nearly full window only what is likely to help passes. `own` are the grader's bands.
 
     A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its grades.
     """

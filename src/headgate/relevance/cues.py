@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from sys import getsizeof
 
 from headgate.text.cache import Cache
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
-_WHEN = compile_late(
+_WHEN = lazy_compile(
     r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I
 )
 _TAIL = 400  # characters at the end of a line that are looked at for a question and a remark
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun|to|yester"
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
-_TIME = compile_late(
+_TIME = lazy_compile(
     rf"\b(?:(?:{_DAYS})day|{_MONTHS}|tonight|tomorrow|ago|last|next|recently|since"
     r"|week|weekend|month|years?|\d+)\b",
     re.I,

@@ -13,12 +13,12 @@ from headgate.protocols import TokenCounter
 from headgate.relevance.query_terms import Question
 from headgate.text.cache import Cache
 from headgate.text.fence import frame
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.terms import terms_of
 from headgate.types import Chunk
 
 GAP = " … "
-_BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+_BORDER = lazy_compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 MIN_CHARS = 40  # a shorter excerpt, of a text that is longer, says nothing
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at

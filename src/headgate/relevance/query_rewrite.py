@@ -13,7 +13,7 @@ from itertools import chain, islice
 import numpy as np
 
 from headgate.protocols import Snapshot
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import UNSPACED
 from headgate.text.terms import Cut, correct_words, cut_words, word_terms
 
@@ -22,7 +22,7 @@ from headgate.text.terms import Cut, correct_words, cut_words, word_terms
 LEAST = 5
 SHARE = 0.6
 _MOST = 32  # unseen words of a query that are read otherwise, which bounds the work
-_UNSPACED = compile_late(f"[{UNSPACED}]")
+_UNSPACED = lazy_compile(f"[{UNSPACED}]")
 
 
 def read_query(query: str, words: Snapshot) -> list[tuple[int, ...]]:

@@ -22,7 +22,7 @@ from headgate.protocols import Snapshot
 from headgate.rank.lexical import idf
 from headgate.relevance.query_rewrite import read_query
 from headgate.text.languages import choose
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import UNSPACED, fold
 from headgate.text.stopwords import SPACED, UNSPACED_REQUESTS
 from headgate.text.terms import terms as terms_in
@@ -36,7 +36,7 @@ REQUESTS: dict[str, str] = {
 }
 """Language -> words that ask; of those written with spaces, the ones most people write."""
 
-_UNSPACED = compile_late(f"[{UNSPACED}]")
+_UNSPACED = lazy_compile(f"[{UNSPACED}]")
 
 _Read = tuple[tuple[int, ...], frozenset[int]]
 """The terms of a text in reading order, and each once."""

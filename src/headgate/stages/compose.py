@@ -76,15 +76,15 @@ def compose(
         for at, (c, body) in enumerate(zip(candidates, bodies, strict=True), 1)
     ]
     costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
-    room = budget - fence_cost(count, policy.notice)
+    for_pieces = budget - fence_cost(count, policy.notice)
     chosen = list(range(len(pieces)))
     # counted at once, since the costs of single pieces are rounded up
-    if count("\n".join(pieces)) + extra * aside.count(False) > room:
+    if count("\n".join(pieces)) + extra * aside.count(False) > for_pieces:
         packing = [
             Piece(text, cost, is_side=is_side)
             for text, cost, is_side in zip(pieces, costs, aside, strict=True)
         ]
-        pack(packing, room, count, side_share=side_share)
+        pack(packing, for_pieces, count, side_share=side_share)
         chosen = [at for at, one in enumerate(packing) if one.is_packed]
     while True:
         layout = _layout(chosen, aside, order)

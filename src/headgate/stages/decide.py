@@ -1,6 +1,6 @@
 """Decide: is retrieval wanted, and how much?
 
-Two views are joined into one Plan. The window's pressure (used / threshold, or / window) says how much room
+Two views are joined into one Plan. The window's pressure (used / threshold, or / window) says how many tokens
 memory may take: STUFF below 0.30, HYBRID below 0.70, SELECTIVE above, nothing at all above 0.95. The task and
 the size of the content say how it should be loaded (strategy.py). What is injected stays within the strategy's
 retrieval budget and leaves a quarter of the window free. A crisis is neither stuffed nor skipped.
@@ -86,9 +86,9 @@ def strategy_report(budget: ContextBudget) -> str:
     """The window's state in a few lines for a person."""
     params = prefetch_params(budget)
     advice = {
-        Tier.STUFF: "Plenty of room: it prefetches generously.",
-        Tier.HYBRID: "Some room: it prefetches what is likely to matter.",
-        Tier.SELECTIVE: "Hardly any room: it prefetches only what is trusted and asked for.",
+        Tier.STUFF: "The window is mostly free: it prefetches generously.",
+        Tier.HYBRID: "The window is half full: it prefetches what is likely to matter.",
+        Tier.SELECTIVE: "The window is nearly full: it prefetches only what is trusted and asked for.",
     }[params.tier]
     threshold = f"{budget.threshold_tokens:,}" if budget.threshold_tokens else "none"
     return "\n".join((
@@ -99,7 +99,7 @@ def strategy_report(budget: ContextBudget) -> str:
         f"Limit:     {params.limit} facts per provider",
         f"Min trust: {params.min_trust}",
         f"Skip:      {'yes' if params.skip else 'no'}",
-        "Too little room is left: nothing is prefetched." if params.skip else advice,
+        "The window is full: nothing is prefetched." if params.skip else advice,
     ))  # fmt: skip
 
 

@@ -84,15 +84,15 @@ def gate(
         main = [entry for entry in entries if not entry.piece.is_side]
         best = max(main, key=lambda entry: entry.score, default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
-    room = budget - fence_cost(count, notice)
-    has_room_for_k = k is not None and sum(e.cost for e in by_worth[:k]) <= room
-    if policy.order == "value" and not conversation and not has_room_for_k:
+    for_pieces = budget - fence_cost(count, notice)
+    k_pieces_fit = k is not None and sum(e.cost for e in by_worth[:k]) <= for_pieces
+    if policy.order == "value" and not conversation and not k_pieces_fit:
         for entry in entries:
             entry.value = entry.worth / max(entry.cost, 1) ** policy.length_power
     ranking = _best_first(entries, [entry.value for entry in entries], best)
     pack(
         [entry.piece for entry in ranking],
-        room,
+        for_pieces,
         count,
         side_share=policy.graph_share,
         max_main=k,

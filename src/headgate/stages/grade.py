@@ -23,7 +23,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Bands, Grader, GraderWithBands, Snapshot
 from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Question
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.types import Candidate, Chunk, Sifted
 
 FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
@@ -255,7 +255,7 @@ def review_reason(
     return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 
-_SENTENCE = compile_late(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
+_SENTENCE = lazy_compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
 
 
 def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> Candidate:

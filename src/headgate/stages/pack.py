@@ -2,12 +2,12 @@
 
 Not a stage: `gate` and `compose` share these rules.
 
-Two sections share the room: main pieces and side pieces (graph paths, remembered facts). The side section is sure of
-its share; what one section leaves is offered to the other. A main piece that does not fit, or that would leave no room
+Two sections share the budget: main pieces and side pieces (graph paths, remembered facts). The side section is sure of
+its share; what one section leaves is offered to the other. A main piece that does not fit, or that would leave nothing
 for those behind it, is shown as its best strips (relevance/excerpt.py) if the caller hands over the questions to choose
 them by. Token counters are only nearly additive, so the packed whole is counted once more, and the last pieces go until
 it fits.
-Invariant: count of the joined pieces <= room.
+Invariant: count of the joined pieces <= budget.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -22,10 +22,10 @@ from headgate.types import Chunk
 
 # Tokens: less than about two sentences of a chunk are not worth showing.
 MIN_PART = 48
-# The share of the room left that the strips of a chunk may take, of the best one and of those behind it. With all of
-# the room, the first chunk that does not fit would shut the others out.
+# The share of the tokens left that the strips of a chunk may take, of the best one and of those behind it. With all
+# of them, the first chunk that does not fit would shut the others out.
 BEST_PART, NEXT_PART = 2 / 3, 1 / 3
-# A chunk behind the best that would take more than this share of the room left is shown as strips too. Otherwise a
+# A chunk behind the best that would take more than this share of the tokens left is shown as strips too. Otherwise a
 # larger budget loses what a smaller one showed.
 WHOLE_PART = 2 / 3
 # Pieces that are shortened at most: bounds the work, since each excerpt reads its whole chunk.
@@ -49,14 +49,14 @@ class Piece:
 
 def pack(
     pieces: Sequence[Piece],
-    room: int,
+    budget: int,
     count: TokenCounter,
     *,
     side_share: float = 0.0,
     max_main: int | None = None,
     questions: Mapping[str, Question] | None = None,
 ) -> None:
-    """Mark the pieces that fit, at most `max_main` of the main section; `side_share` of the room is kept for the side.
+    """Mark the pieces that fit, at most `max_main` of the main section; `side_share` of the budget goes to the side.
 
     `questions` (collection -> question) choose the strips of a piece that fits only in part; without them every piece
     is taken whole or not at all.
@@ -64,14 +64,14 @@ def pack(
     main = [place for place, piece in enumerate(pieces) if not piece.is_side]
     side = [place for place, piece in enumerate(pieces) if piece.is_side]
     max_main = len(main) if max_main is None else max_main
-    reserved = min(int(side_share * room), sum(pieces[place].cost for place in side))
+    reserved = min(int(side_share * budget), sum(pieces[place].cost for place in side))
     wanted = {*main[:max_main], *side}
-    packing = _Packing(pieces, wanted, count, questions or {}, left=room - reserved)
+    packing = _Packing(pieces, wanted, count, questions or {}, left=budget - reserved)
     packing.fill(main, max_main, may_shorten=True)
     packing.left += reserved
     packing.fill(side, len(side))
     packing.fill(main, max_main - sum(pieces[place].is_packed for place in main))
-    _drop_last_until_it_fits(pieces, room, count)
+    _drop_last_until_they_fit(pieces, budget, count)
 
 
 class _Packing:
@@ -112,7 +112,7 @@ class _Packing:
                 most -= 1
 
     def _crowds_others(self, place: int) -> bool:
-        """Whether a piece that fits would take the room of too many behind it."""
+        """Whether a piece that fits would take the tokens of too many behind it."""
         cost = self._pieces[place].cost
         is_large = place > 0 and self.left >= 4 * MIN_PART and cost > WHOLE_PART * self.left
         return is_large and self._spare(place) < cost
@@ -128,22 +128,22 @@ class _Packing:
             return
         self._cuts += 1
         share = NEXT_PART if place else BEST_PART
-        room = max(int(share * self.left), self._spare(place), min(self.left, 2 * MIN_PART))
-        if room < MIN_PART:
+        most = max(int(share * self.left), self._spare(place), min(self.left, 2 * MIN_PART))
+        if most < MIN_PART:
             return
         first = next(iter(self._questions.values()))
         question = self._questions.get(piece.chunk.collection, first)
-        strips = excerpt(piece.chunk, question, room, self._count)
+        strips = excerpt(piece.chunk, question, most, self._count)
         text = frame(1, piece.chunk.title, strips)
         cost = self._count(text + "\n") if strips else 0
         if 0 < cost <= self.left:
             piece.text, piece.cost, piece.strips = text, cost, strips
 
 
-def _drop_last_until_it_fits(pieces: Sequence[Piece], room: int, count: TokenCounter) -> None:
+def _drop_last_until_they_fit(pieces: Sequence[Piece], budget: int, count: TokenCounter) -> None:
     """Take the last pieces out until the joined text fits by its own count."""
     while packed := [piece for piece in pieces if piece.is_packed]:
-        over = count("\n".join(piece.text for piece in packed)) - room
+        over = count("\n".join(piece.text for piece in packed)) - budget
         if over <= 0:
             return
         for piece in reversed(packed):

@@ -125,7 +125,7 @@ def retrieval_budget(strategy: Strategy, available: int) -> int:
     if strategy is Strategy.STUFF:
         return 0
     share = 0.3 if strategy is Strategy.HYBRID else 0.7
-    # the published floor of 4,000 could exceed the room there is, so room caps it
+    # the published floor of 4,000 could exceed what is available, which caps it
     return min(available, max(4000, int(available * share)))
 
 
@@ -160,7 +160,7 @@ def _steps(
 
     cap = f"Keep what is retrieved under {retrieval:,} tokens."
     if not retrieval:
-        cap = "No room is left in the window: compress or drop some of it before anything is retrieved."
+        cap = "The window has no tokens left: compress or drop some of it before anything is retrieved."
     steps = {
         Strategy.STUFF: [
             "Load all of the content directly; retrieval is not needed.",

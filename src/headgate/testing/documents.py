@@ -136,9 +136,9 @@ class DocumentContract:
         with pytest.raises(InputError, match="both claim the chunk id 'a'"):
             store.put("t", [document("c", "three"), thief])
         assert [c.text for c in store.scan("t", "main")] == ["one"], "nothing of the batch stays"
-        twins = [Document(d, chunks=(Chunk("x", d, document=d),)) for d in ("p", "q")]
+        same_ids = [Document(d, chunks=(Chunk("x", d, document=d),)) for d in ("p", "q")]
         with pytest.raises(InputError, match="both claim"):
-            store.put("t", twins)
+            store.put("t", same_ids)
 
     def test_a_chunk_may_move_to_another_document_of_the_same_put(self, store: Store) -> None:
         store.put("t", [Document("a", chunks=(Chunk("x", "text", document="a"),))])

@@ -32,7 +32,7 @@ _VALUE = 120  # bytes of a value without its text, at worst
 _SHORT = 4_096  # bytes up to which counting brackets is quicker than looking into the value
 
 Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64]
 Container = dict[str, object] | list[object]
 
 
@@ -142,7 +142,7 @@ def measure(data: bytes, *, piece: int = _PIECE) -> int:
     return len(data) + texts + twice + _VALUE * values
 
 
-def _count_between(bounds: Places, mask: npt.NDArray[np.bool_]) -> Places:
+def _count_between(bounds: Offsets, mask: npt.NDArray[np.bool_]) -> Offsets:
     """How many places of the mask are true from each bound to the next."""
     return np.diff(np.searchsorted(np.flatnonzero(mask), bounds))
 

@@ -63,7 +63,7 @@ class HashSet:
     @classmethod
     def of_sorted(cls, keys: U64) -> "HashSet":
         """A set of hashes that are sorted and distinct."""
-        # four to eight buckets a key; in a large set half as many, since it takes more room than it saves time
+        # four to eight buckets a key; in a large set half as many, since the memory costs more than the time saved
         bits = max(4, ((4 if keys.size < _LARGE_SET else 2) * keys.size).bit_length())
         shift = np.uint64(64 - bits)
         tops = (keys >> shift).view(np.int64)

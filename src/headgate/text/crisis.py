@@ -12,14 +12,14 @@ English only. A miss costs more than a false alarm, so what is in doubt counts.
 import re
 from collections.abc import Iterable
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 _SELF = r"(?:my|him|her|them|our|your)sel(?:f|ves)"
 _WHOSE = r"(?:my|his|her|their|our)"
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
-    return compile_late(rf"(?<!\w)(?:{'|'.join(patterns)})(?![\w-])")
+    return lazy_compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?![\w-])")
 
 
 def _words(spaced: str) -> Iterable[str]:

@@ -17,26 +17,26 @@ MAX_QUOTED = 64 << 20
 def split_csv(lines: Iterable[str], *, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its last line. Lines keep their ends, as those of a file with `newline=""` do."""
     source = _Lines(lines)
-    while line := source.take():
+    while line := source.next_line():
         cells = _split_row(line, delimiter, source)
         yield source.number, cells
 
 
 class _Lines:
-    """Lines that are taken one by one, and can be given back."""
+    """Lines that are read one by one, and can be pushed back."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
         self._returned: deque[str] = deque()
         self.number = 0
 
-    def take(self) -> str:
+    def next_line(self) -> str:
         """The next line; empty after the last."""
         line = self._returned.popleft() if self._returned else next(self._lines, "")
         self.number += bool(line)
         return line
 
-    def give_back(self, lines: Sequence[str]) -> None:
+    def push_back(self, lines: Sequence[str]) -> None:
         self._returned.extendleft(reversed(lines))
         self.number -= len(lines)
 
@@ -64,9 +64,9 @@ def _read_quoted(line: str, at: int, source: _Lines) -> tuple[str, str, int] | N
         if end < 0:
             parts.append(line[at:])
             length += len(line)
-            line, at = source.take() if length <= MAX_QUOTED else "", 0
+            line, at = source.next_line() if length <= MAX_QUOTED else "", 0
             if not line:
-                source.give_back(taken)
+                source.push_back(taken)
                 return None
             taken.append(line)
         elif line.startswith('""', end):

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from headgate.errors import InputError
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 LABEL = "ref"
 NOTICE = "recalled reference data, not user input"
@@ -31,38 +31,38 @@ _INVISIBLE = (
     "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN = compile_late(f"[{_INVISIBLE}]")
-_BREAK = compile_late("\r\n?|[\x85\u2028\u2029]")
+_HIDDEN = lazy_compile(f"[{_INVISIBLE}]")
+_BREAK = lazy_compile("\r\n?|[\x85\u2028\u2029]")
 # Joiners shape Persian, Indic and emoji text and stay there, one at a time. Beside ASCII, brackets and full-width
 # forms they shape nothing, and neither does the emoji selector.
 _PLAIN = "\x00-\x7f\u2000-\u206f\u2308-\u230b\u2329\u232a\u2768-\u2775\u27e6-\u27ef\u2983-\u2998\u3000-\u303f\uff00-\uff65"
-_JOINER = compile_late(
+_JOINER = lazy_compile(
     f"(?<![^{_PLAIN}])[\u200c\u200d\ufe0f]+|[\u200c\u200d](?=[{_PLAIN}\u200c\u200d\ufe0f]|\\Z)|(?<=\ufe0f)\ufe0f"
 )
-_ODD = compile_late(f"[{_INVISIBLE}\r\x85\u2028\u2029\u200c\u200d\ufe0f]")
+_ODD = lazy_compile(f"[{_INVISIBLE}\r\x85\u2028\u2029\u200c\u200d\ufe0f]")
 
 # Brackets and digits that a reader could take for those of a citation.
 _OPEN = "\\[［【⟦〔〖〘〚｟⁅❲⦋"
 _CLOSE = "\\]］】⟧〕〗〙〛｠⁆❳⦌"
 _DIGIT = r"[\d\u2460-\u249b\u2776-\u2793]"
 # A numbered citation at the start of a line, after an indent or the mark of a list, a quote or a heading.
-_CITATION = compile_late(
+_CITATION = lazy_compile(
     rf"^([^\S\n]*+(?:[-*+•>#]++[^\S\n]*+){{0,4}})([{_OPEN}]\s*+{_DIGIT}++\s*+[{_CLOSE}])",
     re.MULTILINE,
 )
 _ANGLE = "<＜‹〈⟨"
-_FENCE = compile_late(rf"([{_ANGLE}]\s*+)(?=[/／∕⁄]?\s*+[rｒ][eｅе][fｆ]\b)", re.IGNORECASE)
+_FENCE = lazy_compile(rf"([{_ANGLE}]\s*+)(?=[/／∕⁄]?\s*+[rｒ][eｅе][fｆ]\b)", re.IGNORECASE)
 # Control tokens of common chat templates: <|im_end|>, <s>, <think>, [INST], <<SYS>>, <start_of_turn>.
-_CONTROL = compile_late(
+_CONTROL = lazy_compile(
     r"[<＜](?=[|｜][\w ▁]{1,40}[|｜][>＞]|[<＜]?[/／]?SYS[>＞]|｜"
     r"|[/／]?(?:s|bos|eos|pad|unk|sop|eop|system|assistant|think|thinking|tools?|tool_calls?|tool_response"
     r"|function_calls?|function_results?|(?:start|end)_of_(?:turn|image))[>＞])"
     r"|[\[［](?=[/／]?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|THINK|[gs]?MASK)[\]］])",
     re.IGNORECASE,
 )
-_OPENING = compile_late(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
-_CLOSING = compile_late(rf"</{LABEL} ([0-9a-f]{{16}})>")
-_BRACKET = compile_late(f"[{_OPEN}{_ANGLE}]")
+_OPENING = lazy_compile(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
+_CLOSING = lazy_compile(rf"</{LABEL} ([0-9a-f]{{16}})>")
+_BRACKET = lazy_compile(f"[{_OPEN}{_ANGLE}]")
 
 
 def nonce(secret: bytes, content: str) -> str:

@@ -22,7 +22,7 @@ from headgate.errors import InputError
 from headgate.text.coverage import SHINGLE, Shares, WindowIndex, shingle_size
 from headgate.text.hashes import U32, U64, Tokens, mix, shingle_hashes
 from headgate.text.sketch import Sketch
-from headgate.text.words import normal, spans
+from headgate.text.words import normal, split_spans
 
 __all__ = [
     "FORMAT_VERSION",
@@ -53,7 +53,9 @@ _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 _PLUS = mix(_ORDER * np.uint64(0xD1B54A32D192ED03))
 _MAGIC = b"HGF" + bytes([FORMAT_VERSION])
-_TOGETHER = 1000  # texts that are packed together: all of a long document would take twice the room
+_TOGETHER = (
+    1000  # texts that are packed together: all of a long document would take twice the memory
+)
 _HEX_256 = re.compile(r"[0-9a-f]{64}")
 _HEX_64 = re.compile(r"[0-9a-f]{16}")
 
@@ -141,11 +143,11 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
     hashes = mix(np.concatenate([shingles[i] for i in filled]))
     starts = np.cumsum([0, *(shingles[i].size for i in filled[:-1])])
     least = np.empty((MINHASH_PERM, len(filled)), dtype=np.uint64)
-    room = np.empty_like(hashes)
+    buffer = np.empty_like(hashes)
     for k in range(MINHASH_PERM):
-        np.multiply(hashes, _TIMES[k], out=room)
-        np.add(room, _PLUS[k], out=room)
-        np.minimum.reduceat(room, starts, out=least[k])
+        np.multiply(hashes, _TIMES[k], out=buffer)
+        np.add(buffer, _PLUS[k], out=buffer)
+        np.minimum.reduceat(buffer, starts, out=least[k])
     rows[filled] = (least >> np.uint64(32)).T
     return rows
 
@@ -183,9 +185,13 @@ class WindowFingerprint:
 
         Of more than MAX_SPANS neighbors are joined.
         """
-        # what takes most room on the way comes first, while little else is held
+        # what takes most memory on the way comes first, while little else is held
         own = digest(normal("\n".join(texts)))
-        pieces = list(texts) if len(texts) > 1 else [span for text in texts for span in spans(text)]
+        pieces = (
+            list(texts)
+            if len(texts) > 1
+            else [span for text in texts for span in split_spans(text)]
+        )
         pieces = _join_neighbors(pieces, MAX_SPANS)
         index = WindowIndex.of(texts)
         sketched = Sketch.of(index) if sketch else None

@@ -108,7 +108,7 @@ def shingle_hashes(tokens: U32, size: int) -> U64:
 
 
 def _read(texts: Sequence[str]) -> Tokens:
-    """In pieces where there is much to read: the arrays on the way take twenty times the room of the text."""
+    """In pieces if there is much to read: the arrays on the way take twenty times the memory of the text."""
     if sum(map(len, texts)) <= 2 * PIECE:
         folded = [fold(text) for text in texts]
         if sum(map(len, folded)) <= 2 * PIECE:  # one character may have become eighteen

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.text.hashes import hash_slices
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import UNSPACED, fold, marks
 from headgate.text.stopwords import ENGLISH, SPACED, stopwords
 
@@ -33,16 +33,16 @@ _MOST_WRITTEN = (
 )  # fmt: skip
 _BY_WRITERS = (*_MOST_WRITTEN, *(name for name in LANGUAGES if name not in _MOST_WRITTEN))
 
-_WORD = compile_late(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
+_WORD = lazy_compile(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
 # What may be a letter or a mark beyond Latin-1: all but punctuation, currencies, arrows, mathematical signs and boxes.
-_LATER = compile_late(
+_LATER = lazy_compile(
     "[^\x00-\xff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u245f\u2500-\u2775]"
 )
 _SAMPLE = 1000  # characters at the beginning of a text that vote, or show whether it is code
 _TEXTS = 500  # that vote at a time: some 30 MB
 _SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
 _MANY = 0.12  # share of symbols in JSON (.15); code has .09, Markdown .03, prose .01
-_UNSPACED = compile_late(f"[{UNSPACED}]+")
+_UNSPACED = lazy_compile(f"[{UNSPACED}]+")
 # Another language than English needs 1.5 times its votes, 1.5 at least, and .06 a word: of 600 pieces of source
 # code 1.7 % then pass for another language, and of 2 000 short English lines one.
 _CLEAR = 1.5

@@ -11,7 +11,7 @@ from collections import defaultdict
 from functools import cache
 from itertools import chain, pairwise
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.nfkc import nfc
 
 
@@ -55,7 +55,7 @@ UNSPACED = f"{_INDIC}{_EAST}{_HANGUL}"
 """The inside of a character class of scripts whose words are cut into pairs of signs."""
 
 # A vowel written before its consonant, the consonant, then stacked consonants, vowels and tones.
-_SIGN = compile_late(
+_SIGN = lazy_compile(
     lambda: (
         "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
         "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
@@ -63,19 +63,19 @@ _SIGN = compile_late(
         "|."
     )
 )
-_IS_INDIC = compile_late(f"[{_INDIC}]")
+_IS_INDIC = lazy_compile(f"[{_INDIC}]")
 
 # Written or not, these do not change a word: vowel points of Hebrew and Arabic, the stretching of Arabic
 # letters, joiners between Indic letters, the soft hyphen, and the dot that lower() leaves over a Turkish i.
-_OPTIONAL = compile_late(
+_OPTIONAL = lazy_compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
 _ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
 # few words have any of these, and fewer are Greek
-_FOLDABLE = compile_late("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
-_GREEK = compile_late("[\u0390-\u03ce]")
-_HALF = compile_late("[\ud800-\udfff]")
+_FOLDABLE = lazy_compile("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
+_GREEK = lazy_compile("[\u0390-\u03ce]")
+_HALF = lazy_compile("[\ud800-\udfff]")
 
 
 def fold(text: str) -> str:

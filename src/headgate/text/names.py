@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from itertools import chain
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import capitals, fold
 from headgate.text.stopwords import ENGLISH, stopwords
 
@@ -28,14 +28,14 @@ def _span(upper: str) -> str:
     )
 
 
-_SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
+_SPAN, _ASCII_SPAN = lazy_compile(lambda: _span(capitals())), lazy_compile(_span("A-Z"))
 # four times as fast over ASCII as the class alone
-_RARE_CAPITAL = compile_late(lambda: f"[^\x00-\x7f](?<=[{capitals()}])")
+_RARE_CAPITAL = lazy_compile(lambda: f"[^\x00-\x7f](?<=[{capitals()}])")
 _FIRST_WORD = re.compile(r"^(?:\(?([^\W\d_][\w'-]*))?", re.MULTILINE)
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
 _MARKED = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
-_SHAPED = compile_late(
+_SHAPED = lazy_compile(
     r"https?://[^\s<>()\"']+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]+)+|(?<!\w)@\w[\w-]*"
     r"|(?<![\w/.-])(?:\.{0,2}/)?[\w-]+(?:/[\w.-]+)+|(?<![\w.])\w+(?:\.\w+)*\.[A-Za-z]\w*\b"
     r"|\b[a-z0-9]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
@@ -47,7 +47,7 @@ def _run(upper: str) -> str:
     return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*+"
 
 
-_RUN, _ASCII_RUN = compile_late(lambda: _run(capitals())), compile_late(_run("A-Z"))
+_RUN, _ASCII_RUN = lazy_compile(lambda: _run(capitals())), lazy_compile(_run("A-Z"))
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
 _SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*+")
 
@@ -74,10 +74,10 @@ def names_of(span: str) -> tuple[str, ...]:
 
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
-    return set(chain.from_iterable(map(names_of, spans(text))))
+    return set(chain.from_iterable(map(names_of, name_spans(text))))
 
 
-def spans(text: str) -> list[str]:
+def name_spans(text: str) -> list[str]:
     """The spans of capitalized words in a text, as they stand."""
     # looking for other capitals than A-Z costs three times as much, so only where there are some
     plain = text.isascii() or not _RARE_CAPITAL.search(text)
@@ -89,12 +89,12 @@ def capitalize(name: str) -> str:
     return name.title() if name.islower() else name
 
 
-def ends(piece: str) -> bool:
+def ends_sentence(piece: str) -> bool:
     """Whether a sentence may end with this piece of text, so that the next word may be its first."""
     return not (piece[-1].isalnum() or piece[-1] in _GOES_ON)
 
 
-def words(pieces: Sequence[str]) -> list[str]:
+def first_words(pieces: Sequence[str]) -> list[str]:
     """The words that pieces of text begin with, as they stand; empty for one that begins with none."""
     lines = "\n".join(pieces).replace("\u2019", "'")
     return [word.removesuffix("'s") for word in _FIRST_WORD.findall(lines)] if pieces else []

@@ -11,12 +11,12 @@ import unicodedata
 from functools import cache
 from itertools import chain
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 MAX_MARKS = 30
 # characters normalized in one call, or looked at: a text that may need it is normalized to find out
 PIECE = 8_192
-_FULL_WIDTH = compile_late("[\uff01-\uff5e]")  # the signs of ASCII
+_FULL_WIDTH = lazy_compile("[\uff01-\uff5e]")  # the signs of ASCII
 
 # Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
 _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
@@ -24,7 +24,7 @@ _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
 _BEYOND = "\U00010000-\U0001ffff"
 # Characters that never combine with the one before them: Latin, Greek, Cyrillic, Hebrew and Arabic letters,
 # leading Hangul letters and whole syllables, symbols, ideographs, Arabic presentation forms.
-_STARTER = compile_late(
+_STARTER = lazy_compile(
     "[\x00-\u02ff\u0370-\u0482\u048a-\u0590\u05d0-\u05ea\u0620-\u064a\u1100-\u115e\u1e00-\u20cf"
     "\u2100-\u22ff\u2500-\u2bff\u3400-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
 )

@@ -8,11 +8,11 @@ that the issuer chose, or a frame such as that of a private key. A password with
 import re
 from hashlib import sha256
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 # name, what must stand in the text before the pattern is tried, and the pattern
 _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
-    (name, hints, compile_late(pattern))
+    (name, hints, lazy_compile(pattern))
     for name, hints, pattern in (
         ("headgate-key", ("hg_",), r"(?<!\w)hg_[\w-]{43}(?![\w-])"),
         ("anthropic-key", ("sk-ant-",), r"(?<!\w)sk-ant-[\w-]{20,200}"),

@@ -37,7 +37,7 @@ Coded = NDArray[np.uint8 | np.uint16]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class SortedHashes:
     """Hashes cut to their top `bits` bits, sorted, as differences."""
 
     coded: Coded
@@ -47,7 +47,7 @@ class Places:
     )  # made when first asked, which sending never does
 
     @classmethod
-    def of(cls, hashes: U64, *, width: int) -> "Places":
+    def of(cls, hashes: U64, *, width: int) -> "SortedHashes":
         """Of hashes, which it cuts and sorts where they are.
 
         A quarter to a half of the largest difference is the mean one: few overflow.
@@ -82,7 +82,7 @@ class Places:
         }
 
     @classmethod
-    def from_json(cls, value: object, *, width: int) -> "Places":
+    def from_json(cls, value: object, *, width: int) -> "SortedHashes":
         """From what `to_json` gave; anything else is an InputError."""
         if not isinstance(value, Mapping):
             raise _sketch_error("threes and fives must be objects with bits, count and data")
@@ -128,15 +128,15 @@ def _decode(coded: Coded) -> U64:
 class Sketch:
     """The window's 3-shingles and 5-shingles, cut short."""
 
-    threes: Places
-    fives: Places
+    threes: SortedHashes
+    fives: SortedHashes
 
     @classmethod
     def of(cls, index: WindowIndex) -> "Sketch":
         """Of a window whose text is known."""
         # one after the other, and not by the index, which would keep both
-        threes = Places.of(shingle_hashes(index.tokens, SHORT_SHINGLE), width=2)
-        return cls(threes, Places.of(shingle_hashes(index.tokens, SHINGLE), width=1))
+        threes = SortedHashes.of(shingle_hashes(index.tokens, SHORT_SHINGLE), width=2)
+        return cls(threes, SortedHashes.of(shingle_hashes(index.tokens, SHINGLE), width=1))
 
     def overlap(self, tokens: Tokens) -> Shares:
         """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
@@ -159,8 +159,8 @@ class Sketch:
         if not isinstance(value, Mapping):
             raise _sketch_error("it must be an object with threes and fives")
         return cls(
-            Places.from_json(value.get("threes"), width=2),
-            Places.from_json(value.get("fives"), width=1),
+            SortedHashes.from_json(value.get("threes"), width=2),
+            SortedHashes.from_json(value.get("fives"), width=1),
         )
 
 

@@ -21,7 +21,7 @@ import Stemmer
 
 from headgate.text.cache import Cache
 from headgate.text.languages import choose, choose_all
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.stopwords import stopwords
 
@@ -36,9 +36,9 @@ _FEW_PARTS = 4
 _EMPTY = blake2b(digest_size=8)
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*+")
-_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*+")
-_SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
-_UNSPACED = compile_late(f"[{UNSPACED}]")
+_ANY = lazy_compile(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*+")
+_SCRIPT = lazy_compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
+_UNSPACED = lazy_compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 CONVERSATION = "conversation"
 DOCUMENTS = "documents"
@@ -26,33 +26,33 @@ _FEW = 8  # lines; a log of half as many turns is too short to be sure of
 
 _NAME = r"[^\W\d_][\w .'’-]{0,30}?"
 _CLOCK = r"\d{1,4}[./:-][\d./:-]{1,16}(?:[T, ]{1,3}\d{1,2}[:.]\d\d[\d:.,Z+-]{0,12})?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
-_DATE = compile_late(rf"\[([^\]\n]{{0,60}})\]\s*|\(({_CLOCK})\)\s*|({_CLOCK})\s+(?:[-–—]\s+)?")
-_SPEAKER = compile_late(
+_DATE = lazy_compile(rf"\[([^\]\n]{{0,60}})\]\s*|\(({_CLOCK})\)\s*|({_CLOCK})\s+(?:[-–—]\s+)?")
+_SPEAKER = lazy_compile(
     rf"<@?({_NAME})>\s*"  # <ann>
     rf"|(?:\*\*|__)({_NAME})(?::(?:\*\*|__)|(?:\*\*|__)\s*:)\s*"  # **Ann:** and **Ann**:
     rf"|@?({_NAME})(?:,?\s*[\[(]([^\])\n]{{1,40}})[\])])?\s*(?::(?:\s+|$)|：\s*)"  # Ann: and Ann (21:14):
     rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
 )
 # One of these ends every speaker; most texts have none in reach.
-_AFTER_NAME = compile_late(r"[:：>\n]")
+_AFTER_NAME = lazy_compile(r"[:：>\n]")
 _REACH = 120  # characters from a name's begin within which its head ends
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
 # What a line that surely is a turn begins with: a bracket, a role, or a name with a number on its line.
-_PROMISING = compile_late(rf"[<\[(]|(?:@|\*\*|__)?(?i:{'|'.join(sorted(_ROLES))})|\S[^\d\n]*+\d|\d")
+_PROMISING = lazy_compile(rf"[<\[(]|(?:@|\*\*|__)?(?i:{'|'.join(sorted(_ROLES))})|\S[^\d\n]*+\d|\d")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 # What tells a time from any other note in brackets, such as "[core]" or "(v1.2)": a clock, a date with its year, a day
 # before a word ("8 May", "8. März"), an English month before a number, or a day as it is written in East Asia.
-_MOMENT = compile_late(
+_MOMENT = lazy_compile(
     r"\b\d{1,2}:\d\d\b|\b\d{4}[./-]\d{1,2}[./-]\d{1,2}\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b"
     r"|\b\d{1,2}/\d{1,2}/\d\d\b|\b\d{1,2}\.?(?:st|nd|rd|th)?\s+(?:of\s+|de\s+)?[^\W\d_]{3}|\d{1,2}\s?[月월]"
     rf"|\b(?i:{'|'.join(month[:3] for month in _MONTHS)})[a-z]*\.?\s+\d"
 )
 
 
-class Turn(NamedTuple):
+class TurnParts(NamedTuple):
     """A text parted into date, speaker and what is said; the first two are empty in most texts.
 
     `declared` is whether metadata said that this is a turn. `certain` is whether its head can hardly be a label: a
@@ -66,36 +66,40 @@ class Turn(NamedTuple):
     certain: bool = False
 
 
-_NO_TURN = Turn("", "", "")
+_NO_TURN = TurnParts("", "", "")
 
 
-def part(text: str, metadata: Mapping[str, Any] | None = None) -> Turn:
+def part(text: str, metadata: Mapping[str, Any] | None = None) -> TurnParts:
     """Part a text at the head of a chat line, and take from its metadata what they tell."""
     if metadata and metadata.get("kind") == DOCUMENTS:
-        return Turn("", "", text)
+        return TurnParts("", "", text)
     line = _part(text)
     return _complete(line, metadata) if metadata else line
 
 
-def _part(text: str) -> Turn:
+def _part(text: str) -> TurnParts:
     dated = _DATE.match(text)
     begin = dated.end() if dated else 0
     date = next(filter(None, dated.groups()), "") if dated else ""
     match = _SPEAKER.match(text, begin) if _AFTER_NAME.search(text, begin, begin + _REACH) else None
     if match is None:
         # a bare number is a date only before a speaker; one in brackets is always
-        return Turn(date, "", text[begin:]) if text[:1] == "[" and dated else Turn("", "", text)
+        return (
+            TurnParts(date, "", text[begin:])
+            if text[:1] == "[" and dated
+            else TurnParts("", "", text)
+        )
     tag, marked, plain, when, above, moment = match.groups()
     if tag and f"</{tag}>" in text:
-        return Turn("", "", text)  # an element of HTML or XML
+        return TurnParts("", "", text)  # an element of HTML or XML
     if when and not any(map(str.isdigit, when)):
-        return Turn("", "", text)
+        return TurnParts("", "", text)
     if plain and not (date or when) and _is_label(plain, match[0]):
-        return Turn("", "", text)
+        return TurnParts("", "", text)
     speaker = (tag or marked or plain or above or "").strip()
     date = date or when or moment or ""
     certain = bool(tag or _MOMENT.search(date)) or speaker.lower() in _ROLES
-    return Turn(date, speaker, text[match.end() :], certain=certain)
+    return TurnParts(date, speaker, text[match.end() :], certain=certain)
 
 
 def _is_label(name: str, head: str) -> bool:
@@ -103,7 +107,7 @@ def _is_label(name: str, head: str) -> bool:
     return head.count("\n") > 1 and name.lower() not in _ROLES
 
 
-def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
+def _complete(line: TurnParts, metadata: Mapping[str, Any]) -> TurnParts:
     role = metadata.get("role")
     known = metadata.get("speaker") or metadata.get("sender")
     speaker = known or (role if isinstance(role, str) and role.lower() in _ROLES else "")
@@ -111,7 +115,7 @@ def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
         return line
     date = line.date or _date(metadata)
     speaker = line.speaker or speaker.strip()[:_LONGEST]
-    return Turn(date, speaker, line.body, declared=True, certain=line.certain)
+    return TurnParts(date, speaker, line.body, declared=True, certain=line.certain)
 
 
 def _date(metadata: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
@@ -57,16 +57,16 @@ _JOINERS = (
     r"(?<=[0-9])%",
     rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
 )
-_TOKEN = compile_late(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
+_TOKEN = lazy_compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
 
 # Marks are removed only where they join no two words, so that removing them never makes one word of two.
 _WORD = r"[0-9a-z_\x80-\U0010ffff]"
-_LINE_MARKS = compile_late(
+_LINE_MARKS = lazy_compile(
     r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)++|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
 )
 _LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
-_MARKS = compile_late(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)++|(?:[*`]|~~)++(?!{_WORD}))")
-_EMPHASIS = compile_late(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
+_MARKS = lazy_compile(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)++|(?:[*`]|~~)++(?!{_WORD}))")
+_EMPHASIS = lazy_compile(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
 _TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
 _DRESS = (
     ("](", _LINKS, r"\1 \2"),
@@ -80,7 +80,7 @@ _DRESS = (
 # Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that
 # are tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
 # sigma).
-_SEAM = compile_late(
+_SEAM = lazy_compile(
     r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
     r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
 )
@@ -171,7 +171,7 @@ def tokens(text: str) -> list[str]:
     return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
 
 
-def spans(text: str) -> list[str]:
+def split_spans(text: str) -> list[str]:
     """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
     folded = fold(text)
     firsts: list[int] = []  # where every 190th token starts

@@ -8,7 +8,7 @@ from headgate.types.check import check_type
 
 
 class Tier(StrEnum):
-    """How full the window is: plenty of room, some, or hardly any."""
+    """How full the window is: mostly free, half full, or nearly full."""
 
     STUFF = "stuff"
     HYBRID = "hybrid"

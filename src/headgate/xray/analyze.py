@@ -40,7 +40,7 @@ def _sessions(source: Lines) -> Iterator[Session]:
                         current or source.path.stem, str(source.path)
                     )
                 building.move_to_end(current)
-                building[current].take(entry)
+                building[current].add_entry(entry)
         except RecursionError:  # a line nested deeper than Python goes
             source.skipped += 1
         if len(building) > OPEN_SESSIONS:

@@ -90,8 +90,8 @@ class SessionBuilder:
         self._known = KnownText()
         self._finder = CircleFinder()
 
-    def take(self, entry: Entry) -> None:
-        """One entry more."""
+    def add_entry(self, entry: Entry) -> None:
+        """Add the next entry of the session."""
         if entry.compacted:
             self._compact([], entry.reported)
         if entry.snapshot is not None:

@@ -155,7 +155,7 @@ def _place(names: Sequence[str], radius: float, *, ring: int) -> dict[str, Node]
 
 
 def _node(name: str, x: float, y: float, *, ring: int) -> Node:
-    # labels grow toward the nearer edge of the frame, so the circles leave room there
+    # labels grow toward the nearer edge of the frame, so the circles leave space there
     anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
     return Node(
         name,

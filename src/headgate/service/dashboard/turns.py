@@ -19,7 +19,7 @@ COMPACTED = 0.25  # a window that loses more than this share was compacted
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WindowTurn:
     """One call: its window, what it added and what is gone since the one before, by kind, and what Headgate did."""
 
     trace: str
@@ -40,9 +40,9 @@ class Turn:
         return gone > COMPACTED * (self.window.tokens + gone)
 
 
-def turns_of(traces: Iterable[Trace]) -> dict[str, list[Turn]]:
+def turns_of(traces: Iterable[Trace]) -> dict[str, list[WindowTurn]]:
     """The turns of a session by model, oldest first; the traces come oldest first."""
-    found: dict[str, list[Turn]] = {}
+    found: dict[str, list[WindowTurn]] = {}
     sizes: dict[str, Mapping[str, int]] = {}
     for trace in traces:
         read = _read_call(trace) or _read_context(trace)
@@ -64,7 +64,7 @@ def _turn(
     window: Window,
     parts: Mapping[str, int],
     before: Mapping[str, int] | None,
-) -> Turn:
+) -> WindowTurn:
     """A turn, with what it added and dropped since the one before."""
     old = before or {}
     change = {name: parts.get(name, 0) - old.get(name, 0) for name in (*parts, *(old.keys() - parts.keys()))}  # fmt: skip
@@ -73,7 +73,7 @@ def _turn(
     when = datetime.fromtimestamp(trace.created, UTC).isoformat(timespec="seconds")
     grown = max(0, sum(added.values()) - sum(dropped.values()))
     step = _step(trace, Stage.MODEL)
-    return Turn(
+    return WindowTurn(
         trace.id,
         trace.request.query,
         model,
@@ -138,6 +138,6 @@ def _number(step: Step, name: str) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def windows_of(turns: Sequence[Turn]) -> list[Window]:
+def windows_of(turns: Sequence[WindowTurn]) -> list[Window]:
     """The windows of some turns."""
     return [turn.window for turn in turns]

@@ -58,7 +58,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         body_bytes=settings.service.body_bytes,
     )
     # Before FastAPI's routes, so that a model call is not matched against all of them.
-    app.router.routes[:0] = routes(proxy, wrap=_admit)
+    app.router.routes[:0] = routes(proxy, wrap=_require_read_scope)
     service.on_shutdown += [proxy.close, observer.close]
 
 
@@ -133,7 +133,7 @@ def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Respo
     return JSONResponse(dialect_for(scope["path"]).error(error), status_of(error), headers)
 
 
-def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
+def _require_read_scope(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
     """The application for callers who may read, without the service's deadline."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

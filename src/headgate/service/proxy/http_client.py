@@ -15,8 +15,8 @@ from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
 from headgate.service.proxy.transport import (
     Headers,
     NotReached,
-    Request,
     Response,
+    UpstreamRequest,
     codings_of,
 )
 
@@ -50,7 +50,7 @@ class HttpClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: UpstreamRequest) -> Response:
         """The response, once its head has come; UpstreamError says why there is none."""
         place = f"{request.address.host}:{request.address.port}"
         try:
@@ -73,7 +73,7 @@ class HttpClient:
             response.decompress()
         return response
 
-    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+    async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
         address = request.address
         url = URL.build(
             scheme=address.scheme,

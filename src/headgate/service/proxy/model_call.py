@@ -238,7 +238,7 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
     builder = SessionBuilder("", "")
     entries = list(entries_of(dict(fields)))
     for entry in entries:
-        builder.take(entry)
+        builder.add_entry(entry)
     found = builder.finish()
     definitions = fields.get("tools")
     tools = estimate_tokens(as_json(definitions)) if definitions else 0

@@ -1,7 +1,7 @@
 """Transport: what the proxy needs from an HTTP client, as small as it can be.
 
-A Transport sends a Request and gives a Response once its head has come. `read` gives the next bytes as they arrived
-and b"" at the end; with a `tick_s` it gives None when nothing came for so long, so that the caller can keep its own
+A Transport sends an UpstreamRequest and gives a Response once its head has come. `read` gives the next bytes as they
+arrived and b"" at the end; with a `tick_s` it gives None if nothing came in that time, so that the caller can keep its own
 client alive. Closing a response that is not complete severs the connection at once, which is how a model is stopped.
 """
 
@@ -40,7 +40,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class UpstreamRequest:
     """One request on its way to an upstream."""
 
     method: str
@@ -85,7 +85,7 @@ class Response(Protocol):
 class Transport(Protocol):
     """Sends requests; keeps connections for the next ones."""
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: UpstreamRequest) -> Response:
         """The response, once its head has come."""
 
     async def close(self) -> None:

@@ -23,10 +23,10 @@ from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
     KEY_HEADERS,
     Headers,
-    Request,
     Response,
     Timeouts,
     Transport,
+    UpstreamRequest,
     parse_address,
 )
 
@@ -145,7 +145,7 @@ class Upstreams:
         if exchange.query:
             target += f"?{exchange.query.decode('latin-1')}"
         headers = _headers(exchange.headers, upstream, plain=plain, own_key_only=own_key_only)
-        request = Request(
+        request = UpstreamRequest(
             exchange.method,
             parse_address(upstream.url),
             target,

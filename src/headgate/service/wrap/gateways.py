@@ -16,10 +16,10 @@ from headgate.errors import ConfigError, HeadgateError, UpstreamError
 from headgate.service.proxy.transport import (
     Address,
     Headers,
-    Request,
     Response,
     Timeouts,
     Transport,
+    UpstreamRequest,
 )
 from headgate.service.wrap.gateway_process import GatewayProcess
 from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
@@ -84,7 +84,7 @@ class Gateway:
         known = [*(headers or []), (SECRET_HEADER, self._spec.secret.encode())]
         limits = Timeouts(self._silence_s, answer_s, NEVER_S)
         return await self._transport.send(
-            Request(method, self._address, target, known, body, limits)
+            UpstreamRequest(method, self._address, target, known, body, limits)
         )
 
     def note_sign_of_life(self) -> None:

@@ -6,13 +6,13 @@ It belongs to no reader. When the one that asked for it goes away it comes in al
 import asyncio
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.transport import Headers, Request, Transport
+from headgate.service.proxy.transport import Headers, Transport, UpstreamRequest
 
 
 class Recording:
     """The answer to one request."""
 
-    def __init__(self, transport: Transport, request: Request, asked: bytes) -> None:
+    def __init__(self, transport: Transport, request: UpstreamRequest, asked: bytes) -> None:
         self.asked = asked
         """The body as the gateway sent it, by which a call that is made again is known."""
         self.status = 0
@@ -23,7 +23,7 @@ class Recording:
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._fill(transport, request))
 
-    async def _fill(self, transport: Transport, request: Request) -> None:
+    async def _fill(self, transport: Transport, request: UpstreamRequest) -> None:
         try:
             response = await transport.send(request)
             try:

@@ -25,7 +25,7 @@ from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply, response_for
 from headgate.service.wrap.spec import GatewaySpec
-from headgate.service.wrap.turn import TURN_HEADER, AgentRequest, Turn
+from headgate.service.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
 
 GATEWAY = "gateway"
 GUARDED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"})
@@ -46,7 +46,7 @@ class Supervisor:
         self._store, self._inject, self._patience_s = store, inject, patience_s
         self._secret = secrets.token_urlsafe(12)
         self._transport = HttpClient()
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, AgentTurn] = {}
         self._ids = count(1)
         self._aside: set[asyncio.Future[None]] = set()
 
@@ -141,7 +141,7 @@ class Supervisor:
         self, request: web.Request, asked: AgentRequest, path: str
     ) -> web.StreamResponse:
         id, reply = str(next(self._ids)), AgentReply(request)
-        turn = Turn(id, asked, reply, path=path, pool=self.pool, transport=self._transport)
+        turn = AgentTurn(id, asked, reply, path=path, pool=self.pool, transport=self._transport)
         self._turns[id] = turn
         try:
             await turn.serve()

@@ -20,10 +20,10 @@ from headgate.service.proxy.transport import (
     KEY_HEADERS,
     Address,
     Headers,
-    Request,
     Response,
     Timeouts,
     Transport,
+    UpstreamRequest,
 )
 from headgate.service.wrap.gateways import NEVER_S, Gateway, GatewayPool
 from headgate.service.wrap.recording import Recording
@@ -54,14 +54,14 @@ class AgentRequest:
     address: Address
     proxy: str = ""
 
-    def to_upstream(self, body: bytes, *, plain: bool) -> Request:
+    def to_upstream(self, body: bytes, *, plain: bool) -> UpstreamRequest:
         """The request as the upstream gets it, with the agent's own headers and this body.
 
         `plain` asks for an answer that is not compressed.
         """
         encoding: Headers = [(b"accept-encoding", b"identity")] if plain else []
         without = (*NOT_SENT, b"accept-encoding") if plain else NOT_SENT
-        return Request(
+        return UpstreamRequest(
             self.method,
             self.address,
             self.target,
@@ -73,7 +73,7 @@ class AgentRequest:
         )
 
 
-class Turn:
+class AgentTurn:
     """One model call."""
 
     def __init__(

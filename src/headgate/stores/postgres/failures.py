@@ -48,7 +48,7 @@ _STATES = {
         "can only be read: it is a replica, or set to read only",
         "name the main server, and this one as replica=host:port",
     ),
-    "53100": ("cannot grow: its disk is full", "make room; nothing of this write was kept"),
+    "53100": ("cannot grow: its disk is full", "free disk space; nothing of this write was kept"),
     "42P05": _POOLED,
     "26000": _POOLED,
     "42P01": ("lacks a table", "run: headgate store migrate"),

@@ -36,7 +36,7 @@ _MESSAGES = {
     ),
     sqlite3.SQLITE_FULL: (
         "cannot grow: the disk, or the store's limit, is full",
-        "make room and try again; nothing of this write was kept, everything before it was",
+        "free disk space and try again; nothing of this write was kept, everything before it was",
     ),
     sqlite3.SQLITE_READONLY: (
         "cannot be written",

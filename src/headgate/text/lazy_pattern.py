@@ -1,4 +1,4 @@
-"""Late patterns: regular expressions that are compiled when they are first used.
+"""Internal: regular expressions that are compiled when they are first used.
 
 Compiling all patterns of the package takes longer than a short command does, and most commands need few of them.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 
-class LatePattern:
+class LazyPattern:
     """Stands for a compiled pattern; the methods that were used once are as fast as its own."""
 
     def __init__(self, pattern: str | Callable[[], str], flags: int) -> None:
@@ -25,6 +25,6 @@ class LatePattern:
         return value
 
 
-def compile_late(pattern: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+def lazy_compile(pattern: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
     """The pattern, or the one that a function gives, compiled at its first use."""
-    return cast("re.Pattern[str]", LatePattern(pattern, flags))
+    return cast("re.Pattern[str]", LazyPattern(pattern, flags))

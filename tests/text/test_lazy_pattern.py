@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from headgate.text.late_pattern import compile_late
+from headgate.text.lazy_pattern import lazy_compile
 
 
 def test_it_finds_what_the_pattern_finds():
-    late = compile_late(r"(\w)\1", re.IGNORECASE)
+    late = lazy_compile(r"(\w)\1", re.IGNORECASE)
     plain = re.compile(r"(\w)\1", re.IGNORECASE)
     text = "bookkeeper, AAron"
     assert late.findall(text) == plain.findall(text)
@@ -17,14 +17,14 @@ def test_it_finds_what_the_pattern_finds():
 
 
 def test_it_is_not_compiled_before_it_is_used():
-    broken = compile_late("(")
+    broken = lazy_compile("(")
     with pytest.raises(re.error):
         broken.search("x")
 
 
 def test_a_function_may_give_the_pattern_when_it_is_needed():
     asked = []
-    late = compile_late(lambda: asked.append(1) or r"\d+")
+    late = lazy_compile(lambda: asked.append(1) or r"\d+")
     assert asked == []
     assert late.findall("1 and 22") == late.findall("1, 22") == ["1", "22"]
     assert asked == [1]
@@ -32,4 +32,4 @@ def test_a_function_may_give_the_pattern_when_it_is_needed():
 
 def test_it_has_nothing_that_a_pattern_has_not():
     with pytest.raises(AttributeError):
-        compile_late("x").rewind()
+        lazy_compile("x").rewind()
