@@ -1,4 +1,4 @@
-"""`python -m headgate`, for where the script is not on the PATH."""
+"""`python -m headgate`, for users whose PATH lacks the script."""
 
 from headgate.cli import main
 

@@ -24,7 +24,7 @@ class Forkable(Protocol):
         """Go on, in the process that forked."""
 
     def begin_in_child(self) -> None:
-        """Begin anew in the child, with new locks. A server that forks by itself may not have told of it before."""
+        """Begin anew in the child, with new locks. `before_fork` may not have run: some servers fork on their own."""
 
 
 _NUMBERS = count()

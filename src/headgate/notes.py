@@ -133,7 +133,7 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
 class Note:
     """What one stage did to one candidate, and why.
 
-    `score` is the candidate's score afterwards. `subject` is who the code speaks of, where it speaks of someone:
+    `score` is the candidate's score afterwards. `subject` is who the code speaks of, if it speaks of someone:
     a shared name, the chunk that is repeated, the provider that recalled it, the grader's verdict.
     """
 

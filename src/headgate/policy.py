@@ -1,7 +1,7 @@
-"""Policy: the knobs of one stage, as a value.
+"""Policy: the parameters of one stage, as a value.
 
 Frozen, range-checked, unknown keys refused. Each stage's policy stands beside its function and
-inherits from `Policy`; the number types here give every knob its bounds.
+inherits from `Policy`; the number types here give every parameter its bounds.
 A field of type `Tuning[...]` is an argument of the policy in Python and no setting: a benchmark found its value,
 and only a benchmark can find a better one. All other fields are settings, in file and environment too.
 """
@@ -154,7 +154,7 @@ class ProxyPolicy(Policy):
     upstreams: Mapping[str, UpstreamPolicy] = {}
     """Model services by name."""
     context: bool = False
-    """Inject context into every request that does not say otherwise; off: only where a header asks for it."""
+    """Inject context into every request that does not say otherwise; off: only if a header asks for it."""
     collection: str = "main"
     """Where injected context comes from when no header says so."""
     budget: PositiveCount = 1000

@@ -87,7 +87,7 @@ class Components:
     closed: Event = field(default_factory=Event)
 
     def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
-        """Store traces by the settings, several in one step where the store can."""
+        """Store traces by the settings, several in one step if the store can."""
         keeping, traces = self.settings.trace, [with_savings(make()) for make in makers]
         if self.settings.redact and keeping.text:
             traces = [redact_trace(trace) for trace in traces]
@@ -177,7 +177,7 @@ def _build_over(
         computing=threads.computing,
     )
     if own.store is None and folder and not _is_read_only(store):
-        writes.start()  # what is too old goes even where nobody asks anything
+        writes.start()  # traces that are too old go even if no request comes
     pool.start(settings.tenant)
     return Components(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,

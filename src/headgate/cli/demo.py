@@ -67,7 +67,7 @@ def ask(gate: Headgate, question: str) -> DemoAnswer:
 
 
 def _docs() -> Path:
-    """The folder of the documentation: in the package where it was installed, beside it in a checkout."""
+    """The folder of the documentation: in the package if it was installed, beside it in a checkout."""
     shipped = Path(str(files(headgate) / "docs"))
     beside = Path(headgate.__file__).parents[2] / "docs"
     for folder in (shipped, beside):

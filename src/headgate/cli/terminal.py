@@ -26,7 +26,7 @@ def format_minute(seconds: float) -> str:
 
 
 def fit(text: str) -> str:
-    """The lines of a table, cut to the width of the terminal where one shows them; files and pipes get them whole."""
+    """The lines of a table, cut to the width of the terminal if one shows them; files and pipes get them whole."""
     if not sys.stdout.isatty():
         return text
     width = get_terminal_size().columns

@@ -1,8 +1,8 @@
 """Parameters: the settings and request fields that can be changed so that a stage accepts a chunk.
 
-The range of a parameter begins at its present value and ends at the value that rejects least: position 0 is no change,
-a higher position a larger one. So "the smallest change" is the lowest position that admits the chunk, whatever type the
-parameter has.
+The range of a parameter begins at its present value and ends at the value that rejects least: position 0 is the
+present value, a higher position a larger change. So "the smallest change" is the lowest position that admits the
+chunk, whatever type the parameter has.
 """
 
 from collections.abc import Callable

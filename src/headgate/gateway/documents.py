@@ -173,7 +173,7 @@ class Documents(Lifecycle):
         """
         has_followed = False
         indexes = self._components.indexes
-        # a request that does not wait finds what was added before only where the index has followed
+        # a request that does not wait finds what was added before only if the index has followed
         least = _FOLLOW if self._components.wait_for_index else 1
 
         def follow(progress: "Progress") -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headgate.guard.fuse import Spending
     from headgate.keys import Keys
 
-_PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
+_PROBE = "headgate-readiness"  # a tenant without data, so that no check reads a user's data
 _DEFAULT = Request("")
 """The defaults of a request, which are those of `context`."""
 
@@ -270,7 +270,7 @@ class Headgate(Documents, Traces):
     acheck = async_version(check)
 
     def _keep(self, context: Context) -> Context:
-        """Queue the trace and write the log line; where that fails the answer stands and says so."""
+        """Queue the trace and write the log line; if that fails the answer stands and says so."""
         components, trace, lost = self._opened.components, context.trace, []
         components.memory.injected.add(trace)
         if problem := self._queue_trace(trace.id, lambda: trace):

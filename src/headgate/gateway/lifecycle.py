@@ -143,7 +143,7 @@ class Lifecycle:
 
     @property
     def folder(self) -> Path | None:
-        """Where the store, or what is derived from it, lies on disk; None where all is in memory."""
+        """Where the store, or what is derived from it, lies on disk; None if all is in memory."""
         return self._components.folder
 
     def for_tenant(self, tenant: str) -> Self:

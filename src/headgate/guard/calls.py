@@ -3,8 +3,8 @@
 A step is a tool call with its result, or a text if the model only spoke. Messages are read one by one in order, and
 what is made of a message depends on that message and those before it alone. The calls of one turn become steps
 together, in the order they were made, once all of them are answered: results of parallel calls come in any order. A
-call that is never answered is a step that equals no other. Results without a call, unknown types and anything malformed
-are passed over.
+call without an answer is a step that never counts as a repeat. Results without a call, unknown types and anything
+malformed are passed over.
 """
 
 import re

@@ -3,7 +3,7 @@
 The text is folded, every run of digits to one "0", and the folded text is watched by a RepeatDetector
 with its own, longer lengths. Data tables fold to repetitions too, so a run counts as a loop only when
 each column of numbers stands still or steps evenly. Long good lists count as well: a reason to warn,
-not to cut. Works on blocks at absolute offsets (chunking cannot matter) and sleeps where no digit is.
+not to cut. It works on blocks at absolute offsets, so chunking cannot matter, and it rests if no digit comes.
 """
 
 import re

@@ -283,7 +283,7 @@ class RepeatDetector:
     def _retry_period(self, text: str, at: int) -> bool:
         """Try a period that was seen before but had not lasted long enough; True when it is locked.
 
-        A unit that holds a run of its own ("no no no no, he said. ") shows its period only where that run ends.
+        A unit that holds a run of its own ("no no no no, he said. ") shows its period only after that run ends.
         """
         period = self._candidate
         if text[at - 16 : at] != text[at - 16 - period : at - period]:

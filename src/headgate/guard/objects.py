@@ -6,7 +6,7 @@
 `generate(continuation, *, sampling=None)` opens a stream. The continuation is what stands behind the conversation:
 nothing at first; after a cut, as chat messages, the answer so far and a short turn that asks to go on without
 repeating. So the guard need not know how a framework words its messages. Objects are handed through as they are; only
-where a cut falls inside one, `write` makes a copy with the text that stays.
+if a cut falls inside one, `write` makes a copy with the text that stays.
 """
 
 import inspect

@@ -2,8 +2,8 @@
 
 Same tool; same arguments, whatever the order of their names and the white space between them; same result but for the
 parts that change on every call (`masks`). Tool and arguments are reduced to a number. Results are compared only if the
-same call stands near, and read only where they differ. Polling never counts as a circle: a tool that sleeps, or a
-result that says work is under way, makes a step that equals no other.
+same call stands near, and read only if they differ. Polling never counts as a circle: a tool that sleeps, or a
+result that says work is under way, makes a step that never counts as a repeat.
 """
 
 import re

@@ -103,7 +103,7 @@ class Collection:
             raise NotReady(
                 f"the index of collection {self._name!r} is still being made",
                 retry_after=5.0,
-                hint="ask again later; everything else can be asked meanwhile",
+                hint="ask again later; other collections can be asked now",
             )
         return (self._current.stale if behind else self._current), behind
 

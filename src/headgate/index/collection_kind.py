@@ -1,12 +1,12 @@
 """What kind of collection some chunks make: whether they are turns of conversations, and their languages.
 
-Chunks are turns where most are declared to be, or where most open with one of a few speakers and are short. A name
-before a colon alone is no speaker ("Added: …", "Bug: …", "Q: …"). Heads are speakers where most are certain (they have
-a time, angle brackets or a role), or where they take turns:
+Chunks are turns if most are declared to be, or if most open with one of a few speakers and are short. A name
+before a colon alone is not a speaker ("Added: …", "Bug: …", "Q: …"). Heads are speakers if most are certain (they have
+a time, angle brackets or a role), or if they take turns:
 
     a head follows itself more rarely than chance has it, by three standard deviations (entries of a list come as they
     come, or in groups), and comes back after one other no more rarely than chance has it (fields of records rotate);
-    where there are two heads, which may be question and answer, both are names that the texts call, too.
+    if there are two heads, which may be question and answer, both are names that the texts call, too.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ class Heads:
 
 
 def is_conversation(heads: Heads, take_turns: Callable[[], bool]) -> bool:
-    """Whether chunks are turns. `take_turns` is asked where heads may be labels.
+    """Whether chunks are turns. `take_turns` is called if heads may be labels.
 
-    What opens nearly every text alike is a label ("Question: ...", "Package: ..."), so one speaker must leave some
+    A head that opens nearly every text is a label ("Question: ...", "Package: ..."), so one speaker must leave some
     lines to others.
     """
     count, speaking = heads.count, heads.with_speaker
@@ -77,7 +77,7 @@ def alternate(speakers: npt.NDArray[np.uint64]) -> bool:
 
 
 def is_called(mentions: int, lines: int) -> bool:
-    """Whether a name that stands in so many texts of others is one by which the speaker of these lines is called."""
+    """Whether a name that stands in this many texts of others is one by which the speaker of these lines is called."""
     return mentions > 0 and mentions >= _FEW_SHARE * lines
 
 

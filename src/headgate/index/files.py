@@ -102,8 +102,8 @@ def is_large(*segments: Segment) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of an index, but not where its store is no more."""
-    # not its parents: where the store was moved or deleted, the old path must stay gone
+    """Make the folder of an index, but not if its store is gone."""
+    # not its parents: if the store was moved or deleted, the old path must stay gone
     folder.parent.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
 

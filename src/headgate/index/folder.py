@@ -92,7 +92,7 @@ def manifest_seen(folder: Path) -> int | None:
 
 
 def read_state(folder: Path, *, verify: bool = False) -> IndexState | None:
-    """The index in a folder, None where there is none; DamagedIndex when it cannot be used.
+    """The index in a folder, None if there is none; DamagedIndex if it cannot be used.
 
     With `verify` large files are read through and compared with their checksums too.
     """
@@ -139,7 +139,7 @@ def _manifest(folder: Path) -> Any:  # noqa: ANN401  (whatever the file holds)
 
 def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegment:
     for name in entry.values():
-        # files of this folder alone: a manifest may come with a store that somebody else made
+        # files of this folder alone: a manifest may come with a store that another user made
         if name != Path(name).name:
             raise DamagedIndex(f"the index manifest names {name!r}, which is not beside it")
     segment = load_segment(folder / entry["file"], verify=verify or None)

@@ -102,7 +102,7 @@ class Indexes:
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The embedding of a query, remembered; None without an embedder, or where it cannot read the query."""
+        """The embedding of a query, remembered; None without an embedder, or if it cannot read the query."""
         if not self._embedder:
             return None
         vector = self._vectors.get(query)

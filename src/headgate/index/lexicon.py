@@ -95,7 +95,7 @@ class KeyTable:
         self._shift, self._last = np.uint64(64 - bits), (1 << bits) - 1
 
     def find(self, keys: Keys) -> TokenIds:
-        """The number of each key, -1 where it has none."""
+        """The number of each key, -1 if it has none."""
         found = np.full(len(keys), -1, np.int32)
         at, left = (keys >> self._shift).astype(np.int64), np.arange(len(keys))
         while len(keys):

@@ -20,7 +20,7 @@ from headgate.index.vectors import SEARCH_WIDTH, Halves, NearestNeighbors, neare
 class LiveSegment:
     """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
 
-    `neighbors` is the graph of its embeddings, where it was saved with one; `graph_file` holds a graph of its first
+    `neighbors` is the graph of its embeddings, if it was saved with one; `graph_file` holds a graph of its first
     rows.
     """
 
@@ -68,7 +68,7 @@ class LiveSegment:
             assert self.matrix is not None
             return nearest(self.matrix, self.dead, query, k)
         # To ask for as many as the graph looks at anyway costs nothing more. A segment is rewritten when a quarter is
-        # dead, so that 300 of 450 live where the dead lie evenly; where they lie around the query, all vectors are
+        # dead, so that 300 of 450 live if the dead lie evenly; if they lie around the query, all vectors are
         # multiplied. With 9 000 of 36 000 dead these take 2.5 and 22 ms, and asking for k + 9 000 took 142.
         rows = self.neighbors.search(query, max(k, min(k + len(self.dead), SEARCH_WIDTH)))
         rows = rows[self.alive[rows]][:k]

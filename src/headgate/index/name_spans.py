@@ -21,7 +21,7 @@ _IS_CAPITAL = lazy_compile(lambda: f"[{capitals()}]")
 
 
 def find_spans(texts: Sequence[str]) -> Tokens:
-    """The spans of capitalized words in texts; quickest where all are ASCII."""
+    """The spans of capitalized words in texts; quickest if all are ASCII."""
     joined = "\0".join(["", *texts, ""])
     raw = joined.encode("utf-8", "surrogatepass")
     if joined.isascii():
@@ -44,7 +44,7 @@ def _find(text: str, kinds: Bytes) -> tuple[Ints, Ints]:
     first = np.diff(word, prepend=-1) > 0
     begins, word = begins[first], word[first]
     ends, step = stops[word], np.diff(word)
-    # a word goes on with the span before it where only white space, or a link in it, is between them
+    # a word goes on with the span before it if only white space, or a link in it, is between them
     goes_on = (step < 3) & ~inside[begins[1:] - 1]
     at = np.flatnonzero(goes_on)
     others = np.flatnonzero(kinds == _OTHER)

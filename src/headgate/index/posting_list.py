@@ -78,7 +78,7 @@ class Frequencies:
 
 
 def copy_lists(parts: Sequence[PostingList], term_ids: Ints, bases: Ints) -> Postings:
-    """The lists of some keys, key by key, given their term ids in each part, below 0 where it has none.
+    """The lists of some keys, key by key, given their term ids in each part, below 0 if it has none.
 
     A part's ordinals begin at its base.
     """

@@ -74,7 +74,7 @@ def tidy(lives: Sequence[LiveSegment], folder: Path | None = None) -> Sequence[L
 
 
 def compact(lives: Sequence[LiveSegment]) -> Sequence[Sequence[LiveSegment]]:
-    """Runs of segments: one of the last ones where that is cheap to make one, since a query's cost has a part that
+    """Runs of segments: one of the last ones if that is cheap to make one, since a query's cost has a part that
     grows with their number, and each other alone.
     """
     begin, size = len(lives), 0

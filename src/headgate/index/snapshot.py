@@ -155,7 +155,7 @@ class SegmentSnapshot:
         return len(spoken) > 2 or all(self._is_called(int(ord), int(n)) for ord, n in spoken)
 
     def _is_called(self, ord: int, lines: int) -> bool:
-        """Whether texts of others name the speaker of a chunk, who has so many lines, with a capital."""
+        """Whether texts of others name the speaker of a chunk, who has this many lines, with a capital."""
         (keys,) = self.names(np.array([ord]))
         hits = self.find_names(keys)
         owner = np.repeat(np.arange(len(keys)), hits.counts)
@@ -227,7 +227,7 @@ class SegmentSnapshot:
         return Postings(hits.ords[stays], hits.values[stays], counts)
 
     def token_streams(self, ords: Ints) -> TokenStreams:
-        """The terms of some chunks in reading order, chunk by chunk as asked, so that sums over them round alike."""
+        """The terms of some chunks in reading order, chunk by chunk as asked, so that sums round the same way."""
         terms, owner, where = [], [], []
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment

@@ -133,7 +133,7 @@ class _UsearchIndex(Protocol):
 def build_graph(
     vectors: npt.NDArray[np.float16], path: Path, *, first_rows: Path | None = None
 ) -> None:
-    """Write the neighbor graph of some vectors to a file, extending the graph in the file `first_rows` where there is
+    """Write the neighbor graph of some vectors to a file, extending the graph in the file `first_rows` if there is
     one.
     """
     graph = _open_to_extend(first_rows) if first_rows else None
@@ -165,7 +165,7 @@ def _open_graph(path: Path, *, view: bool) -> _UsearchIndex:
 
 
 def _open_to_extend(path: Path) -> _UsearchIndex | None:
-    """A graph to extend; None where its file is damaged or was deleted by another process."""
+    """A graph to extend; None if its file is damaged or was deleted by another process."""
     try:
         return _open_graph(path, view=False)
     except DamagedIndex:

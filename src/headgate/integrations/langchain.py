@@ -109,7 +109,7 @@ class GuardedChatModel(BaseChatModel):
 
     model: Runnable[Any, BaseMessage]
     guard: dict[str, Any] = Field(default_factory=dict)
-    """The knobs of Guard: detector, divergence, max_rollbacks, ..."""
+    """The arguments of Guard: detector, divergence, max_rollbacks, ..."""
 
     @property
     def _llm_type(self) -> str:
@@ -175,8 +175,8 @@ class GuardedChatModel(BaseChatModel):
 
     def _guard(self, generate: Callable[..., Any]) -> GuardedObjects[AIMessageChunk]:
         # providers disagree about what sampling they take, so words alone ask the model to go on
-        knobs = {"model": self.model_name, **self.guard}
-        return GuardedObjects(generate, read=_read, write=_with_text, **knobs)
+        arguments = {"model": self.model_name, **self.guard}
+        return GuardedObjects(generate, read=_read, write=_with_text, **arguments)
 
 
 def _documents(context: Context) -> list[Document]:

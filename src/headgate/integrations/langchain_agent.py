@@ -34,7 +34,7 @@ Answer = ModelResponse[Any] | AIMessage
 class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
     """Context for each question, and a guard around each model call; either can be left out.
 
-    Without a `gate` nothing is added. `guard` has the knobs of Guard, and `circles` those of the ladder; None is no
+    Without a `gate` nothing is added. `guard` has the arguments of Guard, and `circles` those of the ladder; None is no
     guard.
     """
 

@@ -59,10 +59,10 @@ def add_context(
 
 
 def toolset(gate: Headgate, *, collection: str | Sequence[str] = "main") -> FunctionToolset[Any]:
-    """The tools of an agent that looks things up by itself, remembers, and judges what it remembered."""
+    """The tools of an agent that decides what to look up, remembers, and judges what it remembered."""
 
     async def get_context(query: str, max_tokens: int = 1000) -> str:
-        """Look up passages that answer a question, within so many tokens.
+        """Look up passages that answer a question, within `budget` tokens.
 
         Args:
             query: What you want to know, in full words.
@@ -102,7 +102,7 @@ def toolset(gate: Headgate, *, collection: str | Sequence[str] = "main") -> Func
 
         Args:
             id: The id of the fact.
-            helpful: True where it helped, False where it was wrong or out of date.
+            helpful: True if it helped, False if it was wrong or out of date.
         """
         with _tell_model():
             return asdict(await gate.afeedback(id, helpful=helpful))

@@ -47,7 +47,7 @@ class Injected:
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
         self._lock = Lock()
-        # tenant -> a shown text -> its tokens, read when somebody asks
+        # tenant -> a shown text -> its tokens, read at the first question
         self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}
 

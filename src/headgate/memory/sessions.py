@@ -3,7 +3,7 @@
 A turn is one document of one chunk, source "turn", whose text opens with `[date] Speaker:`, the form by
 which the ranking knows a conversation. Its id follows from session, speaker, time and text, so that an agent
 may send its whole history each time: known turns stay as they are, new ones are added in order. Blocks that were
-injected into a message are no part of what was said and are left out.
+injected into a message are not part of what was said and are left out.
 Metadata hold what graph/kernel.py reads: parent, phase and salience.
 """
 

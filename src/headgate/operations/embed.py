@@ -2,7 +2,7 @@
 
 A PostgreSQL store hands out parts of the work (stores/postgres/embedding_work.py): start as many workers as you like,
 on as many machines. In any other store one process goes through the feed. Either way what is done is kept, so that a
-run which was stopped goes on where it was. Where a collection is narrowed in the database, its postings and the
+run which was stopped goes on where it was. If a collection is narrowed in the database, its postings and the
 neighbor graph of its vectors are made too.
 """
 

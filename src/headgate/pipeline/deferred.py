@@ -1,6 +1,6 @@
 """Deferred writes: what need not be on disk before the answer is given is written behind it, in order, by one thread.
 
-What follows within milliseconds is written together where it is of one kind: a thread woken and a transaction cost more
+What follows within milliseconds is written together if it is of one kind: a thread woken and a transaction cost more
 than a trace. The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped,
 counted and logged, and while that goes on the next answer says so. `flush` waits for what is queued when it is called,
 and not for what comes after; `close` writes what is queued.
@@ -25,7 +25,7 @@ T = TypeVar("T")
 MOST = 256  # writes that wait; a trace with its texts takes some 200 kB of memory
 TRIES = 3
 PAUSE_S = 1.0  # between two tries
-GATHER_S = 0.02  # from one write to the next, unless somebody waits for it
+GATHER_S = 0.02  # from one write to the next, unless a caller waits for it
 TOGETHER = 64  # writes at once
 UPKEEP_S = 3600.0
 UPKEEP_WRITES = 100  # writes after which upkeep is due early
@@ -157,7 +157,7 @@ class DeferredWrites:
 
     def _write_all(self, writes: list[_Write]) -> None:
         if len(writes) > 1:
-            with suppress(Exception):  # then each by itself, which tells what is wrong with it
+            with suppress(Exception):  # then each alone, which tells what is wrong with it
                 writes[0].action([write.item for write in writes])
                 self._problem = ""
                 self._finish(len(writes))

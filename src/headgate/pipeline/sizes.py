@@ -1,4 +1,4 @@
-"""Sizes: how many tokens a collection takes where it is loaded whole, counted as a context shows it.
+"""Sizes: how many tokens a collection takes if it is loaded whole, counted as a context shows it.
 
 Chunks are counted in reading order until they are more than the request takes; what is left is taken to be as dense as
 what was counted. So whether a collection fits is known exactly, and a large one costs no more than what would fit. A

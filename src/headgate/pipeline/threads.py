@@ -113,7 +113,7 @@ class LoopCalls:
             raise UpstreamError("the request was cancelled, or the event loop closed") from error
 
     def cancel(self) -> None:
-        """Cancel what is under way and what is started from now on: nobody waits for the request any more."""
+        """Cancel what is under way and what is started from now on: its caller does not wait any more."""
         self._cancelled = True
         for future in self._started:
             future.cancel()

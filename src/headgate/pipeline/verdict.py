@@ -1,7 +1,7 @@
 """Verdict: what becomes of a question once its candidates are graded.
 
 Correct: show them. Ambiguous: show them, with what a search brings beside them. Incorrect: only what a search brings;
-and if that is off, fails or is no better, the context is empty and says what it refused. If the setting asks for it,
+and if that is off, fails or is not better, the context is empty and says what it refused. If the setting asks for it,
 the question waits in the review queue for a person.
 """
 
@@ -26,7 +26,7 @@ class Verdict:
     review: str = ""
 
     def with_review(self, reason: str, review: str | None) -> "Verdict":
-        """The verdict after a person was asked; `review` is None where the queue is off."""
+        """The verdict after a person was asked; `review` is None if the queue is off."""
         if review is None:
             return replace(self, fallback="", reason=reason)
         return replace(self, fallback="review", reason=reason, review=review)
@@ -35,7 +35,7 @@ class Verdict:
 def verdict_without_grading(
     fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
 ) -> Verdict | None:
-    """The verdict where there is nothing to grade; None where grading decides.
+    """The verdict if there is nothing to grade; None if grading decides.
 
     `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as
     it is.
@@ -71,7 +71,7 @@ async def search_outside(
 def conclude(
     graded: Graded, outside: Graded | None, *, review_reason: str, review: str | None
 ) -> Verdict:
-    """The verdict on what was found here and outside; `review` is None where the queue is off."""
+    """The verdict on what was found here and outside; `review` is None if the queue is off."""
     more = outside or Graded(Sifted(), graded.action)
     kept = _alternate(graded.sifted.kept, more.sifted.kept)
     strips = {**graded.strips, **more.strips}

@@ -3,7 +3,7 @@
 HEADGATE_PENALIZE__EXPONENT=1.2 sets what the file calls `exponent` under `[penalize]`. Lists and tables are JSON.
 A variable that looks like a setting, with `__` in it or close to a known name, must be one. Others are not ours:
 Kubernetes sets HEADGATE_SERVICE_HOST, HEADGATE_PORT_8642_TCP and more in every pod beside a service named headgate.
-The names of the published design are read too (docs/origins.md); where both are set, ours holds.
+The names of the published design are read too (docs/origins.md); if both are set, ours holds.
 """
 
 import difflib
@@ -29,7 +29,9 @@ PUBLISHED = {
     "MIN_NOVEL": "expand.min_novel",
 }
 """The published environment names after their prefix, and the settings that they set."""
-CLOSE = 0.8  # how alike two names are that one may be a slip for the other: "stoer" and "store" are at .8
+CLOSE = (
+    0.8  # similarity from which one name may be a typo of the other: "stoer" and "store" are at .8
+)
 
 _KUBERNETES = re.compile(
     r"(^|_)(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$"

@@ -1,6 +1,6 @@
 """What a settings file may set that was merely found in the current folder.
 
-Whoever writes a repository writes that file too, and entering a folder is no consent. So it may tune, but it may not
+The author of a repository writes that file too, and entering a folder is not consent. So it may tune, but it may not
 name a command, an address, or a path outside its folder. Those come from the environment, or from a file that
 HEADGATE_CONFIG names.
 """
@@ -16,7 +16,7 @@ _MODELS = ("none", "static", "minilm")
 
 
 def refuse(name: str, value: object, folder: Path) -> ConfigError | None:
-    """Why a file found in the folder may not set this; None where it may."""
+    """Why a file found in the folder may not set this; None if it may."""
     what = next((what for rule, what in _RULES.items() if rule(name, value, folder)), "")
     if not what:
         return None

@@ -2,7 +2,7 @@
 
 Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an error
 that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml` in the
-current folder where there is one; that one may set less (found.py). Tuning arguments of the policies are taken from
+current folder if there is one; that one may set less (found.py). Tuning arguments of the policies are taken from
 Python only.
 """
 
@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
 
 class File(NamedTuple):
-    """A settings file, and whether somebody named it or it was only found."""
+    """A settings file, and whether the user named it or it was only found."""
 
     path: Path
     named: bool
@@ -115,7 +115,7 @@ def validate(layers: Iterable[Layer]) -> tuple[Settings | None, list[Fault]]:
 
 
 def _check_groups(tree: Tree) -> Settings | None:
-    """The settings of a tree by the checks of the groups that it sets; None where those of all are needed.
+    """The settings of a tree by the checks of the groups that it sets; None if those of all are needed.
 
     Making the checks of one group takes a millisecond or two, and most runs set none or few.
     """
@@ -171,7 +171,7 @@ def _refuse(layer: Layer) -> Iterator[Fault]:
         policy = tuning_policy(name)
         if policy:
             error = ConfigError(
-                f"{name} (from {layer.origin}) is no setting but an argument in Python",
+                f"{name} (from {layer.origin}) is not a setting but an argument in Python",
                 hint=f"give it as {policy}({name.rpartition('.')[2]}=...) in Settings(...)",
             )
             yield Fault(name, error)

@@ -143,7 +143,7 @@ def is_secret(name: str) -> bool:
 
 
 def hide_secrets(value: object) -> object:
-    """A value to be shown, with the headers of upstreams hidden, where some services want their key, and passwords of
+    """A value to be shown, with the headers of upstreams (some services want their key there) hidden, and passwords of
     stores.
     """
     if isinstance(value, str):

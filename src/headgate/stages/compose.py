@@ -109,7 +109,7 @@ def compose(
 
 
 def source_of(chunk: Chunk) -> str:
-    """What a citation stands for: the address where the chunk has one, else its document, else its id."""
+    """What a citation stands for: the address if the chunk has one, else its document, else its id."""
     address = chunk.metadata.get("url")
     return str(address) if address else chunk.document or chunk.id
 

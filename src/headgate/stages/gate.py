@@ -40,7 +40,7 @@ class GatePolicy(Policy):
     entropy_weight: Tuning[Unit] = 0.3
     """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
     length_power: Tuning[Unit] = 0.2
-    """Value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
+    """Value is worth over tokens to this power (in conversations 0, since all turns are short)."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.08
@@ -179,7 +179,7 @@ def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
 
 
 def _entropies(candidates: Sequence[Candidate]) -> list[float]:
-    """The entropy score of each: as the gate noted it, measured where it never came so far."""
+    """The entropy score of each: as the gate noted it, or measured now if the candidate did not reach the gate."""
     noted = [candidate.number(Stage.GATE, "entropy") for candidate in candidates]
     unread = [c.chunk.text for c, bits in zip(candidates, noted, strict=True) if bits is None]
     measured = iter(measure_all(unread))
@@ -201,7 +201,7 @@ def prune_to_budget(
     A row that brings its `entropy` keeps it; the others get theirs.
     """
     for at, row in enumerate(rows):
-        _content(row, at)  # an error where there is none
+        _content(row, at)  # an error if there is none
         row["entropy"] = _entropy_of(row, at)
     used = 0
     selected = []

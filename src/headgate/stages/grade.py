@@ -139,12 +139,12 @@ class Graded:
 
     @property
     def best(self) -> float:
-        """The highest confidence; 0 where nothing was graded."""
+        """The highest confidence; 0 if nothing was graded."""
         return max(self.confidences.values(), default=0.0)
 
     @property
     def refusal(self) -> str:
-        """The best three that were refused, with their confidence; "" where nothing was."""
+        """The best three that were refused, with their confidence; "" if none was."""
         ranked = sorted(self.confidences.items(), key=lambda item: -item[1])[:_NAMED]
         return ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
 
@@ -195,7 +195,7 @@ def join_best_strips(
 
 
 def split_strips(text: str, sentences: int) -> list[str]:
-    """The text as strips of so many sentences each, in reading order; nothing but white space is lost."""
+    """The text as strips of this many sentences each, in reading order; nothing but white space is lost."""
     parts = [part for part in _SENTENCE.split(text) if part.strip()]
     return [
         " ".join(part.strip() for part in parts[at : at + sentences])
@@ -239,10 +239,10 @@ def review_reason(
     group: str = "",
     empty: Sequence[str] = (),
 ) -> str:
-    """Why a person should look, or "" when none needs to; a refusal names the best that it refused.
+    """Why a person should look, or "" if none needs to; a refusal names the best that it refused.
 
-    `graded` is None where nothing was graded; `searched` is the verdict on what the search brought, None when search is
-    off or failed. `empty` are the collections that were asked, where none of them has anything.
+    `graded` is None if nothing was graded; `searched` is the verdict on what the search brought, None if search is
+    off or failed. `empty` are the collections that were asked, if none of them has anything.
     """
     if group == CRISIS:
         return "a crisis question"

@@ -2,9 +2,9 @@
 
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
-Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are in nobody's window.
+Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are not in the window.
 Of several candidates with the same words, or nearly so, only the best stays, window or not. A brief one that a longer
-one contains goes only where both are from one document: of two documents each may be the one that is asked for.
+one contains goes only if both are from one document: of two documents each may be the one that is asked for.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
 switched off, no score changes by a bit.
 """
@@ -64,7 +64,7 @@ class PenalizePolicy(Policy):
     minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
     dup_hamming: Annotated[Count, Field(le=64)] = 3
-    """SimHash distance of near-duplicates, where only fingerprints are known."""
+    """SimHash distance of near-duplicates, if only fingerprints are known."""
 
 
 def penalize(

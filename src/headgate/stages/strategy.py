@@ -1,7 +1,7 @@
 """Strategy: how content of some size should reach the model for a task.
 
 Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). tasks.py tells what kind of
-task it is. Numbers are those of the published design (docs/origins.md) where no comment says otherwise. `decide` builds
+task it is. Numbers are those of the published design (docs/origins.md) unless a comment says otherwise. `decide` builds
 its plan on these rules, and agents get them as the tool `context_strategy`.
 """
 
@@ -221,7 +221,7 @@ CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
             "char_count": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "Size of the content in characters, where it is known.",
+                "description": "Size of the content in characters, if it is known.",
             },
             "model_context_length": {
                 "type": "integer",

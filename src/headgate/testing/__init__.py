@@ -1,6 +1,6 @@
 """Shipped fakes and contracts: test your own store or agent with what Headgate is tested with.
 
-Names load when they are first used, so that the fakes work where pytest is not installed.
+Names load when they are first used, so that the fakes work if pytest is not installed.
 """
 
 from importlib import import_module

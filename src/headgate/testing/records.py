@@ -102,7 +102,7 @@ class RecordContract:
             store.save_fact("t", Fact(str(n), f"fact {n}"))
         store.save_fact("t", Fact("0", "fact 0"))
         before = [change.id for change in store.fact_changes("t", 0)]
-        assert before == ["0", "1", "2"], "an equal fact is no change"
+        assert before == ["0", "1", "2"], "an equal fact changes nothing"
         store.amend_fact("t", "0", lambda fact: replace(fact, trust=0.9))
         store.forget("t", "1")
         lines = store.fact_changes("t", 0)

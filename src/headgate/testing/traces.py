@@ -9,7 +9,7 @@ from headgate.types import Chunk, Trace, Window
 
 
 class TraceContract:
-    """Traces: whole where it matters, bounded in number, age and bytes, and listed by their summaries."""
+    """Traces: whole if that matters, bounded in number, age and bytes, and listed by their summaries."""
 
     def test_a_trace_comes_back_whole(self, store: Store) -> None:
         one = trace("1")

@@ -39,7 +39,7 @@ Container = dict[str, object] | list[object]
 def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
     """The value in some JSON.
 
-    JSONDecodeError where it is no JSON, would take too much memory, or is deeper than DEEPEST.
+    JSONDecodeError if it is not JSON, would take too much memory, or is deeper than DEEPEST.
     """
     if why := why_too_large(data):
         raise orjson.JSONDecodeError(why, "", 0)
@@ -50,7 +50,7 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
 
 
 def why_too_large(data: bytes) -> str:
-    """Why some JSON would take too much memory; nothing where it would not."""
+    """Why some JSON would take too much memory; "" if it would not."""
     if len(data) > MOST_VALUES and has_more_values(data, MOST_VALUES):
         return f"it holds more than {MOST_VALUES:,} values"
     if len(data) > HUGE and measure(data) > MOST_BYTES:
@@ -102,7 +102,7 @@ def _containers(values: Iterable[object]) -> list[Container]:
 
 
 def has_more_values(data: bytes, most: int, *, piece: int = _PIECE) -> bool:
-    """Whether some JSON holds more than so many values."""
+    """Whether some JSON holds more than `most` values."""
     if 4 * estimate_marks(data) <= most:
         return False
     values = 0

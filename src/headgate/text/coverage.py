@@ -204,7 +204,7 @@ def copies(tokens: Tokens, order: Iterable[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     for i in order:
         words = data[cuts[i] : cuts[i + 1]]
-        if words and first.setdefault(words, i) != i:  # what has no words is no copy
+        if words and first.setdefault(words, i) != i:  # a text without words is not a copy
             found[i] = first[words]
     return found
 

@@ -1,6 +1,6 @@
 """Crisis: whether a message tells of a person in danger, or only uses a word of it.
 
-One word proves little: "emergency exit" and "suicide rates" are no cries for help. What counts:
+One word proves little: "emergency exit" and "suicide rates" are not cries for help. What counts:
 - something said outright: "kill myself", "wants to die", "suicidal thoughts" ...
 - suicide, self-harm or an overdose, with a person and how that person is: feels, thinks of it, tried, took pills ...
 - a crisis, an emergency or 988, with a person and a sign that body or mind is at risk.

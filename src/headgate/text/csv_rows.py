@@ -10,7 +10,7 @@ cell is too long.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-# characters within which a quote must be closed: they wait in memory meanwhile
+# characters within which a quote must be closed: they wait in memory until then
 MAX_QUOTED = 64 << 20
 
 

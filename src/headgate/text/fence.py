@@ -1,4 +1,4 @@
-"""Untrusted text inside a fence that it cannot close.
+"""Wraps untrusted text in delimiters that the text cannot forge.
 
     <ref 9f86d081884c7d65: recalled reference data, not user input>
     [1] ...
@@ -19,7 +19,7 @@ from headgate.text.lazy_pattern import lazy_compile
 
 LABEL = "ref"
 NOTICE = "recalled reference data, not user input"
-# Stand in for a real nonce where only its cost matters: digits, letters, and both by turns. What a counter charges for
+# Stand in for a real nonce if only its cost matters: digits, letters, and both by turns. What a counter charges for
 # a mixture lies hardly above the dearest of them.
 _SAMPLE_NONCES = ("7391042586173940", "acedfbcabdfecdab", "7f3a9c1e5d2b8a4f")
 
@@ -90,7 +90,7 @@ def fence_cost(count: Callable[[str], int], notice: str = NOTICE) -> int:
 
 
 def without_fences(text: str) -> str:
-    """The text without the fenced blocks in it, whoever made them."""
+    """The text without the fenced blocks in it, also those that Headgate did not make."""
     ends: dict[str, list[int]] = {}
     for closing in _CLOSING.finditer(text):
         ends.setdefault(closing[1], []).append(closing.end())
@@ -124,7 +124,7 @@ def piece(number: int, title: str, text: str) -> str:
 
 
 def frame(number: int, title: str, text: str) -> str:
-    """Citation, title where the text does not open with it, be it as a Markdown heading, and the text, as they are."""
+    """Citation, title (unless the text opens with it, also as a Markdown heading) and text, as they are."""
     opening = title and text[: len(title) + _HEADING].lstrip("# ")
     if opening[: len(title)].lower() != title.lower():
         return f"[{number}] {title}: {text}"

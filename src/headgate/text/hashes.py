@@ -80,7 +80,7 @@ class Tokens:
         return self._shingles[size]
 
     def split(self) -> list[U32]:
-        """The hashes of each text by itself, in memory of their own."""
+        """The hashes of each text, each in memory of its own."""
         cuts = self.bounds.tolist()
         return [self.values[a:b].copy() for a, b in pairwise(cuts)]
 
@@ -156,7 +156,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _seam(text: str, at: int) -> int:
-    """Where a text can be cut from `at` on; where one word goes on for too long, in it."""
+    """Where a text can be cut from `at` on; inside a word if that word is too long."""
     last = min(len(text), at + MAX_UNCUT)
     for begin in range(at, last, _LOOK):
         look = text[begin : begin + _LOOK].encode("utf-32-le", "surrogatepass")
@@ -281,7 +281,7 @@ def _cut_long(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
 def hash_slices(
     raw: bytes, starts: Ints, lengths: Ints, *, seed: np.uint64 = _NONE, times: np.uint64 = _ONE
 ) -> U64:
-    """A hash for each slice of the bytes; nobody can aim at the same for two where `seed` and `times` are secret."""
+    """A hash for each slice of the bytes; without knowing `seed` and `times`, no author can make two collide."""
     words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64, copy=False)
     hashes = np.empty(starts.size, dtype=np.uint64)
     for begin in range(0, starts.size, _SLAB):

@@ -1,7 +1,7 @@
 """Languages: which language a text is written in, told by its function words and its letters.
 
 Each function word gives 1/n of a vote to each of the n languages that have it, each letter beyond a-z a whole
-one to every language that writes it: so the script decides where it can, and the small words where it cannot.
+one to every language that writes it: so the script decides if it can, and the function words if it cannot.
 English wins unless another language clearly does: English rules touch only words of a-z, so they do no harm
 to a text of a script without a language here (Chinese, Korean, Thai), to code, or to a bare heading.
 """
@@ -95,7 +95,7 @@ class _Characters:
         self._rows = np.zeros(0x110000, np.uint16)
 
     def read(self, codes: npt.NDArray[np.uint32]) -> tuple[Bools, npt.NDArray[np.uint16]]:
-        """Whether each character makes words, and its row, 0 where it has none."""
+        """Whether each character makes words, and its row, 0 if it has none."""
         kinds = self._kinds[codes]
         new = codes[kinds == 0]
         if len(new):
@@ -128,9 +128,9 @@ def _latin_letters() -> bytes:
 def detect_all(
     texts: Sequence[str], default: str = "english", among: Sequence[str] = _BY_WRITERS
 ) -> list[str]:
-    """The languages of texts: English unless another one clearly wins, and the default where nothing speaks.
+    """The languages of texts: English unless another one clearly wins, and the default if no word gives a vote.
 
-    Of those it may be `among`, the first wins where several have as many votes. Ten times faster than one by one where
+    Of those it may be `among`, the first wins if several have as many votes. Ten times faster than one by one if
     they are not English.
     """
     samples = [text[:_SAMPLE] for text in texts]
@@ -148,7 +148,7 @@ def detect_all(
 
 
 def _detect_english(samples: Sequence[str]) -> list[str]:
-    """English for each text of Latin-1 where nothing else can win, and "" for any other."""
+    """English for each text of Latin-1 if no other language can win, and "" for any other."""
     latin = [one if one.isascii() or not _LATER.search(one) else "" for one in samples]
     # a soft hyphen parts no word
     cut = [one if one.isascii() else one.replace("\xad", "") for one in latin]
@@ -169,7 +169,7 @@ def _detect_english(samples: Sequence[str]) -> list[str]:
     foreign, shared, english = (np.bincount(owner, one[at[known]], len(cut)) for one in votes)
     accents = np.diff(np.flatnonzero(signs >= 0x80).searchsorted(stops), prepend=0)
     plain = np.fromiter(map(str.isascii, cut), bool, len(cut))
-    # a word that English has may give another language as much, where that has it too
+    # a word that English has may give another language as much, if that has it too
     needed = np.maximum(_CLEAR * np.maximum(english, 1.0), _SHARE * words) - _ROUNDING
     sure = (foreign + accents + shared < needed) | (plain & (foreign < _CLEAR))
     return [
@@ -196,7 +196,7 @@ def _votes_by_key() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], Vote
 
 
 def _detect_plain(sample: str, default: str) -> str:
-    """The language of a text of ASCII where only English or the default can win; "" for any other text."""
+    """The language of a text of ASCII if only English or the default can win; "" for any other text."""
     if not sample.isascii():
         return ""
     found = sample.encode().translate(_latin_letters()).decode().split()
@@ -264,7 +264,7 @@ def _votes_needed(english: float, words: int) -> float:
 
 
 def choose(text: str, languages: str) -> str:
-    """The language to read a text in where a collection has several, joined by "+" with the commonest first."""
+    """The language to read a text in if a collection has several, joined by "+" with the commonest first."""
     # a query is asked for several times; the vote looks at no more of a text than that
     return _choose(text[:_SAMPLE], languages) if "+" in languages else languages
 

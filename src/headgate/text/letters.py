@@ -28,7 +28,7 @@ def _characters() -> tuple[str, str]:
 
 
 def _ranges(codes: list[int]) -> str:
-    """Ascending code points as ranges: a pattern tries every single one beyond U+FFFF by itself."""
+    """Ascending code points as ranges: a pattern tries each one beyond U+FFFF separately."""
     runs: list[list[int]] = []
     for code in codes:
         if runs and runs[-1][1] == code - 1:

@@ -2,8 +2,8 @@
 
 `names` are for linking: spans of capitalized words in lower case ("bank of england") and their longer words.
 `entities` are for showing, as they are written: such spans, what stands in backticks or quotes, identifiers,
-handles, addresses and paths. A capital that opens a sentence proves little: there a common word is no entity,
-and the index counts how a word is written elsewhere (`ends` tells where a sentence may end).
+handles, addresses and paths. A capital that opens a sentence proves little: there a common word is not an entity,
+and the index counts how a word is written elsewhere (`ends_sentence` tells where a sentence may end).
 """
 
 import re
@@ -79,13 +79,13 @@ def names(text: str) -> set[str]:
 
 def name_spans(text: str) -> list[str]:
     """The spans of capitalized words in a text, as they stand."""
-    # looking for other capitals than A-Z costs three times as much, so only where there are some
+    # looking for other capitals than A-Z costs three times as much, so only if there are some
     plain = text.isascii() or not _RARE_CAPITAL.search(text)
     return (_ASCII_SPAN if plain else _SPAN).findall(text)
 
 
 def capitalize(name: str) -> str:
-    """A name with capitals, where somebody wrote it without any: "ann lee" is "Ann Lee"."""
+    """A name with capitals, if it is written without any: "ann lee" is "Ann Lee"."""
     return name.title() if name.islower() else name
 
 
@@ -101,7 +101,7 @@ def first_words(pieces: Sequence[str]) -> list[str]:
 
 
 def spelled_words(text: str) -> Iterator[str]:
-    """Lower-case words that are no stopwords, as they are spelled: inner dots, dashes and underscores stay."""
+    """Lower-case words that are not stopwords, as they are spelled: inner dots, dashes and underscores stay."""
     for match in _SPELLED.finditer(text.lower()):
         if match[0] not in ENGLISH:
             yield match[0]

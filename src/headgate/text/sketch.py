@@ -92,7 +92,7 @@ class SortedHashes:
         try:
             coded = np.frombuffer(b64decode(data or "", validate=True), dtype=f"<u{width}")
         except (TypeError, ValueError, binascii.Error):
-            raise _sketch_error(f"data is no base64 of {8 * width}-bit numbers") from None
+            raise _sketch_error(f"data is not base64 of {8 * width}-bit numbers") from None
         values = _decode(coded)
         if values.size != count:
             raise _sketch_error(f"count is {count!r}, but data holds {values.size}")

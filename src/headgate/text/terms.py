@@ -77,7 +77,7 @@ def words(text: str) -> list[str]:
 
 
 def _open(compound: str) -> list[str]:
-    """The words of a compound, after the compound as one word where it has several."""
+    """The words of a compound, after the compound as one word if it has several."""
     if compound.isalnum():
         return _parts(compound)
     simple = list(filter(None, compound.replace("_", "-").replace(".", "-").split("-")))

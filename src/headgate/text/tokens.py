@@ -21,7 +21,7 @@ _PIECE = 1 << 12
 _WINDOW = 1 << 16  # characters of a running estimate that are worked out together, and ...
 _WINDOWS = 4  # ... how many times as many are held
 _TEXTS = 64  # texts that are counted together ...
-_CHARS = 1 << 16  # ... where they have no more characters: so sums of 32 bits are exact
+_CHARS = 1 << 16  # ... if they have no more characters than this: so sums of 32 bits are exact
 _TWO_BYTES = np.dtype("<u2")
 # Prices are added up as their product with ones: the fastest sum of numpy, and exact for whole numbers this small.
 _ONES = np.ones(2 * _PIECE, np.float32)
@@ -69,7 +69,7 @@ def _to_bytes(text: str) -> bytes:
 
 
 def estimate_all(texts: Sequence[str]) -> list[int]:
-    """The estimates of many texts; several times faster than one by one where they are short."""
+    """The estimates of many texts; several times faster than one by one if they are short."""
     # ASCII apart from what takes three times as long
     order = sorted(range(len(texts)), key=lambda at: texts[at].isascii())
     groups = (order[at : at + _TEXTS] for at in range(0, len(order), _TEXTS))

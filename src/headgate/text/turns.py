@@ -1,11 +1,11 @@
-"""Turns: the head of a chat line in whatever dress: who speaks, and when.
+"""Turns: the head of a chat line in any format: who speaks, and when.
 
     [8 May, 2023] Ann: …     12/03/2023, 21:14 - Ann: …     <ann> …     **Ann:** …     ann (21:14): …     user: …
 
 A head is a date, a speaker, or both; what it does not have is empty. Metadata that name the speaker go before
-the form of the text. `kind: conversation` marks a turn whose speaker nobody knows, and `kind: documents` a text that is
-no turn, whatever it opens with. A name before a colon proves no conversation ("Note: …" looks like a turn): the whole
-collection does, see the index.
+the form of the text. `kind: conversation` marks a turn whose speaker is unknown, and `kind: documents` a text that is
+not a turn, whatever it opens with. A name before a colon does not prove a conversation ("Note: …" looks like a
+turn): the whole collection does, see the index.
 """
 
 from array import array
@@ -130,7 +130,7 @@ def _date(metadata: Mapping[str, Any]) -> str:
 
 
 def add_head(text: str, metadata: Mapping[str, Any]) -> str:
-    """A text under the head that its metadata tell; as it stands where they tell none, or it has its own."""
+    """A text under the head that its metadata tell; as it stands if they tell none, or if it has its own."""
     turn = part(text, metadata)
     if not turn.declared or not turn.speaker or turn.body != text:
         return text
@@ -156,7 +156,7 @@ def split_turns(text: str) -> Sequence[int]:
     speakers: Counter[str] = Counter()
     place = 0
     for line in chain.from_iterable(own or _read_lines(text)):
-        if spare < 0:  # most texts are no log, and show it soon
+        if spare < 0:  # most texts are not logs, and show it soon
             return []
         turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN
         if turn.certain:
@@ -178,6 +178,6 @@ def _read_lines(text: str) -> Iterator[list[str]]:
 
 
 def format_time(seconds: float) -> str:
-    """Seconds since the epoch as people ask for them, month by name; an error where no calendar reaches."""
+    """Seconds since the epoch as people ask for them, month by name; an error if no calendar reaches that far."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%H:%M} on {moment.day} {_MONTHS[moment.month - 1]}, {moment.year}"

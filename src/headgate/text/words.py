@@ -24,7 +24,7 @@ MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long t
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 
 SPAN = 190  # tokens, the middle of the published 160-220
-SPAN_TAIL = 30  # a rest of up to so many joins the last span, which then holds 220
+SPAN_TAIL = 30  # a rest of up to this many tokens joins the last span, which then holds 220
 
 # Code points that part tokens, beyond ASCII: controls and Latin-1 punctuation, general punctuation,
 # arrows, technical signs, boxes and bullets, brackets and stops of East Asian text, selectors, BOM.
@@ -59,7 +59,7 @@ _JOINERS = (
 )
 _TOKEN = lazy_compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
 
-# Marks are removed only where they join no two words, so that removing them never makes one word of two.
+# Marks are removed only if they join no two words, so that removing them never makes one word of two.
 _WORD = r"[0-9a-z_\x80-\U0010ffff]"
 _LINE_MARKS = lazy_compile(
     r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)++|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
@@ -109,7 +109,7 @@ def _compose(text: str, limit: int) -> str:
 def fold_pieces(text: str, size: int) -> Iterator[str]:
     """A text folded piece by piece, so that it need not be held twice: joined they are what `fold` gives.
 
-    Pieces have about `size` characters, more where no place to cut comes soon. A word of 500 000 letters is cut.
+    Pieces have about `size` characters, more if no place to cut comes soon. A word of 500 000 letters is cut.
     """
     left = _most_folded(text)
     for piece in _pieces(text[:MAX_CHARS], size):

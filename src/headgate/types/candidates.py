@@ -38,7 +38,7 @@ class Candidate:
         subject: str = "",
         **numbers: float,
     ) -> "Candidate":
-        """The same chunk with one more note, and a new score where one is given."""
+        """The same chunk with one more note, and a new score if one is given."""
         now = self.score if score is None else score
         note = Note(stage, fate, code, now, numbers, subject)
         return Candidate(self.chunk, now, (*self.notes, note))

@@ -11,7 +11,7 @@ _KINDS: Final = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
 def check_type(name: str, value: object, kind: type, *, optional: bool = False) -> None:
-    """Refuse a value that is not of its kind; True is no number, and a number of more than 63 bits is too large."""
+    """Refuse a value that is not of its kind; True is not a number, and a number of more than 63 bits is too large."""
     if optional and value is None:
         return
     if isinstance(value, int) and abs(value) > MAX_INT:

@@ -33,7 +33,7 @@ class Report:
 class Context:
     """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
 
-    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips where it did not fit.
+    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips if it did not fit.
     """
 
     text: str

@@ -52,7 +52,7 @@ class ContextBudget:
 
     @property
     def pressure(self) -> float:
-        """Used over threshold (over the window where there is none); may exceed 1."""
+        """Used over threshold (over the window if there is none); may exceed 1."""
         if self.context_length <= 0:
             return 0.0
         threshold = self.threshold_tokens if self.compression_enabled else 0

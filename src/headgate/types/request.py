@@ -33,7 +33,7 @@ class Request:
     context_budget: ContextBudget | None = None
     """How full the model's window is; the fuller, the less is given."""
     task: str | None = None
-    """The kind of task, where the caller knows it."""
+    """The kind of task, if the caller knows it."""
     session: str = ""
     """The conversation this belongs to."""
     asker: str = ""

@@ -20,7 +20,7 @@ class Step:
     """One stage of one request: how long it took, how many it received, kept and dropped, and what went wrong.
 
     `degraded` says what went wrong; `bug` that it was nothing the outside could have caused. `text` is what the model
-    wrote, where the step speaks of that; it is kept only where texts are.
+    wrote, if the step speaks of that; it is kept only if texts are kept.
     """
 
     stage: Stage
@@ -60,7 +60,7 @@ class Trace:
 class TraceSummary:
     """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
 
-    `outcome` is what became of the answer of a model call under the guard; empty where a context was asked for.
+    `outcome` is what became of the answer of a model call under the guard; empty if a context was asked for.
     `saved` is the tokens that were not sent or not generated.
     """
 

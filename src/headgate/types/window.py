@@ -9,7 +9,7 @@ from headgate.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the model already sees: its texts, or a fingerprint payload where the texts are not sent."""
+    """What the model already sees: its texts, or a fingerprint payload if the texts are not sent."""
 
     texts: tuple[str, ...] = ()
     fingerprint: Mapping[str, Any] | None = field(default=None, hash=False)

@@ -30,7 +30,7 @@ from headgate.types import Change
 
 _SPEAKERS = 1_000  # speakers that are told apart
 _FULL = 20_000  # chunks from which a block is full
-_OWN_BLOCK = 10_000  # chunks from which a batch is a block by itself
+_OWN_BLOCK = 10_000  # chunks from which a batch is a block of its own
 _CLASS_BITS = 3
 # parts of one size class that are joined, and how much larger the next class is
 _JOINED = 1 << _CLASS_BITS
@@ -77,7 +77,7 @@ def place_batch(totals: Totals, count: int) -> tuple[Placement, Totals]:
     if not totals.parts and count >= _OWN_BLOCK:
         return Placement(totals.blocks), totals._replace(blocks=totals.blocks + 1)
     first, parts = sum(totals.parts), (*totals.parts, count)
-    # a part has twice the number of its end, and one more where it was joined from others
+    # a part has twice the number of its end, and one more if it was joined from others
     placement = Placement(totals.blocks, first, 2 * (first + count))
     if first + count >= _FULL:
         whole = placement._replace(join_above=0)

@@ -84,7 +84,7 @@ class CandidateSnapshot(SegmentSnapshot):
 
     @lazy_property
     def conversational(self) -> bool:
-        """As in a snapshot, but that nobody knows the order of all chunks: what may be labels is taken for labels."""
+        """As in a snapshot, but the order of all chunks is unknown: what may be labels is taken for labels."""
         t = self._totals
         heads = Heads(
             t.chunks, t.declared_turns, t.with_speaker, t.certain_heads, np.array(t.lines), t.short_texts

@@ -164,7 +164,7 @@ class NarrowedCollection:
             raise NotReady(
                 f"the postings of collection {self._name!r} are still being made",
                 retry_after=5.0,
-                hint="ask again later; everything else can be asked meanwhile",
+                hint="ask again later; other collections can be asked now",
             )
         if self._embeddings:
             self._check_kind(totals)

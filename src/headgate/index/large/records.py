@@ -18,7 +18,7 @@ from headgate.index.arrays import Ints, Keys, cut_texts, offsets, ranges
 from headgate.index.posting_list import Counts, PostingList, to_term_ids
 from headgate.index.segment import Segment
 
-# a name's key in a database is its own XOR this, so that it is no term's
+# a name's key in a database is its own XOR this, so that it cannot equal a term's
 NAME_KEYS = np.uint64(0x9E3779B97F4A7C15)
 
 TITLE, DATE, SPEAKER_TERMS, BODY, NAMES, CASE, LABELS, CHARS, EVIDENCE, LANGUAGE, SPEAKER, PLACE, POSITION = range(13)  # fmt: skip

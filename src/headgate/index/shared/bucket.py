@@ -45,7 +45,7 @@ class Bucket:
                 bucket,
                 prefix=prefix,
                 client_options={
-                    "allow_http": True,  # where the endpoint says so; it is https where none is set
+                    "allow_http": True,  # if the endpoint says so; it is https if none is set
                     "connect_timeout": _CONNECT,
                     "read_timeout": _SILENCE,
                     "timeout": _WHOLE,
@@ -71,7 +71,7 @@ class Bucket:
             os.fsync(write.fileno())
 
     def upload(self, source: Path, key: str) -> None:
-        """Copy a file to an object, in parts where it is large; it is there when all of it is."""
+        """Copy a file to an object, in parts if it is large; it is there when all of it is."""
         with source.open("rb") as file, self._request(f"written at {key}"):
             self._store.put(key, file)
 

@@ -14,7 +14,7 @@ def open_storage(place: str, name: str) -> SharedStorage:
     if not separator:
         return SharedFolder(Path(place).expanduser() / name)
     if scheme != "s3" or "@" in rest or not rest.partition("/")[0]:
-        raise ConfigError("the segments of the store address are no folder and no bucket", hint=_HINT)  # fmt: skip
+        raise ConfigError("the segments of the store address are neither a folder nor a bucket", hint=_HINT)  # fmt: skip
     try:
         from headgate.index.shared.bucket import Bucket  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:

@@ -137,7 +137,7 @@ class PublishedIndex:
         return [_Version(folder, tuple(files)) for folder, files in folders.items()]
 
     def _download(self, version: _Version, target: Path) -> list[str]:
-        """Copy the files of a version; the names of all but its manifest. DamagedIndex where one is not as it was
+        """Copy the files of a version; the names of all but its manifest. DamagedIndex if one is not as it was
         written.
         """
         self._storage.download(f"{version.folder}/{_CHECKSUMS}", target / _CHECKSUMS)
@@ -174,7 +174,7 @@ class PublishedIndex:
                     self._delete(version)
 
     def _delete(self, version: _Version) -> None:
-        """Delete a version; its checksums first, so that nobody takes the rest for whole."""
+        """Delete a version; its checksums first, so that no reader takes the rest for whole."""
         keys = [file.key for file in version.files]
         self._storage.delete(sorted(keys, key=lambda key: not key.endswith(f"/{_CHECKSUMS}")))
 

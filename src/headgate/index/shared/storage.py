@@ -35,7 +35,7 @@ class SharedStorage(Protocol):
         """Copy a file of this machine into the storage."""
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete files; one that is gone already is no error."""
+        """Delete files; one that is gone already is not an error."""
 
 
 class SharedFolder:
@@ -48,11 +48,11 @@ class SharedFolder:
         return str(self._root)
 
     def list_files(self, folder: str) -> list[StoredFile]:
-        """Every file below a folder; none where it is not there."""
+        """Every file below a folder; none if it is not there."""
         self._require_root()
         found = []
         for path in (self._root / folder).rglob("*"):
-            with suppress(FileNotFoundError):  # deleted meanwhile
+            with suppress(FileNotFoundError):  # another process deleted it
                 if path.is_file():
                     key = path.relative_to(self._root).as_posix()
                     found.append(StoredFile(key, path.stat().st_mtime))
@@ -86,7 +86,7 @@ class SharedFolder:
                 folder.rmdir()
 
     def _require_root(self) -> None:
-        """Refuse to go on where the shared folder is not mounted: nothing is made in its place."""
+        """Refuse to go on if the shared folder is not mounted: nothing is made in its place."""
         if not self._root.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the shared folder is not there", str(self._root.parent))  # fmt: skip
 

@@ -56,7 +56,7 @@ class ContextEngine(Protocol):
     compression_count: int
 
     def update_from_response(self, usage: Mapping[str, Any]) -> None:
-        """The model answered, and used so many tokens."""
+        """The model answered, and used this many tokens."""
         ...
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:

@@ -52,7 +52,7 @@ _FACT_STORE = {
 
 _FACT_FEEDBACK = {
     "name": "fact_feedback",
-    "description": "Rate a fact after using it: helpful where it was right, unhelpful where it was wrong or out of date.",
+    "description": "Rate a fact after using it: helpful if it was right, unhelpful if it was wrong or out of date.",
     "parameters": {
         "type": "object",
         "properties": {

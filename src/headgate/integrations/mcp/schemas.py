@@ -58,7 +58,7 @@ class RememberArguments(Arguments):
     """Something worth keeping."""
 
     content: Text
-    """The fact, in one sentence that stands by itself."""
+    """The fact, in one sentence that is clear without context."""
     category: Text = "general"
     """What to file it under."""
     tags: list[str] = Field(default_factory=list)

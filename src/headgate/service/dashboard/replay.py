@@ -37,7 +37,7 @@ class SliderRange(NamedTuple):
     step: float
 
 
-KNOBS: Final = (
+SLIDER_RANGES: Final = (
     SliderRange("budget", "budget, tokens", 0, 2000, 10),
     SliderRange("k", "k, most chunks", 1, 50, 1),
     SliderRange("penalize.exponent", "penalty exponent", 0.1, 5, 0.05),
@@ -49,17 +49,17 @@ KNOBS: Final = (
 
 
 class Slider(NamedTuple):
-    """A knob as it stands: where it rests (None: the part's own value) and where it was moved to."""
+    """A parameter as the page shows it: its stored value (None: the part's own) and the value it was moved to."""
 
-    knob: SliderRange
+    bounds: SliderRange
     rest: float | None
     value: float
 
     @property
     def moved(self) -> bool:
         """Whether it stands elsewhere than at rest. Browsers round a value to the nearest step, which is not a move."""
-        rest = self.knob.low if self.rest is None else self.rest
-        return abs(self.value - rest) > 0.75 * self.knob.step
+        rest = self.bounds.low if self.rest is None else self.rest
+        return abs(self.value - rest) > 0.75 * self.bounds.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def show_replay(request: Request, id: str, caller: Reader) -> Response:
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
     placed = sliders(trace, gate.settings, request.query_params)
-    changes: dict[str, Any] = {s.knob.name: _plain(s) for s in placed if s.moved}
+    changes: dict[str, Any] = {s.bounds.name: _plain(s) for s in placed if s.moved}
     replayed = await gate.areplay(trace, changes)
     titles = {c.chunk.id: c.chunk.title for c in trace.candidates}
     return render(request, "replay.html", trace=trace, sliders=placed, replayed=replayed, titles=titles)  # fmt: skip
@@ -99,10 +99,10 @@ async def show_compared(
 def sliders(trace: Trace, settings: object, moved: Mapping[str, str]) -> list[Slider]:
     """The sliders for a request, moved as far as asked."""
     found = []
-    for knob in KNOBS:
-        rest = _resting_value(knob, trace, settings)
-        wide = knob._replace(high=max(knob.high, 2 * (rest or 0)))
-        found.append(Slider(wide, rest, _number(moved.get(knob.name), wide, rest)))
+    for bounds in SLIDER_RANGES:
+        rest = _resting_value(bounds, trace, settings)
+        wide = bounds._replace(high=max(bounds.high, 2 * (rest or 0)))
+        found.append(Slider(wide, rest, _number(moved.get(bounds.name), wide, rest)))
     return found
 
 
@@ -118,21 +118,21 @@ def _is_kept(row: FateRow | None) -> bool:
     return row is not None and row.kept
 
 
-def _resting_value(knob: SliderRange, trace: Trace, settings: object) -> float | None:
+def _resting_value(bounds: SliderRange, trace: Trace, settings: object) -> float | None:
     """The value before it was moved, from the request or from the settings."""
-    group, _, name = knob.name.partition(".")
+    group, _, name = bounds.name.partition(".")
     value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
     return None if value is None else float(value)
 
 
-def _number(text: str | None, knob: SliderRange, rest: float | None) -> float:
-    where = knob.low if rest is None else rest
+def _number(text: str | None, bounds: SliderRange, rest: float | None) -> float:
+    where = bounds.low if rest is None else rest
     try:
-        return where if not text else min(knob.high, max(knob.low, float(text)))
+        return where if not text else min(bounds.high, max(bounds.low, float(text)))
     except ValueError:
         return where
 
 
 def _plain(slider: Slider) -> float | int:
     """A whole number, if the slider takes only whole numbers."""
-    return int(slider.value) if slider.knob.step >= 1 else slider.value
+    return int(slider.value) if slider.bounds.step >= 1 else slider.value

@@ -109,7 +109,7 @@ async def inject_context(
 
 
 async def note_circles(exchange: Exchange, circles: CirclesPolicy, climbs: ClimbCache) -> None:
-    """Write notes where the conversation goes in circles. `call.climb` says what this request reached.
+    """Write notes if the conversation goes in circles. `call.climb` says what this request reached.
 
     Notes stand in every request of a conversation, at the same places. Only those behind the last words of the model
     are counted and traced.

@@ -1,8 +1,8 @@
 """Transport: what the proxy needs from an HTTP client, as small as it can be.
 
 A Transport sends an UpstreamRequest and gives a Response once its head has come. `read` gives the next bytes as they
-arrived and b"" at the end; with a `tick_s` it gives None if nothing came in that time, so that the caller can keep its own
-client alive. Closing a response that is not complete severs the connection at once, which is how a model is stopped.
+arrived and b"" at the end; with a `tick_s` it gives None if nothing came in that time, so that the caller can keep
+its own client alive. Closing a response that is not complete severs the connection at once, which stops the model.
 """
 
 from dataclasses import dataclass, field

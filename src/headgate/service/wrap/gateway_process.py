@@ -1,6 +1,6 @@
 """GatewayProcess: a process that serves on a port of the loopback address, and no wait for it is without a bound.
 
-It inherits its listening socket. So its port is known before it runs, a request waits in the socket until somebody
+It inherits its listening socket. So its port is known before it runs, a request waits in the socket until a process
 serves it, and nothing that it prints has to be understood. Its pipes are ours and not asyncio's, which takes a process
 for running while anybody holds one of its pipes.
 """

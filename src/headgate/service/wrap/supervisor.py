@@ -81,7 +81,7 @@ class Supervisor:
     async def close(self) -> None:
         """Stop listening and end the gateways; every gateway's last numbers are read before.
 
-        Turns that run for somebody whom the agent left behind are broken off, so that no gateway waits for their end.
+        Turns of children that the agent left behind are cancelled, so that no gateway waits for their end.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):

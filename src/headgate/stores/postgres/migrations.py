@@ -185,7 +185,7 @@ POLICIES = "".join(
 STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES)
 
 
-# Only where the database has pgvector: vectors.py. A step of its own kind, since the extension may come later.
+# Only if the database has pgvector: vectors.py. A step of its own kind, since the extension may come later.
 VECTORS = f"""
 CREATE TABLE headgate.posting_vectors (
   tenant {NAME}, collection {NAME}, kind {NAME}, place bigint NOT NULL, embedding {{schema}}.halfvec NOT NULL,
@@ -234,7 +234,7 @@ def lacks_vectors(connection: Connection[TupleRow]) -> bool:
 
 
 def pending(current: int, *, steps: tuple[str, ...] = STEPS, vectors_in: str = "") -> list[str]:
-    """The SQL that a store of this version still needs, step by step; `vectors_in` where it lacks its table for
+    """The SQL that a store of this version still needs, step by step; `vectors_in` if it lacks its table for
     vectors.
     """
     start = [START] if not current else []

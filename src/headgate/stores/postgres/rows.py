@@ -30,7 +30,7 @@ Link = Connection[TupleRow]
 
 
 def as_array(numbers: Iterable[int]) -> str:
-    """Numbers as the text of an array, for `%s::bigint[]`: written at once, where a list is taken one by one."""
+    """Numbers as the text of an array, for `%s::bigint[]`: written at once; a list would be adapted item by item."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 

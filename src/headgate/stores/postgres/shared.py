@@ -1,6 +1,7 @@
 """PostgresShared: what gateways share beside records: how many requests a key has left, and values by key.
 
-A bucket is one row, refilled by the server's clock: gateways whose clocks differ count alike. Values go after a month.
+A bucket is one row, refilled by the server's clock: gateways whose clocks differ count the same. Values are
+deleted after a month.
 """
 
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ _LOOK_S = 60.0  # for which it is believed whether there is a table or a graph
 
 Halves = npt.NDArray[np.float16]
 
-# whether it is ready, and whether somebody is making it, here or on the workers of Citus
+# whether it is ready, and whether a process is making it, here or on the workers of Citus
 _GRAPH = """
 SELECT indisvalid, EXISTS (SELECT 1 FROM pg_stat_activity
   WHERE state = 'active' AND starts_with(query, 'CREATE INDEX CONCURRENTLY ' || %s))

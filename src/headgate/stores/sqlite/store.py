@@ -104,7 +104,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file for its owner alone, as SQLite then makes those beside it; warn where others may read it."""
+    """Make the file for its owner alone, as SQLite then makes those beside it; warn if others may read it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         if os.name == "posix" and path.stat().st_mode & 0o077:
