@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from headgate.protocols import EdgeStore
 from headgate.types import Edge
 
+# Bounds on what one question reads of the graph. Chosen, not measured: a node with more edges is a hub, whose further
+# edges say little, and each hop must stay within one read of the store.
 START_EDGES = 1000  # edges read at each of the first nodes, in each direction
 FAN_OUT = 64  # edges read at each node further out
 MAX_NODES = 1024  # nodes followed in one hop

@@ -13,9 +13,14 @@ from headgate.guard.detectors import RepeatDetector, Stall
 from headgate.policy import Policy, Positive, PositiveCount
 
 BLOCK = 64  # characters folded at a time
-QUIET = 1024  # characters without a digit after which the detector sleeps
-COPIES = 5  # last copies whose numbers must step evenly
-EVEN = 0.5  # share of equal steps that makes a column even
+# Characters without a digit after which the detector sleeps. Chosen, not measured: prose without
+# numbers should cost nothing.
+QUIET = 1024
+# Last copies whose numbers must step evenly. Chosen, not measured: five copies give four steps
+# to compare.
+COPIES = 5
+# Share of equal steps that makes a column even. Chosen, not measured: a model that counts may skip a number.
+EVEN = 0.5
 LONGEST = 20  # digits of a number that are looked at
 KEPT = 4096  # numbers remembered
 

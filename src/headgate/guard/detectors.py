@@ -87,7 +87,9 @@ LASTING = 40  # least period that is tried again if it had not lasted long enoug
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
 DEEP = (48, 64, 84, 112, 148, 196, 256)  # needles for units that repeat parts of themselves
 PULSE = 12  # characters of a followed run that are compared at a time: the run is held back, so it should end soon
-MORE = 64  # least characters before a second verdict on a loop that was already cut once
+# Least characters before a second verdict on a loop that was already cut once: two strides.
+# Chosen, not measured.
+MORE = 64
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
 # almost anywhere, which makes the longest search slow, so that search is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4

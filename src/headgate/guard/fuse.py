@@ -27,9 +27,14 @@ from headgate.types import Amount, Spend, SpendScope
 # A hold whose worker died is booked as spent after this time: longer than a call lasts, whose answer may take ten
 # minutes to begin (`UpstreamPolicy.answer_s`).
 HOLD_S = 900.0
-SMOOTHING = 0.3  # weight of the last call in the rate that forecasts
-RETRY_S = 5.0  # how soon a call may come again that was refused because of others under way
-KEEP_S = 90 * 86_400.0  # sessions that were idle for longer are forgotten
+# Weight of the last call in the rate that forecasts. Chosen, not measured: about the last three calls decide, so that
+# one large call does not set the forecast alone.
+SMOOTHING = 0.3
+# How soon a call may come again that was refused because of others under way. Chosen, not measured: a client that
+# comes too soon is only refused once more.
+RETRY_S = 5.0
+# Sessions that were idle for longer are forgotten. Chosen, not measured: a quarter of a year.
+KEEP_S = 90 * 86_400.0
 
 State = Literal["open", "warn", "busy", "paused"]
 Name = tuple[SpendScope, str]

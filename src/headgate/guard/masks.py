@@ -14,12 +14,15 @@ from functools import lru_cache
 from headgate.guard.detectors import common_prefix
 from headgate.text.lazy_pattern import lazy_compile
 
-LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
+# Longer lines, as JSON on one line, are cut at commas too. Chosen, not measured.
+LONG_LINE = 2_000
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
 REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
 SHORT_LINE = 200  # characters of a first line by which results are told apart
-FEW = 16  # lines that differ, up to which two texts are compared line by line
+# Lines that differ, up to which two texts are compared line by line. Chosen, not measured, to bound the work: two
+# results of one call that differ in more lines are taken for different results.
+FEW = 16
 
 _NOTE = "\n\n[headgate: "  # how a note of ours begins: it is not part of the result
 

@@ -35,7 +35,7 @@ from headgate.guard.resume import (
 from headgate.guard.unit_kinds import TINY
 from headgate.text.tokens import estimate_tokens
 
-CUT_CHARS = 4000  # characters of a cut text that the report keeps, which bounds its memory
+CUT_CHARS = 4000  # characters of a cut text that the report keeps: about two screens, which bounds its memory
 # A tool call that loops this often for one request is what the model wants to say. After the first loop the client asks
 # again, after the second the guard does.
 BELIEVED_LOOPS = 3

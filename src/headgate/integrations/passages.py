@@ -12,7 +12,9 @@ from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Candidate, Chunk, Sifted, Window, WindowLike
 
-FALL = 0.9  # score of a passage over that of the one before it, if the retriever gives none
+# Score of a passage over that of the one before it, if the retriever gives none. Chosen, not measured: the order of the
+# retriever stays, and the tenth passage still has four tenths of the first one's score.
+FALL = 0.9
 
 
 def sift(

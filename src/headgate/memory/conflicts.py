@@ -20,7 +20,8 @@ from headgate.text.words import tokens
 from headgate.types import Fact
 
 MIN_SHARED = 0.5  # of the smaller fact's terms that both must hold: facts that share less are about something else
-MIN_SAME = 0.85  # share of their tokens that two wordings of one fact have in common
+# Share of their tokens that two wordings of one fact have in common. Chosen, not measured.
+MIN_SAME = 0.85
 
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*+")
 

@@ -30,7 +30,9 @@ from headgate.types import Fact, Plan, Sifted
 
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50
-COMPARED = 20  # similar facts that a new one is compared with
+# Similar facts that a new one is compared with. Chosen, not measured: a fact that says the same should be among the
+# first by shared terms, and this bounds the work of one `remember`.
+COMPARED = 20
 LABEL_CHARS = 1_024  # of a category, a tag or a name, as of an id
 MOST_LABELS = 1_000  # tags, or names that are given
 NOTE_CHARS = 1_000  # of feedback; a hundred are kept with a fact

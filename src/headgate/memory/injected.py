@@ -25,7 +25,7 @@ from headgate.types import Trace
 TENANTS_HELD = 64
 MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred requests
 TRACES_READ = 50  # of other processes, if the newest stored trace is not one of ours
-STATEMENT = 3  # words; fewer state nothing on their own
+STATEMENT = 3  # words, as subject, verb and object; fewer state nothing on their own
 
 _SENTENCE = lazy_compile(r"(?<=[.!?;:。！？])\s+|\n+")
 _CITATION = lazy_compile(r"\[\d+\]")

@@ -7,7 +7,7 @@ from headgate.errors import InputError
 from headgate.types import Fact, TrustChange
 
 DAY = 86_400.0
-HISTORY = 100  # changes of trust kept with a fact
+HISTORY = 100  # changes of trust kept with a fact: chosen to bound its row, and far more than a reader looks at
 
 
 def with_trust(fact: Fact, trust: float, reason: str, now: float) -> Fact:

@@ -22,7 +22,9 @@ if sys.platform != "win32":
 
 # After the drain: time to send the last responses before connections are cut.
 MARGIN_S = 2.0
-MAX_CONNECTIONS = 10_000  # of one process
+MAX_CONNECTIONS = (
+    10_000  # of one process: chosen to bound memory against clients that open connections and wait
+)
 # Headers that decide who is asking. Of two, one might be read here and the other elsewhere.
 SINGLE = frozenset({b"host", b"origin", b"authorization", b"x-headgate-key", b"x-api-key"})
 

@@ -18,8 +18,12 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from headgate.errors import ConfigError
 
 LOGGER = logging.getLogger("headgate.workers")
-MIN_LIFE_S = 10.0  # a worker that lives shorter than this did not die of its work
-MAX_EARLY_DEATHS = 3  # in a row; one more ends the service
+# A worker that lives shorter than this did not die of its work but of its settings or its machine. Chosen, not
+# measured.
+MIN_LIFE_S = 10.0
+MAX_EARLY_DEATHS = (
+    3  # in a row; one more ends the service, since a fourth attempt would hardly differ
+)
 STOP_MARGIN_S = 5.0  # beyond the graceful shutdown: how long a worker may take to stop
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when a worker imports it
 

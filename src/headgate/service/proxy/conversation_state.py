@@ -27,8 +27,10 @@ MEMORY = 4096  # values kept in memory
 MEMORY_BYTES = 32 << 20
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
 FILE_BYTES = 1 << 30  # size of the file beyond which the oldest quarter goes
-AGE_S = 30 * 86_400.0  # age beyond which values go
-PRUNE_EVERY = 500  # writes between two looks at what is old
+AGE_S = 30 * 86_400.0  # age beyond which values are deleted; chosen, not measured
+PRUNE_EVERY = (
+    500  # writes between two deletions of old values, so that one write in 500 pays for it
+)
 
 
 class ConversationState:

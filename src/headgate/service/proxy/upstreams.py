@@ -31,7 +31,9 @@ from headgate.service.proxy.transport import (
 )
 
 PREFIX = "/v1"
-DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
+# How long the end of a response is waited for after its last event, so that its connection can be used again. Chosen,
+# not measured: the end should follow at once, and the client has its answer already.
+DRAIN_S = 0.25
 NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
 # What a held key may be used for. Files, jobs, stored answers and settings of the account belong to all who share it.
 SHARED = {

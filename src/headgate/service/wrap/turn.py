@@ -30,10 +30,12 @@ from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply
 from headgate.service.wrap.spec import UPSTREAM
 
-STEP_S = 0.05  # how often it is looked at what gateways took of a turn
+STEP_S = 0.05  # between two looks at what a gateway took of a turn: chosen to be shorter than a person notices
 KEEP_ALIVE_S = 10.0
 ATTEMPTS = 2  # gateways that are tried if the upstream's own bytes would do
-LAST_RESORT_S = 30.0  # how long a cut reply waits for another gateway
+# How long a cut reply waits for another gateway. Chosen, not measured: half of START_S (gateways.py), since a
+# reserve is started in advance.
+LAST_RESORT_S = 30.0
 CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
 TURN_HEADER = b"headgate-turn"
 NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)

@@ -34,10 +34,15 @@ from headgate.stores.postgres.failures import (
 from headgate.stores.postgres.texts import register_texts
 
 LOGGER = logging.getLogger("headgate.store")
-_PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
-_SLACK_S = 2.0  # that the server has to say itself that a statement took too long
+# Seconds between attempts to reach a server that is coming back. Chosen, not measured: short at
+# first, so that a quick restart is hardly noticed, then longer, so that many clients do not crowd the server.
+_PAUSES_S = (0.05, 0.1, 0.2, 0.5)
+# Seconds that the server has, beyond the timeout, to report that a statement took too long. Its own error says more
+# than a broken connection does. Chosen, not measured.
+_SLACK_S = 2.0
 
-_FIRSTS = 1_000  # reads of which it is known what follows
+# First reads of which the following ones are remembered: chosen, not measured, to bound their memory.
+_FIRSTS = 1_000
 _FEW = 100  # rows of what is read ahead
 _READ_AS = "SELECT set_config('transaction_read_only', 'on', true), set_config('headgate.tenant', %s, true)"
 _CITUS = "SELECT current_setting('citus.propagate_set_commands', true) IS NOT NULL"

@@ -22,10 +22,17 @@ from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
-_MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
-_MARKS = 1_000  # marks kept of a collection: each gateway's index has two
-_BULK = 500  # chunks written at once that may make the planner's statistics wrong
-_CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied
+# Seconds that saving an index waits for other writers; after that it is saved later. Chosen, not measured: saving is
+# background work, so a writer must never wait long behind it.
+_MARK_S = 1.0
+# Marks kept of a collection. Each gateway's index has two, so five hundred gateways may share a collection: chosen,
+# not measured, to be more than a deployment has.
+_MARKS = 1_000
+# Chunks written at once from which the planner's statistics are renewed, so that it sees a large import at once.
+# Chosen, not measured.
+_BULK = 500
+# Chunks deleted in one transaction when a collection is emptied: as in SQLite, where they take some 50 ms.
+_CLEAR = 5_000
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
 # one statement sees one moment: a removal is never read without what came before it

@@ -16,7 +16,9 @@ from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.connection import Pool
 
 _LOOK_S = 1.0  # between two looks at a replica's lag
-_REST_S = 5.0  # that a replica which failed is left alone
+# Seconds for which a replica that failed is not asked. Chosen, not measured: long enough that few requests pay for
+# another attempt, short enough that a replica which restarted soon takes part again.
+_REST_S = 5.0
 # a main server has no lag; a replica that is connected to it and has replayed all it received has none either
 _LAG = """
 SELECT CASE WHEN NOT pg_is_in_recovery() THEN 0.0

@@ -12,7 +12,9 @@ from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.validate import check_name
 
 AGE_S = 30 * 86_400.0  # that a value is kept
-_PRUNE_EVERY = 500  # values written between two looks at what is old
+_PRUNE_EVERY = (
+    500  # values written between two deletions of old ones, so that one write in 500 pays for it
+)
 
 _TAKE = """
 INSERT INTO headgate.rates AS r (tenant, key, remaining, counted, taken)

@@ -23,7 +23,8 @@ _INHERITED: dict[Path, list[sqlite3.Connection]] = {}
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 # bytes of the file that are read through memory, a third faster than by calls
 _MMAP_BYTES = 1 << 30
-_WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
+# The log shrinks back to this size after a large ingest. Chosen, not measured: small beside a store that needed more.
+_WAL_BYTES = 64 << 20
 
 _MESSAGES = {
     sqlite3.SQLITE_NOTADB: (

@@ -14,7 +14,9 @@ from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
-_MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
+# Seconds that saving an index waits for other writers; after that it is saved later. Chosen, not measured: saving is
+# background work, so a writer must never wait long behind it.
+_MARK_S = 1.0
 _CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied, some 50 ms
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 _ATTACH = """
