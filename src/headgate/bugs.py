@@ -1,6 +1,7 @@
 """Internal: bugs, that is, exceptions that no code raises on purpose.
 
-What the outside can cause (our own errors, the operating system's, time-outs) is handled: the step is marked degraded.
+An exception that the outside can cause (our own errors, the operating system's, time-outs) is handled: the step is
+marked degraded.
 Any other exception is a bug. A request survives it, but the bug is logged with its traceback; in strict mode, which
 `headgate.testing.strict` switches on, it is raised instead.
 """
@@ -10,7 +11,7 @@ import logging
 from headgate.errors import HeadgateError
 
 EXPECTED = (HeadgateError, OSError)
-"""What the outside can cause; TimeoutError is an OSError."""
+"""Exceptions that the outside can cause; TimeoutError is an OSError."""
 
 LOGGER = logging.getLogger("headgate")
 

@@ -57,13 +57,13 @@ class NotFound(InputError):
 
 
 class AccessError(HeadgateError):
-    """It is not known who asks."""
+    """The caller is unknown."""
 
     status = 401
 
 
 class ScopeError(AccessError):
-    """Who asks is known, and may not do this."""
+    """The caller is known, and may not do this."""
 
     status = 403
 

@@ -1,6 +1,6 @@
 """`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken.
 
-What enters is shown on the project's own documentation. Each question is asked twice: the second time the best chunk
+The questions are about the project's own documentation. Each question is asked twice: the second time the best chunk
 of the first answer is in the window, as it would be one turn later, and must not come again. The stream and the session
 are written by us after what small models do. They run through the real guard, a few characters or a message at a time.
 """

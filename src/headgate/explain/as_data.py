@@ -1,7 +1,7 @@
 """As data: contexts and traces as plain values, the same on every surface.
 
-What is always in a context's data is the answer itself; the numbers behind each chunk come only when they are asked
-for. A trace comes in one row or in full, and tells of the window only its size.
+A context's data always has the answer itself; it has the numbers behind each chunk only if the caller asks for them.
+A trace comes in one row or in full, and tells of the window only its size.
 """
 
 from collections.abc import Mapping

@@ -167,9 +167,9 @@ class Documents(Lifecycle):
     adocument = async_version(document)
 
     def _follow_index(self, on_progress: "OnProgress | None") -> "OnProgress":
-        """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
+        """Let the indexes follow a long add batch by batch. The next query indexes what is left, and small adds.
 
-        What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
+        Added documents are safe even if they cannot be indexed now; a query that cannot use the index says why.
         """
         has_followed = False
         indexes = self._components.indexes

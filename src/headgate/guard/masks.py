@@ -20,8 +20,8 @@ LONG_TEXT = 100_000  # longer results are compared as they are: masking takes ti
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
 REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
 SHORT_LINE = 200  # characters of a first line by which results are told apart
-# Lines that differ, up to which two texts are compared line by line. Chosen, not measured, to bound the work: two
-# results of one call that differ in more lines are taken for different results.
+# Lines that differ, up to which two texts are compared line by line. Chosen, not measured: if more
+# lines differ, both texts are masked whole.
 FEW = 16
 
 _NOTE = "\n\n[headgate: "  # how a note of ours begins: it is not part of the result

@@ -1,6 +1,6 @@
 """HTML to Markdown-like text: headings, lists, tables and code keep their shape, scripts and styles go.
 
-What comes out is cut like Markdown, so that a heading stays above what it heads and a table stays whole.
+The result is cut like Markdown, so that a heading stays above what it heads and a table stays whole.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Load: files, streams and rows into a store, batch by batch.
 
 A document whose digest is equal is left alone; a changed one replaces the stored one in one transaction.
-Whatever cannot be read is skipped with its reason, and everything else goes on. Each batch is acknowledged
+An item that cannot be read is skipped with its reason, and the others are loaded. Each batch is acknowledged
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 

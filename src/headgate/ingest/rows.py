@@ -86,7 +86,7 @@ def declare(item: Text, kind: str) -> Text:
     return item._replace(kind=kind if is_log else item.kind, metadata=metadata)
 
 
-_HINT = 'give {"id": …, "text": …}, and where you like title, collection, source, metadata'
+_HINT = 'give {"id": …, "text": …}, and optionally title, collection, source, metadata'
 
 
 def digest(item: Text, policy: ChunkPolicy) -> str:

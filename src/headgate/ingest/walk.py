@@ -1,11 +1,11 @@
 """Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
 
-What is hidden, installed, cached, named by `.gitignore` (ignore.py) or the store's own is left out, and so are links
-to folders and to files outside the folder given. A document's id is its path below `root` if it lies there, else its
-full path.
+The walk leaves out files that are hidden, installed, cached, named by `.gitignore` (ignore.py) or the store's own,
+links to folders, and links to files outside the folder given. A document's id is its path below `root` if it lies
+there, else its full path.
 
-A digest begins with where a document came from. A row named by its line is stale when its file was read to the end
-without meeting it. A whole file is stale when it lies under a folder that was walked and was not found there. Rows with
+A digest begins with where a document came from. A row named by its line is stale if its file was read to the end
+without meeting it. A whole file is stale if it lies under a folder that was walked and was not found there. Rows with
 their own id are never stale.
 """
 

@@ -1,7 +1,7 @@
 """McpSearch: the search tool of any MCP server as a web search.
 
 The server is a URL (streamable HTTP) or a command line (stdio); it is started for one search and ended after it.
-Which argument takes the query is read from the tool's own schema. Results are read from structured content,
+The tool's own schema says which argument takes the query. Results are read from structured content,
 else from text that is JSON, else each text block with an address in it becomes one chunk. Needs the extra `mcp`.
 """
 

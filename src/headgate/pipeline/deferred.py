@@ -1,8 +1,8 @@
-"""Deferred writes: what need not be on disk before the answer is given is written behind it, in order, by one thread.
+"""Deferred writes: one thread writes, in order, what need not be on disk before the answer is given.
 
-What follows within milliseconds is written together if it is of one kind: a thread woken and a transaction cost more
-than a trace. The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped,
-counted and logged, and while that goes on the next answer says so. `flush` waits for what is queued when it is called,
+Writes of one kind that follow within milliseconds share a transaction: waking a thread and a transaction cost more
+than a trace. The queue is bounded. It drops, counts and logs writes that do not fit and writes that failed several
+times, and the next answer says so. `flush` waits for what is queued when it is called,
 and not for what comes after; `close` writes what is queued.
 """
 

@@ -6,7 +6,7 @@ caller brings (`ask_grader`). The best confidence decides what to do:
   any >= lower  ambiguous  use what passed, and ask the fallback too
   else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
 Refusing an answerable question costs more than showing a doubtful passage, so `lower` is low (docs/window.md).
-What passed is every chunk at or above `floor`. A chunk longer than `strip_over` is refined: cut into strips of
+Every chunk at or above `floor` passes. A chunk longer than `strip_over` is refined: cut into strips of
 sentences, the strips graded, the best rejoined in reading order, as a rendering; the Chunk itself never changes.
 """
 

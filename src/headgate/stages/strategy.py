@@ -233,7 +233,7 @@ CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
                 "type": "integer",
                 "minimum": -1,
                 "default": 0,
-                "description": "Tokens of the window in use; -1 where unknown.",
+                "description": "Tokens of the window in use; -1 if unknown.",
             },
             "available_tools": {
                 "type": "array",

@@ -1,10 +1,10 @@
-"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or is too deep to write.
+"""Bounded JSON: parse untrusted JSON, unless it would take far more memory than bytes, or is too deep to write.
 
 A list of empty lists takes thirty times its bytes, and holds every other thread while it is built. So values are
-counted first: each follows a comma or an opening bracket outside a string. A text takes four times its bytes where one
-sign of it is an emoji. So the texts of a huge body are measured too. What would take too much is not parsed.
-orjson reads lists in lists four times as deep as it writes them. What is too deep to be written is refused where it is
-read.
+counted first: each follows a comma or an opening bracket outside a string. A text takes four times its bytes if one
+sign of it is an emoji. So the texts of a huge body are measured too. A body that would take too much is not parsed.
+orjson reads lists in lists four times as deep as it writes them. A value that is too deep to be written is refused when
+it is read.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """Terms: what a text is about, as numbers.
 
-A text becomes words, words become Snowball stems of its language, or their first 5 letters where Snowball has none,
+A text becomes words, words become Snowball stems of its language, or their first 5 letters if Snowball has none,
 and a stem becomes the first 8 bytes of its BLAKE2b digest, so that postings never hold strings. Stopwords have no term.
 An identifier (getUserName, get_user_name, os.path, utf-8) is a term as a whole, written in one word, and its parts are
 terms too. Scripts without spaces become pairs of signs (see letters.py).

@@ -1,4 +1,4 @@
-"""Token counting: an estimate for every script, and exact counters where their package is installed.
+"""Token counting: an estimate for every script, and exact counters if their package is installed.
 
 The estimate is a sum of prices (text/token_prices.py): one for each pair of neighboring characters, in which all beyond
 ASCII are alike, and one more for each of those. They are meant to bound the larger of cl100k and o200k from above. No

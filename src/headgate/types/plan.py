@@ -32,11 +32,11 @@ class ContextBudget:
     """
 
     context_length: int = 0
-    """Length of the model's window, in tokens; 0 where unknown."""
+    """Length of the model's window, in tokens; 0 if unknown."""
     used_tokens: int = 0
-    """Tokens of the window in use; negative where unknown."""
+    """Tokens of the window in use; negative if unknown."""
     threshold_tokens: int = 0
-    """Where the agent begins to compress, in tokens; 0 where unknown."""
+    """Where the agent begins to compress, in tokens; 0 if unknown."""
     compression_enabled: bool = True
     """Whether the agent compresses at all."""
 

@@ -37,7 +37,7 @@ class Request:
     session: str = ""
     """The conversation this belongs to."""
     asker: str = ""
-    """Who asks, where many do: the id of a key. It bounds how many questions one of them may bring before a person."""
+    """The caller, if there are many: the id of a key. It bounds how many questions one caller may send to a person."""
     cwd: str = ""
     """The caller's working folder. The nearest folder above with a repository or project file names the project."""
     penalize: bool = True

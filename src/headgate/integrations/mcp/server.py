@@ -1,7 +1,7 @@
 """The server: tools and resources over the Model Context Protocol, for whatever transport carries it.
 
-What goes wrong in a call is told to the model as the result of the call, with what to do about it; only an unknown tool
-or resource is an error of the protocol. A call that takes long reports its progress. A call whose client goes away is
+If a call fails, its result tells the model what is wrong and what to do about it; only an unknown tool or resource is
+an error of the protocol. A call that takes long reports its progress. A call whose client goes away is
 cancelled by the transport, and with it the work in the gate.
 """
 

@@ -117,7 +117,7 @@ class PostgresPostings(PostgresVectors):
     def save_block(
         self, tenant: str, collection: str, block: PostingBlock, *, after: Totals
     ) -> bool:
-        """Write a block that follows these totals; False where another process has gone on from there."""
+        """Write a block that follows these totals; False if another process has gone on from there."""
         here = (tenant, collection)
         totals = orjson.dumps(block.totals._asdict()).decode()
         with self._pool.write(tenant, statement_s=_LEASE_S) as connection:
