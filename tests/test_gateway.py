@@ -265,7 +265,7 @@ def test_a_trace_at_hand_stands_for_itself_but_not_for_another_tenant():
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(0, 0), (5, 1)])
-def test_traces_are_kept_where_the_settings_say_so(keep, kept):
+def test_traces_are_kept_if_the_settings_say_so(keep, kept):
     with Headgate.open(":memory:", trace={"keep": keep}) as gate:
         gate.add(rows(1))
         trace = gate.context("harbor").trace

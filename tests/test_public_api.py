@@ -102,7 +102,7 @@ def test_a_grader_of_ones_own_decides_what_is_relevant():
     assert [chunk.id for chunk in found.chunks] == ["boats"]
 
 
-def test_a_search_of_ones_own_is_asked_where_the_collection_does_not_know():
+def test_a_search_of_ones_own_is_asked_if_the_collection_does_not_know():
     search = Almanac()
     with Headgate.open(":memory:", search=search) as hg:
         hg.add(ROWS)

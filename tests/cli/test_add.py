@@ -158,7 +158,7 @@ def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
         assert hg.index("main").conversational
 
 
-def test_what_looks_like_a_chat_is_none_where_it_is_said_to_be_documents(run, tmp_path):
+def test_what_looks_like_a_chat_is_none_if_it_is_said_to_be_documents(run, tmp_path):
     (tmp_path / "log.txt").write_text("[8 May 2023] Ann: words\n[9 May 2023] Bob: more\n" * 9)
     run("add", "log.txt", "--documents", "--store", "kb")
     assert len(held("kb")) == 1

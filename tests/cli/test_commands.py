@@ -181,7 +181,7 @@ def test_a_command_that_is_like_no_other_is_only_unknown(run):
     assert "Did you mean" not in err
 
 
-def test_config_show_fails_where_its_file_is_missing(run):
+def test_config_show_fails_if_its_file_is_missing(run):
     code, _, err = run("config", "show", "--file", "gone.toml")
     assert code == 2
     assert "cannot read gone.toml" in err
@@ -194,7 +194,7 @@ def test_a_budget_that_is_too_small_is_said_to_be(run, tmp_path):
     assert "nothing of what was found fits the budget" in out
 
 
-def test_what_the_window_has_is_shown_where_it_is_asked_for(run, tmp_path):
+def test_what_the_window_has_is_shown_if_it_is_asked_for(run, tmp_path):
     (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
     run("add", "a.md")
     asked = ("context", "how are refunds paid?", "--window", "a.md")

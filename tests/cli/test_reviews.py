@@ -61,6 +61,6 @@ def test_a_rejection_says_who_and_why(run, asked):
     assert " by ada: wrong" in review(run, "show", id)[1]
 
 
-def test_who_decides_is_the_user_where_nobody_is_named(run, asked, monkeypatch):
+def test_the_user_decides_if_no_reviewer_is_named(run, asked, monkeypatch):
     monkeypatch.setenv("LOGNAME", "grace")
     assert json.loads(review(run, "reject", asked[0], "--json")[1])["review"]["who"] == "grace"

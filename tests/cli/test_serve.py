@@ -44,7 +44,7 @@ def test_json_is_one_line_with_address_and_store(run, served):
     assert "s3cret" not in told["store"]
 
 
-def test_open_asks_a_browser_and_says_where_there_is_none(run, served, pages):
+def test_open_asks_a_browser_and_says_if_there_is_none(run, served, pages):
     _, out, err = run("serve", "--port", "0", "--open", "--json")
     assert pages == [json.loads(out)["url"]]
     assert "no browser" not in err

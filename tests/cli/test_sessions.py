@@ -48,7 +48,7 @@ def test_bad_names_are_told(run):
     assert "name one session" in run("sessions", "resume", "a", "--all")[2]
 
 
-def test_a_row_holds_the_reading_where_there_is_a_cap(run):
+def test_a_row_holds_the_reading_if_there_is_a_cap(run):
     (row,) = [row for row in json.loads(run("sessions", "list", "--json")[1]) if row["name"] == "a"]
     assert (row["reading"]["used"], row["reading"]["cap"], row["reading"]["state"]) == (40, 100, "open")  # fmt: skip
     assert json.loads(run("sessions", "resume", "b", "--json")[1])["reading"] is None

@@ -52,7 +52,7 @@ def test_the_exit_code_is_the_agents_even_if_nobody_can_read_the_summary(run, wr
         (["--store", "kb", "--no-inject"], "kb", False),
     ],
 )
-def test_context_is_added_where_a_store_is_named_or_it_is_asked_for(run, wrapped, options, store, inject):  # fmt: skip
+def test_context_is_added_if_a_store_is_named_or_it_is_asked_for(run, wrapped, options, store, inject):  # fmt: skip
     run("wrap", *options, "claude")
     assert (wrapped[0][1]["store"], wrapped[0][1]["inject"]) == (store, inject)
 

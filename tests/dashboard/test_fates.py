@@ -54,7 +54,7 @@ def test_a_repeated_passage_is_marked_in_both_and_cut_out_with_what_is_around_it
     assert (shown.count("x"), shown.count("y")) == (AROUND - 1, AROUND - 1 + SAID.count("y"))
 
 
-def test_a_short_block_is_shown_whole_and_nothing_where_nothing_repeats():
+def test_a_short_block_is_shown_whole_and_nothing_if_nothing_repeats():
     ((_, pieces),) = beside(f"{'x' * (AROUND - 1)} {SAID} {'y' * (AROUND - 1)}").blocks
     assert not any("…" in text for text, _ in pieces)
     assert beside("a wholly different thing") is None

@@ -126,7 +126,7 @@ def test_a_loop_has_its_300_characters_and_its_third_copy_to_the_letter(text, lo
         (0, 800, 200, False),
     ],
 )
-def test_a_labeled_run_is_a_loop_where_it_is_long_and_reaches_the_end(
+def test_a_labeled_run_is_a_loop_if_it_is_long_and_reaches_the_end(
     tmp_path, start, end, period, loops
 ):
     size = 400 if period == 100 else 1000
@@ -156,7 +156,7 @@ class Scripted:
         (30, 20, 60, True, False),
     ],
 )
-def test_a_cut_is_of_a_good_answer_where_its_run_is_the_lesser_part_and_40_characters_follow(
+def test_a_cut_is_of_a_good_answer_if_its_run_is_the_lesser_part_and_40_characters_follow(
     before, run, rest, again, good
 ):
     text = LETTERS[:before] + "-+" * (run // 2) + (LETTERS + LETTERS)[:rest]

@@ -222,7 +222,7 @@ def test_without_a_label_the_onset_is_sought_in_the_text_itself(stall, error):
 
 
 @pytest.mark.parametrize(("period", "position", "error"), [(3, 19, 2), (4, 19, 0), (3, 9, 1)])
-def test_a_label_counts_where_it_names_this_run(period, position, error):
+def test_a_label_counts_if_it_names_this_run(period, position, error):
     text = "ab-cdefabcabcabcabc!"
     stream = LabeledStream("a", (text,), loop={"onset": 9, "period": period, "len": 10})
     assert _onset_error(Watched(stream, Stall(position, 7, 3, "repeat"))) == error

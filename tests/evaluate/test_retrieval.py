@@ -277,7 +277,7 @@ def test_foreign_questions_come_from_every_other_set_in_turn():
 
 
 @pytest.mark.parametrize(("most", "left"), [(None, 3), (4, 3), (3, 3), (2, 2)])
-def test_a_sample_is_drawn_where_there_are_more_questions(folder, most, left):
+def test_a_sample_is_drawn_if_there_are_more_questions(folder, most, left):
     assert len(sample(read(folder), most).queries) == left
 
 

@@ -18,7 +18,7 @@ def made():
         return hg.context("how do refunds work?", window=[TEXT, "hello"], budget=500)
 
 
-def test_the_answer_is_always_there_and_the_numbers_only_where_asked_for(made):
+def test_the_answer_is_always_there_and_the_numbers_only_if_asked_for(made):
     plain, debug = context_data(made), context_data(made, debug=True)
     assert plain["text"] == made.text
     assert [chunk["id"] for chunk in plain["chunks"]] == ["new"]
@@ -30,7 +30,7 @@ def test_the_answer_is_always_there_and_the_numbers_only_where_asked_for(made):
     assert chunk["original_score"] >= chunk["adjusted_score"] > 0
 
 
-def test_a_penalty_is_said_where_the_score_fell():
+def test_a_penalty_is_said_if_the_score_fell():
     with Headgate.open(":memory:") as hg:
         hg.add([{"id": "half", "text": f"{TEXT} A photo of the label is needed, and the number of the order."}])  # fmt: skip
         first = hg.context("what is needed for refunds?", window=[TEXT], best_effort=True)

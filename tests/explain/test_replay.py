@@ -80,7 +80,7 @@ def test_traces_are_kept_as_long_as_the_settings_say(keeping, left):
         assert len(gate.traces()) == left
 
 
-def test_texts_are_kept_only_where_allowed():
+def test_texts_are_kept_only_if_allowed():
     with Headgate.open(settings=Settings(store=":memory:", trace={"text": False})) as gate:
         gate.add([{"id": "a", "text": "refund by card"}])
         id = gate.context("refund").trace.id

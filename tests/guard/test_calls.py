@@ -41,7 +41,7 @@ def test_an_item_is_a_call_or_a_result(message, event):
     assert list(events_of(message)) == [event]
 
 
-def test_the_model_begins_a_turn_and_speaks_only_where_it_calls_nothing():
+def test_the_model_begins_a_turn_and_speaks_only_if_it_calls_nothing():
     assert kinds({"role": "assistant", "content": "hi"}) == ["turn", "text"]
     assert kinds({"role": "assistant", "content": [{"type": "text", "text": "hi"}]}) == ["turn", "text"]  # fmt: skip
     assert kinds({"role": "assistant", "content": "hi", "tool_calls": [CALL]}) == ["turn", "call"]

@@ -25,7 +25,7 @@ def test_comparing_the_differences_is_comparing_the_whole(before, left, right, b
 
 @given(PADS, TEXTS, TEXTS)
 @example("", "a\rb\n", "a\nb\n")
-def test_results_that_are_the_same_have_the_same_first_line_where_both_have_one(pad, left, right):
+def test_results_that_are_the_same_have_the_same_first_line_if_both_have_one(pad, left, right):
     left, right = left + pad, right + pad
     (_, ours), (_, theirs) = head_of(left), head_of(right)
     if ours and theirs and is_same(left, right):

@@ -87,7 +87,7 @@ async def test_an_async_stream_is_guarded_alike():
     assert len(asked) == 2
 
 
-def test_where_a_cut_falls_inside_an_object_a_copy_has_the_text_that_stays():
+def test_if_a_cut_falls_inside_an_object_a_copy_has_the_text_that_stays():
     whole = Delta(INTRO + UNIT * 40, note="whole")
     guard, _, _ = guarded([whole], [Delta(AFTER)])
     first, *_ = guard.iterate()

@@ -266,7 +266,7 @@ async def test_an_async_keep_alive_is_awaited():
     assert beats
 
 
-async def test_the_cut_ends_at_a_sentence_where_one_is_near():
+async def test_the_cut_ends_at_a_sentence_if_one_is_near():
     unit = "It was cold. Nobody was there. " + UNIT + "The water was high. "
     model = ScriptedModel([tokens(INTRO + unit * 9), tokens(AFTER)])
     await run(Guard(model))

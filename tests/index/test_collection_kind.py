@@ -152,7 +152,7 @@ def test_what_is_said_to_be_documents_is_no_conversation():
         assert not gate.index("main").conversational
 
 
-def test_rows_that_name_a_role_are_none_where_they_are_said_to_be_documents():
+def test_rows_that_name_a_role_are_none_if_they_are_said_to_be_documents():
     with Headgate.open(":memory:") as gate:
         gate.add([{"text": f"part {n}", "role": "user"} for n in range(9)], kind="documents")
         assert not gate.index("main").conversational
@@ -176,6 +176,6 @@ def test_in_a_large_collection_a_language_needs_one_chunk_of_a_hundred():
     assert name_languages(votes(english=990, german=10), 1000) == "english+german"
 
 
-def test_the_commonest_language_comes_first_and_stands_alone_where_all_are_rare():
+def test_the_commonest_language_comes_first_and_stands_alone_if_all_are_rare():
     assert name_languages(votes(english=3, german=5), 8) == "german+english"
     assert name_languages(votes(german=1), 1) == "german"

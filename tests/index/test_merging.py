@@ -85,7 +85,7 @@ def test_a_merge_takes_a_part_of_the_memory_of_what_it_writes(tmp_path, monkeypa
     assert len(load_segment(tmp_path / "all")) == (1200 if half else 1600)
 
 
-def test_what_is_not_saved_yet_is_held_in_a_file_without_a_name_where_it_is_large(
+def test_what_is_not_saved_yet_is_held_in_a_file_without_a_name_if_it_is_large(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(files, "_HELD", 10_000)

@@ -250,7 +250,7 @@ def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm)
     ("large", "installed", "made"),
     [(4, True, True), (5, True, False), (4, False, False)],
 )
-def test_a_neighbor_graph_is_made_for_a_large_segment_where_the_extra_is_installed(
+def test_a_neighbor_graph_is_made_for_a_large_segment_if_the_extra_is_installed(
     store, tmp_path, monkeypatch, large, installed, made
 ):
     monkeypatch.setattr(folder, "LARGE", large)

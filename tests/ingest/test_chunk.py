@@ -64,13 +64,13 @@ def test_white_space_has_no_pieces(text):
     assert split_text(text, SMALL) == []
 
 
-def test_a_fence_stays_whole_where_it_fits():
+def test_a_fence_stays_whole_if_it_fits():
     fence = "```python\n" + "\n\n".join(f"value_{n} = {n}" for n in range(4)) + "\n```"
     text = f"{'words ' * 14}\n\n{fence}\n\n{'more ' * 30}"
     assert sum(fence in piece.text for piece in split_text(text, SMALL)) == 1
 
 
-def test_a_table_stays_whole_where_it_fits():
+def test_a_table_stays_whole_if_it_fits():
     table = "\n".join(f"| row {n} | value {n} |" for n in range(3))
     text = f"{'words ' * 14}\n{table}\n{'more ' * 30}"
     assert sum(table in piece.text for piece in split_text(text, SMALL)) == 1

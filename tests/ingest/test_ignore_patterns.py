@@ -60,7 +60,7 @@ def test_git_leaves_out_the_same_files(repository, monkeypatch, patterns):
     assert differ == []
 
 
-def test_what_lies_below_an_ignored_folder_is_ignored_where_it_is_named(repository, monkeypatch):
+def test_what_lies_below_an_ignored_folder_is_ignored_if_it_is_named(repository, monkeypatch):
     monkeypatch.chdir(repository)
     (repository / ".gitignore").write_text("/a\n*.c\n")
     assert {file.id for file in walk(["b"])} == {"b/a"}

@@ -249,7 +249,7 @@ def test_a_focus_brings_back_what_it_is_about(gate):
     assert "kettle number 5" in note["content"]
 
 
-def test_where_turns_cannot_be_kept_nothing_is_dropped(gate, caplog):
+def test_if_turns_cannot_be_kept_nothing_is_dropped(gate, caplog):
     engine = engine_on(gate)
     messages = conversation(12)
     gate.close()

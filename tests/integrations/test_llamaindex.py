@@ -71,7 +71,7 @@ def test_the_postprocessor_drops_repeats_and_what_does_not_fit():
     assert {c.chunk.id for c in processor.sift([*nodes(), long]).dropped} == {"2", "4"}
 
 
-def test_the_postprocessor_goes_by_the_scores_where_all_have_one():
+def test_the_postprocessor_goes_by_the_scores_if_all_have_one():
     kept = HeadgatePostprocessor(budget=500).postprocess_nodes(nodes([0.1, 0.5, 0.9, 0.2]))
     assert kept[0].node_id == "copy"
     assert "refunds" not in [each.node_id for each in kept]

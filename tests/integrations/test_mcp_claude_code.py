@@ -71,7 +71,7 @@ def test_a_prompt_gets_context_from_a_running_service(store):
         assert run_hook(url, HEADGATE_HOOK="off") == ""
 
 
-def test_a_key_is_sent_where_the_service_wants_one(store):
+def test_a_key_is_sent_if_the_service_wants_one(store):
     with Headgate.open(store) as gate:
         key = gate.keys.create(["read"]).token
     with served(Settings(store=str(store), service={"port": 0})) as (url, _):

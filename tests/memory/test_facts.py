@@ -75,7 +75,7 @@ def test_an_empty_fact_is_refused(content):
 
 
 @pytest.mark.parametrize("redacts", [True, False])
-def test_a_secret_in_a_fact_is_blanked_where_the_policy_says_so(redacts):
+def test_a_secret_in_a_fact_is_blanked_if_the_policy_says_so(redacts):
     facts = new_facts(redact=redacts)
     key = "glpat-" + "abcdefghij0123456789"  # in two halves: it is no leak
     kept = facts.add(f"The key of the relay is {key}.").fact

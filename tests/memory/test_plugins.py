@@ -55,7 +55,7 @@ def install(tmp_path, monkeypatch):
     return installed
 
 
-def test_there_are_none_where_nobody_offers_any():
+def test_there_are_none_if_no_package_offers_any():
     assert load_plugins() == []
 
 

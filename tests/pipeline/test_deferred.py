@@ -47,7 +47,7 @@ def test_items_that_wait_next_to_each_other_are_written_together_and_in_order():
     writes.close()
 
 
-def test_where_items_fail_together_each_is_written_by_itself(monkeypatch, caplog):
+def test_if_items_fail_together_each_is_written_alone(monkeypatch, caplog):
     monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
     go, tried = threading.Event(), []
 

@@ -99,7 +99,7 @@ async def test_a_refusal_says_why_and_what_it_refused_and_opens_no_review(parts)
     assert context.fallback_reason.count("(0.") == 3
 
 
-async def test_a_wrong_question_waits_for_a_person_where_the_setting_asks_for_it(parts, asking):
+async def test_a_wrong_question_waits_for_a_person_if_the_setting_asks_for_it(parts, asking):
     context = await build(engine(parts, settings=asking), Request(WRONG, budget=300))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert context.fallback == "review"

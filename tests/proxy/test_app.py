@@ -56,7 +56,7 @@ def call_of(size=0):
 
 
 @pytest.mark.parametrize(("keep", "caller", "operation", "saved"), [(1, CALLER, "chat", 1), (0, CALLER, "chat", 0), (1, None, "chat", 0), (1, CALLER, "", 0)])  # fmt: skip
-async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, caller, operation, saved):  # fmt: skip
+async def test_a_model_call_of_a_caller_is_a_trace_if_traces_are_kept(keep, caller, operation, saved):  # fmt: skip
     gate = Gate(keep)
     observer = CallObserver(Service(gate))
     call = ModelCall("/v1/chat/completions", operation)

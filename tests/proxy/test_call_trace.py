@@ -104,7 +104,7 @@ def test_a_long_piece_before_a_cut_keeps_its_end():
     assert pieces.split(GAP) == ["0123456789", "ab", "cd"]
 
 
-def test_the_step_of_a_cap_says_how_many_calls_are_left_where_that_is_known():
+def test_the_step_of_a_cap_says_how_many_calls_are_left_if_that_is_known():
     known = CapStatus("session", "s", "open", 25, 100, "tokens", calls_left=0)
     unknown = CapStatus("tenant", "t", "open", 25, 100, "tokens")
     steps = [s for s in traced(cap_statuses=(known, unknown)).steps if s.stage is Stage.FUSE]

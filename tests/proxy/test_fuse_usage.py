@@ -198,7 +198,7 @@ def test_the_tokens_of_tool_calls_are_estimated_too(rig, gate, address):  # noqa
     assert step_of(gate, post(address, rig.script(script)))["output_tokens"] > 1_500
 
 
-def test_a_cap_holds_where_the_upstream_tells_nothing(rig, tmp_path):
+def test_a_cap_holds_if_the_upstream_tells_nothing(rig, tmp_path):
     from headgate.service.app import create
 
     policy = ProxyPolicy(upstreams={"main": rig.at()})

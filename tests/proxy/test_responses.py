@@ -217,7 +217,7 @@ def test_what_the_upstream_would_keep_passes_unwatched_and_says_so(rig, served, 
     assert next(iter(more)) in served.calls[-1].unwatched
 
 
-def test_temperature_rises_where_the_request_has_one(rig, served, upstream):
+def test_temperature_rises_if_the_request_has_one(rig, served, upstream):
     model = rig.script(response_stream(texts=LOOP), response_stream(texts=("Well.",)))
     post(served, model, temperature=0.0)
     assert upstream.seen[model][1].json["temperature"] > 0

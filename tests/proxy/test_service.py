@@ -71,7 +71,7 @@ def test_more_long_prompts_stream_at_once_than_one_body_may_have(rig, address, g
 
 
 @pytest.mark.parametrize(("most", "kept"), [(app.MOST_WAITING, True), (0, False)])
-def test_a_trace_leaves_the_window_out_where_too_much_waits(
+def test_a_trace_leaves_the_window_out_if_too_much_waits(
     rig, address, gate, monkeypatch, most, kept
 ):
     monkeypatch.setattr(app, "MOST_WAITING", most)
@@ -103,7 +103,7 @@ def test_a_key_without_the_scope_is_refused(rig, gate, address):
     assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
 
 
-def test_context_is_injected_where_a_header_asks_for_it(rig, address, upstream):
+def test_context_is_injected_if_a_header_asks_for_it(rig, address, upstream):
     model = rig.script(answer("Within 14 days."))
     got = post(address, model, headers={"x-headgate-context": "on", "x-headgate-budget": "300"})
     sent = upstream.seen[model][0].json["messages"]

@@ -67,7 +67,7 @@ def test_the_data_of_an_event_are_its_data_lines(event, data):
     assert payload(event) == data
 
 
-def test_an_event_is_written_with_its_name_where_there_is_one():
+def test_an_event_is_written_with_its_name_if_there_is_one():
     assert encode({"a": 1}) == b'data: {"a":1}\n\n'
     assert encode({"a": 1}, name="x") == b'event: x\ndata: {"a":1}\n\n'
     assert (encode_data(b""), encode_data(b"[DONE]")) == (b"", b"data: [DONE]\n\n")

@@ -16,7 +16,7 @@ async def test_a_question_gets_its_context(client):
     assert len(answer.headers["x-request-id"]) == 32
 
 
-async def test_the_callers_request_id_is_kept_where_it_is_one(client):
+async def test_the_callers_request_id_is_kept_if_it_is_one(client):
     kept = await client.get("/healthz", headers={"x-request-id": "abc-1"})
     made = await client.get("/healthz", headers={"x-request-id": "a b\tc"})
     assert kept.headers["x-request-id"] == "abc-1"

@@ -48,7 +48,7 @@ def test_a_call_that_nobody_watched_has_no_cuts_and_one_without_a_byte_no_time()
 
 
 @pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip
-def test_a_line_is_written_where_the_policy_and_the_logger_want_it(caplog, wanted, level, lines):
+def test_a_line_is_written_if_the_policy_and_the_logger_want_it(caplog, wanted, level, lines):
     with caplog.at_level(level, "headgate.request"):
         request_logger(ServicePolicy(log=wanted))(RequestState("r", "GET", status=200), {})
     assert len(caplog.records) == lines

@@ -249,7 +249,7 @@ def test_every_stage_of_a_request_has_a_label(tmp_path):
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_one_line_a_request_with_the_query_only_where_allowed(stack, caplog, allowed):
+async def test_one_line_a_request_with_the_query_only_if_allowed(stack, caplog, allowed):
     gate = stack.enter_context(Headgate.open(":memory:", service={"log_query": allowed}))
     gate.add(ROWS)
     body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}

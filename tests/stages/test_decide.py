@@ -161,7 +161,7 @@ def test_whatever_the_window_the_reserve_stays_free(length, used, content):
         assert plan.budget <= max(0, length - used - length // 4)
 
 
-def test_where_only_the_reserve_is_left_nothing_is_retrieved_and_the_plan_says_why():
+def test_if_only_the_reserve_is_left_nothing_is_retrieved_and_the_plan_says_why():
     request = Request("hello", budget=5000, context_budget=ContextBudget(8000, 6000))
     plan = decide(request, POLICY)
     assert (plan.skip, plan.budget, plan.limit, plan.min_trust) == (True, 0, 0, 1.0)

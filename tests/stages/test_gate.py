@@ -149,7 +149,7 @@ def test_a_chunk_behind_the_best_leaves_tokens_for_the_next_though_it_fits():
         assert "c0" not in sifted.strips
 
 
-def test_a_chunk_behind_the_best_is_whole_where_all_others_fit_too():
+def test_a_chunk_behind_the_best_is_whole_if_all_others_fit_too():
     candidates = found(prose(1, 20), prose(2, 400), prose(3, 20), scores=[1, 0.9, 0.5])
     total = sum(tokens_of(gate(candidates, 10_000, quarter, POLICY), c) for c in ("c0", "c1", "c2"))
     sifted = gate(candidates, total + 60, quarter, POLICY, questions=QUESTIONS)

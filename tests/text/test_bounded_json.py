@@ -77,7 +77,7 @@ def test_a_text_that_one_sign_makes_four_times_as_large_is_not_parsed(sign):
         loads(data)
 
 
-def test_a_huge_body_is_parsed_where_its_long_texts_are_narrow():
+def test_a_huge_body_is_parsed_if_its_long_texts_are_narrow():
     value = {"picture": LONG_TEXT, "text": '\N{GRINNING FACE} \\ "quoted" ł', "n": [1, -2.5, 2**63]}
     data = orjson.dumps(value)
     assert len(data) > HUGE

@@ -247,7 +247,7 @@ def test_a_copy_is_found_in_the_text_with_most_of_it():
     assert copies(first) == {}
 
 
-def test_where_any_share_will_do_a_text_without_one_is_still_no_copy():
+def test_if_any_share_will_do_a_text_without_one_is_still_not_a_copy():
     first, second = WORDS[:60], WORDS[60:120]
     assert copies(first, second, first[:10] + WORDS[120:150], least=0.0) == {2: 0}
 

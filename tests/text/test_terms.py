@@ -76,7 +76,7 @@ def test_forms_of_a_word_meet(one, other, language):
     assert terms(one, language) == terms(other, language)
 
 
-def test_numbers_and_versions_count_whole_where_no_stemmer_is():
+def test_numbers_and_versions_count_whole_if_there_is_no_stemmer():
     assert terms("1234567", "ukrainian") != terms("1234568", "ukrainian")
     assert terms("pgp20261", "ukrainian") != terms("pgp20262", "ukrainian")
 

@@ -216,7 +216,7 @@ async def test_a_gateway_that_says_something_else_or_less_is_left_for_the_upstre
     assert len(upstream.asked) == 1
 
 
-async def test_at_most_two_gateways_are_tried_where_the_upstream_can_answer():
+async def test_at_most_two_gateways_are_tried_if_the_upstream_can_answer():
     class Dead(Gateway):
         async def send(self, method, path, headers, body):
             self.headers.append(headers)
@@ -334,9 +334,7 @@ async def test_a_call_that_was_made_before_is_answered_from_its_recording():
 
 
 @pytest.mark.parametrize(("alive", "current", "severed"), [(True, True, True), (False, True, False), (True, False, False)])  # fmt: skip
-async def test_the_upstream_is_stopped_where_a_living_gateway_hangs_up_on_it(
-    alive, current, severed
-):
+async def test_the_upstream_is_stopped_if_a_living_gateway_hangs_up_on_it(alive, current, severed):
     gateway = Gateway(alive=alive)
     turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=Upstream(Answer(b"x")))  # fmt: skip
     turn.gateway = gateway if current else None

@@ -53,7 +53,7 @@ def test_the_newer_limit_counts_and_both_shrink():
     assert ChatDialect().remaining_limit(fields, 10) == shrunk
 
 
-def test_reasoning_is_shortened_only_where_it_was_asked_for():
+def test_reasoning_is_shortened_only_if_it_was_asked_for():
     assert ChatDialect().answer_now({"reasoning_effort": "high"}) == {"reasoning_effort": "low"}
     assert ChatDialect().answer_now({}) == {}
 
@@ -161,7 +161,7 @@ def test_an_error_is_an_event_without_choices():
     assert not ChatDialect().is_error({"error": {"message": "x"}, "choices": [{}]})
 
 
-def test_usage_is_told_behind_the_end_where_it_was_asked_for():
+def test_usage_is_told_behind_the_end_if_it_was_asked_for():
     dialect, last = ChatDialect(), chunk({}, finish="stop")
     assert dialect.usage_events(last, {}) == []
     assert dialect.usage_events(last, {"stream_options": {"include_usage": False}}) == []

@@ -68,7 +68,7 @@ def test_temperature_stays_within_one_and_is_not_changed_beside_thinking():
     assert dialect.sampling_overrides({"temperature": 0.8}, {"thinking": {"type": "disabled"}}) == {"temperature": 0.8}  # fmt: skip
 
 
-def test_thinking_ends_only_where_it_was_asked_for():
+def test_thinking_ends_only_if_it_was_asked_for():
     dialect = MessagesDialect()
     assert dialect.answer_now(THINKING) == {"thinking": {"type": "disabled"}}
     assert dialect.answer_now({"thinking": {"type": "adaptive"}}) == {"thinking": {"type": "disabled"}}  # fmt: skip

@@ -80,12 +80,12 @@ def test_a_limit_is_not_made_smaller_than_the_api_takes():
     assert dialect.remaining_limit({"max_output_tokens": 100}, 99) == {"max_output_tokens": 16}
 
 
-def test_temperature_is_changed_only_where_the_request_has_one():
+def test_temperature_is_changed_only_if_the_request_has_one():
     assert ResponsesDialect().sampling_overrides({"temperature": 0.8}, {}) == {}
     assert ResponsesDialect().sampling_overrides({"temperature": 0.8}, {"temperature": 0.2}) == {"temperature": 0.8}  # fmt: skip
 
 
-def test_reasoning_is_shortened_only_where_it_was_asked_for():
+def test_reasoning_is_shortened_only_if_it_was_asked_for():
     given = {"reasoning": {"effort": "high", "summary": "auto"}}
     assert ResponsesDialect().answer_now(given) == {"reasoning": {"effort": "low", "summary": "auto"}}  # fmt: skip
     assert ResponsesDialect().answer_now({"reasoning": None}) == {}

@@ -51,7 +51,7 @@ def test_tables_that_are_distributed_already_are_left_alone():
     assert "headgate.traces" in move
 
 
-def test_the_table_of_vectors_is_distributed_where_there_is_one():
+def test_the_table_of_vectors_is_distributed_if_there_is_one():
     everything = frozenset((*BY_TENANT, *REFERENCE))
     lines = distribute_sql(done=everything, vectors=True)
     assert sum("headgate.posting_vectors" in line for line in lines) == 4

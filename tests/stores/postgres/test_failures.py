@@ -86,7 +86,7 @@ def test_the_password_is_in_no_log_line_trace_or_text_of_an_open_gate(
     assert "s3cret" not in shown + caplog.text
 
 
-def test_indexes_lie_in_the_cache_of_the_user_where_the_address_names_no_folder(
+def test_indexes_lie_in_the_cache_of_the_user_if_the_address_names_no_folder(
     postgres_url, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))

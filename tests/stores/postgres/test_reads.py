@@ -42,7 +42,7 @@ def test_a_statement_that_fails_is_told_and_the_next_one_works(store):
     assert store.head("t", "main") == 2
 
 
-def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
+def test_nothing_is_prepared_if_the_address_says_so(postgres_url):
     store = PostgresStore(f"{postgres_url}?prepared_statements=0")
     assert store._pool.fetch("t", "SELECT %s::text", ("x",)) == [("x",)]
     with store._pool.session() as connection:
