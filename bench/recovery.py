@@ -7,7 +7,7 @@
 The model is SmolLM2-135M (a package of 110 MB, installed once), greedy and without penalty. Prompts of many kinds are
 asked in turn; those whose greedy answer the detector stops are the looping ones. The first call of each is made once
 and replayed for every way to resume, so that all ways start from the same loop. A run is recovered if it ends without
-a loop; it ended by itself if the model stopped. Copies are counted in the client's whole text, without asking the
+a loop; it ended on its own if the model stopped. Copies are counted in the client's whole text, without asking the
 guard. Each answer and each run is a line of .bench/recovery.jsonl: an interrupted comparison goes on where it was.
 """
 
@@ -277,7 +277,7 @@ def copies(text: str, cut: Cut) -> float:
 def table(ways: Sequence[Way], runs: Sequence[Run]) -> Table:
     """The ways side by side."""
     shown = Table(
-        "way", "n", "recovered after 1 / 2 / 3", "ended by itself", "tokens", "most extra copies", "steering shown"
+        "way", "n", "recovered after 1 / 2 / 3", "ended on its own", "tokens", "most extra copies", "steering shown"
     )  # fmt: skip
     for way in ways:
         of = [run for run in runs if run.way == way.name]

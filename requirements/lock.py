@@ -23,7 +23,7 @@ SETS = {
 
 
 def report(arguments: list[str]) -> list[dict]:
-    """What pip would install, or nothing where it cannot."""
+    """What pip would install, or nothing if it cannot."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.json")
         command = [

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Programs that tests drive: a browser for the dashboard, Node.js for a JavaScript client. They come from apt-get where it
-# asks for no password; elsewhere their tests are skipped and say how to get them.
+# Programs that tests drive: a browser for the dashboard, Node.js for a JavaScript client. They come from apt-get if it
+# asks for no password; otherwise their tests are skipped and say how to get them.
 missing=
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
   missing="chromium fonts-dejavu-core"

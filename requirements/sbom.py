@@ -13,7 +13,7 @@ PIN = re.compile(r"^([\w.-]+)==(\S+) \\$")
 
 
 def components(lines: list[str]) -> list[dict]:
-    """The pinned packages with their hashes and, where they are installed, their licenses."""
+    """The pinned packages with their hashes and, if they are installed, their licenses."""
     found: list[dict] = []
     for line in lines:
         pin = PIN.match(line)

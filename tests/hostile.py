@@ -2,7 +2,7 @@
 
 `pumped` reads a regular expression's parse tree. For each repeat in it, it builds texts that reach the repeat, feed it,
 and then fail, which is how one backtracks longest. `grows_faster` measures CPU time of this thread at two sizes: four
-times the text takes four times as long where time is linear, and sixteen times where it is quadratic.
+times the text takes four times as long if time is linear, and sixteen times if it is quadratic.
 """
 
 import re

@@ -41,7 +41,7 @@ def binaries(version):
 
 
 class Server:
-    """One server. `url` is that of a role that owns its database and is no superuser."""
+    """One server. `url` is that of a role that owns its database and is not a superuser."""
 
     def __init__(self, version=18, *, programs=None, options=()):
         self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))

@@ -131,7 +131,7 @@ def busy(thread):
 
 
 async def cancel_everywhere(hg, call):
-    """How often the call was suspended when nobody cancelled it any more."""
+    """How often the call was suspended after the last cancellation."""
     for n in range(500):
         work = CancelAt(call(hg), n)
         task = asyncio.ensure_future(_run(work))

@@ -72,7 +72,7 @@ def test_children_forked_beside_a_working_thread_all_answer_and_close(tmp_path):
 
 
 def fork_child(work):
-    """The process id of a forked child that ends with 0 where the work returns something true."""
+    """The process id of a forked child that ends with 0 if the work returns something true."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning

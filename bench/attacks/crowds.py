@@ -67,7 +67,7 @@ async def values_at_once(target):
 
 @attack
 async def wrong_values_at_once(target):
-    """Bodies of an ordinary size with so many wrong values or unknown fields that naming each takes seconds."""
+    """Bodies of an ordinary size with wrong values or unknown fields; naming each of them would take seconds."""
     await together(target, "/v1/context", b'{"query": "refunds", "current_window_blocks": [%b]}' % b",".join([b"1"] * 480_000))  # fmt: skip
     fields = b",".join(b'"k%d":0' % n for n in range(90_000))
     await together(target, "/v1/context", b'{"query": "refunds", %b}' % fields)

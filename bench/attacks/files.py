@@ -89,7 +89,7 @@ async def hostile_settings(target):
 
 @attack
 async def hostile_stores(target):
-    """A store whose index, import or backup somebody else wrote."""
+    """A store whose index, import or backup an attacker wrote."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         rows = "\n".join(json.dumps({"id": f"d{n}", "text": f"Refund {n} is paid."}) for n in range(1100))  # fmt: skip

@@ -1,8 +1,8 @@
 """Cases: hostile values from a seed, and how many of them a run tries.
 
 All that is in a case comes from its seed, so a failure is repeated by its number. An ordinary run tries the first few
-seeds, always the same. `make fuzz CASES=100000` tries so many in a row from a seed drawn by chance, a tenth of them
-where a case takes long, and says how many of each; SEED=1 names the first.
+seeds, always the same. `make fuzz CASES=100000` tries that many in a row from a seed drawn by chance, a tenth of them
+if a case takes long, and says how many of each; SEED=1 names the first.
 """
 
 import functools
@@ -21,7 +21,7 @@ TRIED: dict[str, int] = {}
 
 
 class Case(Random):
-    """The source of one case, which shows its seed where it fails."""
+    """The source of one case, which shows its seed if it fails."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -37,7 +37,7 @@ def fuzz(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def fuzz_slow(test: Callable[..., None]) -> Callable[..., None]:
-    """The same where a case takes milliseconds: a tenth of the cases, and no fewer than ten."""
+    """The same if a case takes milliseconds: a tenth of the cases, and no fewer than ten."""
     return _repeat(test, max(10, CASES // 10))
 
 

@@ -3,7 +3,7 @@
 # It fails open: whatever goes wrong, the prompt goes on unchanged within a second.
 #
 #   HEADGATE_URL       where the service is (http://127.0.0.1:8642)
-#   HEADGATE_KEY       an API key, where the service wants one
+#   HEADGATE_KEY       an API key, if the service wants one
 #   HEADGATE_HOOK=off  no context with prompts
 #   HEADGATE_HOOK_S    seconds to wait for context (0.9)
 
