@@ -140,7 +140,9 @@ def decide(
     too_much = _too_much_to_stuff(request, content_tokens, content_chunks)
     if strategy is Strategy.STUFF and too_much:
         strategy, reasoning = Strategy.HYBRID, f"{reasoning} {too_much}"
-    budget = int(min(request.budget, _room(window, strategy, choice.available_budget, group)))
+    budget = int(
+        min(request.budget, _most_tokens(window, strategy, choice.available_budget, group))
+    )
     memory = prefetch_params(window, policy.base_limit)
     if group == CRISIS and memory.skip:
         memory = _memory_of_crisis(policy)
@@ -177,7 +179,9 @@ def _too_much_to_stuff(request: Request, tokens: int | None, chunks: int | None)
     return ""
 
 
-def _room(window: ContextBudget, strategy: Strategy, available: int, group: str) -> int | float:
+def _most_tokens(
+    window: ContextBudget, strategy: Strategy, available: int, group: str
+) -> int | float:
     """The most tokens that may be injected into the window.
 
     The reserve stays free, and retrieval keeps to its share; only a crisis may use what is left to the last token.

@@ -35,7 +35,7 @@ class MemoryManager:
         self._providers: list[Any] = []
         self._pool = ProviderPool((), policy)
         self._secret = secrets.token_bytes(16)
-        self._room: ContextBudget | None = None
+        self._window: ContextBudget | None = None
         self.degraded: tuple[str, ...] = ()
         """Who was left out of the last prefetch, and why."""
         for provider in providers:
@@ -53,7 +53,7 @@ class MemoryManager:
 
     def set_context_budget(self, budget: ContextBudget | None) -> None:
         """How full the window is; None if it is not known."""
-        self._room = budget
+        self._window = budget
         self._call_hook("set_context_budget", budget)
 
     def initialize_all(self, session_id: str, **details: Any) -> None:
@@ -65,8 +65,8 @@ class MemoryManager:
 
     def prefetch_all(self, query: str, *, session_id: str = "") -> str:
         """What all of them know about a question, each under its name, inside one fence."""
-        request = Request(query, tenant=self._tenant, context_budget=self._room)
-        plan = decide(request, DecidePolicy()) if self._room else None
+        request = Request(query, tenant=self._tenant, context_budget=self._window)
+        plan = decide(request, DecidePolicy()) if self._window else None
         recalled = prefetch_all_sync(
             query, self._pool, plan, tenant=self._tenant, session_id=session_id
         )

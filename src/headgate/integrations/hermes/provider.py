@@ -53,7 +53,7 @@ class HeadgateMemory:
         self._store = Store(gate, path)
         self._budget, self._collection = budget, collection
         self._session, self._keeps, self._recalled = "", True, 0
-        self._room: ContextBudget | None = None
+        self._window: ContextBudget | None = None
 
     def is_available(self) -> bool:
         """Always: nothing has to be set up."""
@@ -68,7 +68,7 @@ class HeadgateMemory:
 
     def set_context_budget(self, budget: ContextBudget | None) -> None:
         """How full the window is: the fuller, the less is given, and nothing when it is full."""
-        self._room = budget
+        self._window = budget
 
     def prefetch(
         self,
@@ -86,7 +86,7 @@ class HeadgateMemory:
         context = gate.context(
             query, window=[hit.fact.content for hit in hits], budget=self._budget,
             collection=self._existing_collections(gate), session=session_id or self._session,
-            context_budget=self._room,
+            context_budget=self._window,
         )  # fmt: skip
         self._recalled = len(hits) + len(context.chunks)
         return "\n\n".join(part for part in (_facts(gate, hits), context.text) if part)
