@@ -215,7 +215,7 @@ class Headgate(Documents, Traces):
         scopes = components.request_scopes
         with scopes.one_request() if scopes else nullcontext():
             context = components.engine.build(request, calls)
-        self._check_open()  # what was built while this was being closed may lack anything
+        self._check_open()  # a context that was built while this was closed may be incomplete
         return self._keep(context)
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Snapshot:
@@ -227,7 +227,7 @@ class Headgate(Documents, Traces):
         return read(self.tenant, collection)
 
     def reindex(self, collection: str = "main") -> Snapshot:
-        """Throw the index of a collection away and make it anew from the store.
+        """Delete the index of a collection and build it again from the store.
 
         For example: `hg.reindex("main")`, if `headgate doctor` says that the index is damaged.
         """
@@ -256,7 +256,7 @@ class Headgate(Documents, Traces):
         if part == "index":
             return components.indexes.latest(_PROBE, "main").degraded
         health = components.memory.providers.health().items()
-        # what they said may name places of this machine, and anybody may ask: traces have it
+        # their messages may name paths of this machine, and every caller may ask: traces have the messages
         return "; ".join(
             f"{name}: failures in a row: {how.failures_in_a_row}"
             for name, how in health

@@ -12,8 +12,8 @@
     dialect    headgate.guard.dialects.dialect.Dialect   entry points headgate.dialects
     prices     headgate.guard.fuse.Price                 the setting fuse.prices
 
-But for a dialect no part needs a base class: an object fits if it has the members of its protocol. An object that is
-handed in takes the place of what the settings name. The other protocols here are what our own parts read of each
+No part but a dialect needs a base class: an object fits if it has the members of its protocol. An object that is
+handed in replaces the one that the settings name. The other protocols here are what our own parts read of each
 other: the postings of the index, and abilities that a store may have beyond Store (store.py, posting_store.py).
 
 >>> import numpy as np

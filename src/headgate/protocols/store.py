@@ -32,9 +32,9 @@ class DocumentStore(Protocol):
     """Documents and their chunks.
 
     `put` is one transaction: each document replaces its former self whole, keeping its place in reading
-    order, and only chunks that differ reach the change feed; it answers how many did. `attachments` are bytes
+    order, and only chunks that differ reach the change feed; it returns how many did. `attachments` are bytes
     computed from these chunks' texts, written with them; those for other chunks are left out. `remove` without
-    names empties the collection; it answers how many chunks went. A document that lost a chunk this way
+    names empties the collection; it returns how many chunks went. A document that lost a chunk this way
     loses its digest too, and one that lost all of them is gone.
     """
 
@@ -86,7 +86,7 @@ class AttachmentStore(Protocol):
 
     `kind` names format and version ("fingerprint/1", "embedding/minilm-l6/384"). Bytes go when their chunk
     goes or its title or text changes. With `seen`, chunks that changed after that point of the feed get
-    nothing, so that bytes of an older text never meet a newer one; it answers how many were attached.
+    nothing, so that bytes of an older text never meet a newer one; it returns how many were attached.
     """
 
     def attach(
@@ -160,9 +160,9 @@ class SecretStore(Protocol):
 class ReviewStore(Protocol):
     """The human review queue. `decide` moves a pending review once; a second decision changes nothing.
 
-    What follows from a decision is written with it, in one transaction: `fact` is saved, or, if the tenant knows it
+    The store writes what follows from a decision in the same transaction: `fact` is saved, or, if the tenant knows it
     already, the known one is amended; so are the facts of `ids` that are there.
-    `save_review` answers False, and saves nothing, if `most` others are pending already. With `patience_s` it waits
+    `save_review` returns False, and saves nothing, if `most` others are pending already. With `patience_s` it waits
     no longer than that for other writers, and raises NotReady.
     """
 
@@ -214,7 +214,7 @@ class KeyStore(Protocol):
     """API keys. They say whose a request is, so they alone are found without a tenant: by their hash.
 
     `save_key` refuses an id or a hash that is taken. `keys` gives all, or one tenant's, oldest first, revoked
-    ones included. `revoke` marks a key once; it answers whether there was one to mark.
+    ones included. `revoke` marks a key once; it returns whether there was one to mark.
     """
 
     def save_key(self, key: Key) -> None: ...
@@ -228,7 +228,7 @@ class SpendStore(Protocol):
 
     `amend_spends` reads several rows, changes and writes them as a single step, so that nothing is lost or let through
     between two workers; a row that is not there yet begins at zero. `spends` gives those used last first.
-    `forget_spends` removes sessions that were idle since then; it answers how many.
+    `forget_spends` removes sessions that were idle since then; it returns how many.
     """
 
     def amend_spends(
