@@ -231,7 +231,8 @@ def phrases(
     fixed = (n > 0).sum(1) / (np.minimum(*held.sum(1)[[first, second]]) + 1)
     weight = (1 - fixed) * np.array([*pairs.values()])
     damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
-    for row in saturate(n.astype(np.float64), damp, weight[:, None] * (by.k1 + 1)):
+    # `saturate` written out: with its order of factors, scores of repeated phrases differ in the last bit
+    for row in weight[:, None] * n * (by.k1 + 1) / (n + damp):
         bonus += row  # one after the other, so that sums round the same way on every machine
     return bonus
 
