@@ -149,6 +149,25 @@ async def test_a_grader_that_fails_lets_all_pass_and_is_said(parts):
     assert context.degraded == ("grade: the judge is out",)
 
 
+async def test_a_grader_and_a_search_that_do_not_await_are_told_how_to(parts):
+    class Plain:
+        def grade(self, query, candidates):
+            return [1.0] * len(candidates)
+
+        def search(self, query, *, limit):
+            return []
+
+    context = await build(engine(parts, grader=Plain()), Request(RIGHT, budget=300))
+    assert context.chunks
+    assert context.degraded == (
+        "grade: the grader does not await (write it as: async def grade(...))",
+    )
+    context = await build(engine(parts, search=Plain()), Request(WRONG, budget=300))
+    assert context.degraded == (
+        "search: the search does not await (write it as: async def search(...))",
+    )
+
+
 async def test_a_crisis_is_always_seen_by_a_person(parts):
     context = await build(
         engine(parts), Request("I want to die near the harbor of Quito", budget=300)

@@ -7,8 +7,10 @@ the question waits in the review queue for a person.
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 from itertools import zip_longest
 
+from headgate.errors import ConfigError
 from headgate.notes import NoteCode, Stage
 from headgate.protocols import Bands, WebSearch
 from headgate.stages.grade import Graded, GradePolicy, outside_candidates
@@ -65,7 +67,10 @@ async def search_outside(
     search: WebSearch, query: str, *, limit: int, taken: Container[str]
 ) -> Sifted:
     """What a search outside brings, as untrusted candidates whose ids are not `taken`."""
-    return outside_candidates(await search.search(query, limit=limit), taken=taken)
+    answer = search.search(query, limit=limit)
+    if not isawaitable(answer):
+        raise ConfigError("the search does not await", hint="write it as: async def search(...)")
+    return outside_candidates(await answer, taken=taken)
 
 
 def conclude(

@@ -14,6 +14,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from inspect import isawaitable
 
 from pydantic import model_validator
 
@@ -82,7 +83,10 @@ def bands_of(grader: Grader | None) -> Bands:
 
 async def ask_grader(grader: Grader, query: str, candidates: Sequence[Candidate]) -> list[float]:
     """One confidence in 0..1 per candidate, or an UpstreamError that says what came instead."""
-    marks = [float(mark) for mark in await grader.grade(query, candidates)]
+    answer = grader.grade(query, candidates)
+    if not isawaitable(answer):
+        raise ConfigError("the grader does not await", hint="write it as: async def grade(...)")
+    marks = [float(mark) for mark in await answer]
     if len(marks) != len(candidates):
         raise UpstreamError(f"the grader gave {len(marks)} grades for {len(candidates)} candidates")
     wrong = [mark for mark in marks if not (math.isfinite(mark) and 0 <= mark <= 1)]
