@@ -65,21 +65,33 @@ class Keys:
         self._clock = clock
 
     def create(self, scopes: Sequence[str] = ("read", "write"), *, name: str = "") -> Minted:
-        """Make a key. Its token is in the answer and nowhere else."""
+        """Make a key. Its token is in the answer and nowhere else.
+
+        For example: `hg.keys.create(["read"], name="laptop").token`.
+        """
         made = mint(self._tenant, scopes, name=name, now=self._clock())
         self._store.save_key(made.key)
         return made
 
     def list_keys(self, *, all_tenants: bool = False) -> Sequence[Key]:
-        """The keys of this tenant, or of all, oldest first, revoked ones included."""
+        """The keys of this tenant, or of all, oldest first, revoked ones included.
+
+        For example: `[key.name for key in hg.keys.list_keys()]`.
+        """
         return self._store.keys(None if all_tenants else self._tenant)
 
     def find(self, token: str) -> Key | None:
-        """The key with that token, whosever it is, revoked or not; None for an unknown one."""
+        """The key with that token, whosever it is, revoked or not; None for an unknown one.
+
+        For example: `hg.keys.find(token)`.
+        """
         return self._store.key(digest(token)) if is_well_formed(token) else None
 
     def revoke(self, id: str) -> None:
-        """Let a key work no more; an error when this tenant has no working key of that id."""
+        """Let a key work no more; an error when this tenant has no working key of that id.
+
+        For example: `hg.keys.revoke(id)`.
+        """
         if not self._store.revoke(self._tenant, id):
             raise NotFound(
                 f"tenant {self._tenant} has no working key {id!r}", hint="see: headgate keys list"

@@ -51,7 +51,10 @@ class Graph:
         self._clock = clock
 
     def link(self, edges: Iterable[Edge]) -> int:
-        """Link edges; linking one again sets its weight and provenance. How many are new or changed."""
+        """Link edges; linking one again sets its weight and provenance. How many are new or changed.
+
+        For example: `hg.graph.link([Edge("falcon", "depends_on", "redis")])`.
+        """
         checked = [
             edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
             for e in edges
@@ -59,20 +62,32 @@ class Graph:
         return self._store.link(self._tenant, checked)
 
     def unlink(self, edges: Iterable[Edge]) -> int:
-        """Remove edges, found by source, predicate and target; how many went."""
+        """Remove edges, found by source, predicate and target; how many went.
+
+        For example: `hg.graph.unlink([Edge("falcon", "depends_on", "redis")])`.
+        """
         return self._store.unlink(self._tenant, list(edges))
 
     def load(self, file: str | FilePath) -> LoadResult:
-        """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted."""
+        """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted.
+
+        For example: `hg.graph.load("services.csv")`.
+        """
         return link_edges(self._store, self._tenant, read_edges(FilePath(file)))
 
     def load_collection(self, collection: str) -> LoadResult:
-        """Link what stands in the documents of a collection: links, headings, imports."""
+        """Link what stands in the documents of a collection: links, headings, imports.
+
+        For example: `hg.graph.load_collection("main")`.
+        """
         chunks = self._store.scan(self._tenant, collection)
         return link_edges(self._store, self._tenant, chunk_edges(chunks))
 
     def edges(self, node: str, *, direction: Direction = "both", limit: int = 100) -> list[Edge]:
-        """The edges that touch a node, strongest first."""
+        """The edges that touch a node, strongest first.
+
+        For example: `hg.graph.edges("falcon", direction="out")`.
+        """
         return self._store.edges_touching(self._tenant, [node], direction=direction, limit=limit)
 
     def paths(
@@ -83,7 +98,10 @@ class Graph:
         max_hops: int | None = None,
         max_results: int | None = None,
     ) -> list[ScoredPath]:
-        """The paths that begin at a node, shortest first, then strongest, with their base scores."""
+        """The paths that begin at a node, shortest first, then strongest, with their base scores.
+
+        For example: `hg.graph.paths("falcon", max_hops=2)`.
+        """
         given = {"max_hops": max_hops, "max_results": max_results}
         update = {name: value for name, value in given.items() if value is not None}
         policy = self._policy.model_copy(update=update)
@@ -91,7 +109,10 @@ class Graph:
         return [ScoredPath(path, base_score(path, policy)) for path in found]
 
     def cut_slice(self, anchor: str, *, collection: str = "turns", admit: bool = False) -> Slice:
-        """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token."""
+        """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token.
+
+        For example: `hg.graph.cut_slice("turn-7", admit=True)`.
+        """
         chunks = [c for c in self._store.scan(self._tenant, collection) if c.source == "turn"]
         signed = sign(
             slice_around(map(SliceTurn.from_chunk, chunks), anchor, self._slice_policy),
@@ -102,12 +123,18 @@ class Graph:
         return signed
 
     def verify(self, slice: Slice | Mapping[str, Any]) -> bool:
-        """Whether a slice is, unchanged, what was signed for this tenant."""
+        """Whether a slice is, unchanged, what was signed for this tenant.
+
+        For example: `hg.graph.verify(slice)`.
+        """
         shown = slice if isinstance(slice, Slice) else slice_from(slice)
         return verify(shown, self._store.secrets(self._tenant), now=self._clock())
 
     def rotate_secret(self, *, days: float = 30.0) -> float:
-        """Sign with a new secret from now on; until when the former one still verifies."""
+        """Sign with a new secret from now on; until when the former one still verifies.
+
+        For example: `hg.graph.rotate_secret(days=7)`.
+        """
         expires = self._clock() + days * DAY
         self._store.rotate(self._tenant, expires=expires)
         return expires

@@ -206,12 +206,18 @@ class Spending:
     def list_spends(
         self, scope: SpendScope | None = "session", *, limit: int = 100
     ) -> list[tuple[Spend, CapStatus | None]]:
-        """Accounts, those used last first, each with how it stands to its cap, if it has one."""
+        """Accounts, those used last first, each with how it stands to its cap, if it has one.
+
+        For example: `[(row.name, row.total_tokens) for row, _ in hg.spending.list_spends()]`.
+        """
         found = self._store.spends(self._tenant, scope=scope, limit=limit)
         return [(row, self._status_of(row)) for row in found]
 
     def resume(self, name: str = "", scope: SpendScope = "session") -> Spend:
-        """Let an account go on with its whole cap again; NotFound if none has that name."""
+        """Let an account go on with its whole cap again; NotFound if none has that name.
+
+        For example: `hg.spending.resume("session-7")`.
+        """
         now = self._clock()
 
         def change(rows: list[Spend]) -> list[Spend]:

@@ -115,7 +115,10 @@ class Facts:
         names: Iterable[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact. `names` are entities beyond those its text shows."""
+        """Remember a fact. `names` are entities beyond those its text shows.
+
+        For example: `hg.facts.add("Ada runs the ferry.", category="people", tags=["ferry"]).fact.id`.
+        """
         given = self._content(content)
         content = _clean(without_fences(content), self.policy.fact_chars)
         known = self._index.same_fact(content)
@@ -161,7 +164,10 @@ class Facts:
         tags: Iterable[str] | None = None,
         trust: float | None = None,
     ) -> Fact:
-        """Change a fact's content, category, tags or trust; what is None stays."""
+        """Change a fact's content, category, tags or trust; what is None stays.
+
+        For example: `hg.facts.update(id, trust=0.9)`.
+        """
         fact = self.get(id)
         if content is not None:
             fact = self._reword(fact, self._content(content))
@@ -182,19 +188,28 @@ class Facts:
         return self.amend(fact.id, change)
 
     def forget(self, id: str) -> None:
-        """Forget a fact with its history; an error when there is none."""
+        """Forget a fact with its history; an error when there is none.
+
+        For example: `hg.facts.forget(id)`.
+        """
         if not self._store.forget(self._tenant, id):
             raise _not_found(id)
 
     def get(self, id: str) -> Fact:
-        """The fact of that id; an error when there is none."""
+        """The fact of that id; an error when there is none.
+
+        For example: `hg.facts.get(id).content`.
+        """
         fact = self._store.fact(self._tenant, id)
         if fact is None:
             raise _not_found(id)
         return fact
 
     def all(self, *, category: str | None = None, min_trust: float = 0.0) -> list[Fact]:
-        """All facts, the most trusted first."""
+        """All facts, the most trusted first.
+
+        For example: `[fact.content for fact in hg.facts.all(min_trust=0.5)]`.
+        """
         found = (f for f in self._index.facts() if category in (None, f.category))
         return sorted(
             (f for f in found if f.trust >= min_trust), key=lambda f: (-f.trust, f.content)
@@ -203,7 +218,10 @@ class Facts:
     def search(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
     ) -> list[FactHit]:
-        """The facts that fit a query, best first, none under the minimal trust."""
+        """The facts that fit a query, best first, none under the minimal trust.
+
+        For example: `[hit.fact.content for hit in hg.facts.search("who runs the ferry?")]`.
+        """
         least = self.policy.min_trust if min_trust is None else check_trust(min_trust)
         most = self.policy.limit if limit is None else limit
         relevant = self.policy.min_relevance
@@ -232,6 +250,8 @@ class Facts:
         """Raise or lower the trust of a fact that did or did not help; its trust before and after.
 
         `highest` is as far as this caller's praise may raise it; what stands higher already stays.
+
+        For example: `hg.facts.feedback(id, helpful=True)`.
         """
         before: list[float] = []
 

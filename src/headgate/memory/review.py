@@ -181,7 +181,10 @@ class ReviewQueue:
         self._store.decide(self._tenant, replace(review, status="expired", decided=review.expires))
 
     def reviews(self, status: ReviewStatus | None = None) -> list[Review]:
-        """The reviews with that status, oldest first; reviews past their date are expired first."""
+        """The reviews with that status, oldest first; reviews past their date are expired first.
+
+        For example: `[review.query for review in hg.reviews.reviews("pending")]`.
+        """
         now = self._clock()
         for review in self._store.reviews(self._tenant, status="pending"):
             if review.expires <= now:
@@ -189,7 +192,10 @@ class ReviewQueue:
         return self._store.reviews(self._tenant, status=status)
 
     def review(self, id: str) -> Review:
-        """One review; an error when there is none of that id."""
+        """One review; an error when there is none of that id.
+
+        For example: `hg.reviews.review(context.review).reason`.
+        """
         review = self._store.review(self._tenant, id)
         if review is None:
             raise NotFound(
@@ -201,7 +207,10 @@ class ReviewQueue:
         return review
 
     def draft(self, id: str, text: str) -> Fact:
-        """The fact that an answer would become, exactly as it would be stored; nothing is decided yet."""
+        """The fact that an answer would become, exactly as it would be stored; nothing is decided yet.
+
+        For example: `hg.reviews.draft(id, "Refunds take five days.")`.
+        """
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
         review = self.review(id)
@@ -220,6 +229,8 @@ class ReviewQueue:
         """Answer the question; the answer becomes a trusted fact.
 
         `confirmed` is the content that the reviewer saw in the draft: any other is refused.
+
+        For example: `hg.reviews.answer(id, "Refunds take five days.", who="ada")`.
         """
         fact, review, trust = self.draft(id, text), self.review(id), self._policy.trust
         if confirmed is not None and confirmed != fact.content:
@@ -240,11 +251,17 @@ class ReviewQueue:
         )
 
     def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
-        """Confirm what was found; the facts among it gain trust."""
+        """Confirm what was found; the facts among it gain trust.
+
+        For example: `hg.reviews.approve(id, who="ada")`.
+        """
         return self._judge(replace(self.review(id), status="approved", who=who, note=note))
 
     def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
-        """Reject what was found; the facts among it lose trust."""
+        """Reject what was found; the facts among it lose trust.
+
+        For example: `hg.reviews.reject(id, who="ada", note="out of date")`.
+        """
         return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 
     adraft = async_version(draft)
