@@ -1,4 +1,4 @@
-"""Forks: what a forked child must not find as its parent left it.
+"""Internal: what a forked child must not find as its parent left it.
 
 A child has one thread and a copy of memory: locks may be held by threads that it does not have, and a connection of
 SQLite may not even be closed there. So three things happen. Stores finish their calls before a fork

@@ -1,4 +1,4 @@
-"""API keys: made once, shown once, kept as a hash.
+"""Internal: API keys (`hg.keys`), made once, shown once, kept as a hash.
 
 `Keys` is what `hg.keys` gives: create, list and revoke the keys of one tenant.
 A key is 32 random bytes, so one round of SHA-256 is enough: there is nothing to guess it from.

@@ -1,4 +1,4 @@
-"""Policy: the parameters of one stage, as a value.
+"""Internal: Policy, the parameters of one stage, as a value.
 
 Frozen, range-checked, unknown keys refused. Each stage's policy stands beside its function and
 inherits from `Policy`; the number types here give every parameter its bounds.

@@ -1,4 +1,4 @@
-"""Wiring: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
+"""Internal: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
