@@ -8,6 +8,7 @@ that the issuer chose, or a frame such as that of a private key. A password with
 import re
 from hashlib import sha256
 
+from headgate.text.cache import Cache
 from headgate.text.lazy_pattern import lazy_compile
 
 # name, what must stand in the text before the pattern is tried, and the pattern
@@ -43,11 +44,19 @@ _HINTS: dict[str, list[str]] = {}
 for _hint in (hint for _, hints, _ in _FORMS for hint in hints):
     _HINTS.setdefault(next(sign for sign in _RARE if sign in _hint), []).append(_hint)
 
+# Hashes of 10 000 texts that hold no hint. All candidates of a trace are looked at, and chunks come back request after
+# request: a request that keeps its trace takes 2 % more CPU without it.
+_CLEAN = Cache[int, bool](2_500_000)
+
 
 def redact(text: str) -> str:
     """The text with a placeholder for every secret of a form that is known."""
+    key = hash(text)
+    if _CLEAN.get(key):
+        return text
     # nearly every text has none
     if not any(sign in text and any(map(text.__contains__, _HINTS[sign])) for sign in _HINTS):
+        _CLEAN.put_many({key: True})
         return text
     for name, hints, pattern in _FORMS:
         if any(hint in text for hint in hints):
