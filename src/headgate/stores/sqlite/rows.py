@@ -6,6 +6,8 @@ A title or metadata that a chunk shares with its document is stored with the doc
 import sqlite3
 from collections.abc import Sequence
 
+import orjson
+
 from headgate.stores.chunk_rows import from_row
 from headgate.stores.codec import encode
 from headgate.stores.validate import refuse_over_quota
@@ -19,7 +21,12 @@ COLUMNS = (
 )
 HERE = "tenant = ? AND collection = ?"
 LISTED = "IN (SELECT value FROM json_each(?))"
-_CHUNKS = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}"
+# All chunks as one row: the columns before the text as JSON with the length of each text, and the texts as one run of
+# bytes. Python lets another thread go first with every row that it reads. With rows, a request beside the thread that
+# writes traces takes 5 % more CPU, and 64 requests at once 9 % more.
+_CHUNKS = f"""SELECT json_group_array(json_array({COLUMNS.removesuffix("text")} length(CAST(text AS BLOB)))),
+  CAST(group_concat(text, '') AS BLOB) FROM chunks WHERE {HERE} AND id {LISTED}"""
+_AT_ONCE = 100  # chunks a statement, which bounds what it holds in memory twice
 _USED = """
 SELECT (SELECT coalesce(sum(bytes), 0) FROM sizes WHERE tenant = ?1)
   + coalesce((SELECT record_bytes FROM tenants WHERE tenant = ?1), 0)
@@ -30,8 +37,16 @@ def read_chunks(
     connection: sqlite3.Connection, tenant: str, collection: str, ids: Sequence[str]
 ) -> list[Chunk]:
     """The chunks with these ids, in any order."""
-    rows = connection.execute(_CHUNKS, (tenant, collection, encode(ids))).fetchall()
-    return [from_row(collection, row) for row in rows]
+    chunks = []
+    for at in range(0, len(ids), _AT_ONCE):
+        values = (tenant, collection, encode(ids[at : at + _AT_ONCE]))
+        heads, texts = connection.execute(_CHUNKS, values).fetchone()
+        begin = 0
+        for *head, length in orjson.loads(heads):
+            end = begin + length
+            chunks.append(from_row(collection, (*head, str(texts[begin:end], "utf-8"))))
+            begin = end
+    return chunks
 
 
 def next_number(connection: sqlite3.Connection, tenant: str, counter: str, count: int = 1) -> int:
