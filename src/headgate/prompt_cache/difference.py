@@ -1,0 +1,187 @@
+"""Difference: where a request stops being an extension of an earlier one, and what happened there."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from headgate.prompt_cache.segments import Prompt, Segment
+
+Change = Literal[
+    "model",
+    "parameter",
+    "tool changed",
+    "tool added",
+    "tool removed",
+    "tools reordered",
+    "system changed",
+    "message changed",
+    "message removed",
+    "message inserted",
+    "compacted",
+    "mark missing",
+    "mark moved",
+]
+
+# A request that keeps less than this share of the messages' characters was compacted; one message less is an edit.
+# Five recorded compactions kept 4 to 7 %; a cleared tool result of a recorded session leaves more than nine tenths.
+COMPACTED = 0.5
+FAR = 50  # segments behind a difference among which the two requests are aligned again
+# Anthropic looks for a written prefix at most this many blocks before each mark (its documentation).
+LOOKBACK = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first thing that is not as it was."""
+
+    change: Change
+    name: str
+    """What it is, as a person would say it: `tools[3] "Bash"`, `message 17 (result of Read src/a.py)`."""
+    kept_chars: int
+    """How much stands before it: that part can still be read from the cache."""
+    lost_chars: int
+    """How much of the earlier request stands behind it: that part must be written again."""
+
+    def describe(self) -> str:
+        """The difference as a sentence without its end."""
+        if self.change in ("model", "parameter"):
+            return f"{self.name} changed"
+        if self.change == "tools reordered":
+            return f"the order of tools changed, from {self.name} on"
+        if self.change == "compacted":
+            return f"the client compacted the window, from {self.name} on"
+        if self.change == "mark missing":
+            return "cache_control is missing"
+        if self.change == "mark moved":
+            return f"cache_control moved more than {LOOKBACK} blocks beyond {self.name}"
+        return f"{self.name} was {self.change.split()[1]}"
+
+
+def compare(old: Prompt, new: Prompt) -> Difference | None:
+    """The first difference of a request to an earlier one of the same conversation; None if it only adds to it."""
+    if new.continues:
+        return None  # the beginning is stored at the provider
+    if old.model != new.model:
+        return Difference("model", f"the model ({old.model} to {new.model})", 0, old.chars)
+    before, after = list(old.segments), list(new.segments)
+    kept = _count_same(before, after)
+    found = _compare_parameters(old, new)
+    first = before[kept] if kept < len(before) else None
+    if found is not None and (first is None or first.kind == "message"):
+        return found
+    if first is None:
+        return _compare_marks(before, after)
+    if kept == len(after):
+        return (
+            None  # the conversation was taken back to an earlier turn: all of it was written before
+        )
+    kept_chars = sum(segment.chars for segment in before[:kept])
+    lost_chars = sum(segment.chars for segment in before[kept:])
+    change, name = _name_change(before, after, kept)
+    return Difference(change, name, kept_chars, lost_chars)
+
+
+def common_messages(old: Prompt, new: Prompt) -> int:
+    """How many messages both begin with."""
+    return _count_same(list(_messages(old)), list(_messages(new)))
+
+
+def same_beginning(old: Prompt, new: Prompt) -> bool:
+    """Whether tools and system are the same."""
+    mine, theirs = (
+        [
+            s.checksum
+            for element in prompt.elements
+            if element.kind != "message"
+            for s in element.segments
+        ]
+        for prompt in (old, new)
+    )
+    return mine == theirs
+
+
+def _messages(prompt: Prompt) -> Iterator[Segment]:
+    return (s for element in prompt.elements if element.kind == "message" for s in element.segments)
+
+
+def _count_same(before: Sequence[Segment], after: Sequence[Segment]) -> int:
+    pairs = zip(before, after, strict=False)
+    return next(
+        (at for at, (a, b) in enumerate(pairs) if a is not b and not a.same_as(b)),
+        min(len(before), len(after)),
+    )
+
+
+def _compare_parameters(old: Prompt, new: Prompt) -> Difference | None:
+    names = sorted(
+        name
+        for name in old.parameters.keys() | new.parameters.keys()
+        if old.parameters.get(name) != new.parameters.get(name)
+    )
+    if not names:
+        return None
+    # other parameters leave tools and system where they are
+    kept = sum(element.chars for element in new.elements if element.kind != "message")
+    return Difference("parameter", ", ".join(names), kept, max(0, old.chars - kept))
+
+
+def _compare_marks(before: Sequence[Segment], after: Sequence[Segment]) -> Difference | None:
+    """The request adds to the earlier one. Its marks must still lead the provider to what was written."""
+    written = max((at for at, segment in enumerate(before) if segment.marked), default=None)
+    if written is None:
+        return None
+    lost = sum(segment.chars for segment in before[: written + 1])
+    marks = [at for at, segment in enumerate(after) if segment.marked]
+    if not marks:
+        return Difference("mark missing", before[written].name, 0, lost)
+    if not any(written <= mark <= written + LOOKBACK for mark in marks):
+        earlier = [mark for mark in marks if mark < written]
+        kept = sum(segment.chars for segment in after[: earlier[-1] + 1]) if earlier else 0
+        return Difference("mark moved", before[written].name, kept, lost - kept)
+    return None
+
+
+def _name_change(
+    before: Sequence[Segment], after: Sequence[Segment], at: int
+) -> tuple[Change, str]:
+    old, new = before[at], after[at]
+    if old.kind == "tool" or new.kind == "tool":
+        return _name_tool_change(before, after, at)
+    if old.kind == "system" or new.kind == "system":
+        return "system changed", (old if old.kind == "system" else new).name
+    left = sum(segment.chars for segment in before[at:])
+    if sum(segment.chars for segment in after[at:]) < COMPACTED * left and len(before) - at > 2:
+        return "compacted", old.name
+    changed = _count_same(before[at + 1 :], after[at + 1 :])
+    removed = max((_count_same(before[i:], after[at:]) for i in _next(before, at)), default=0)
+    inserted = max((_count_same(before[at:], after[i:]) for i in _next(after, at)), default=0)
+    if inserted > max(changed, removed):
+        return "message inserted", new.name
+    if removed > changed:
+        return "message removed", old.name
+    return "message changed", old.name
+
+
+def _next(segments: Sequence[Segment], at: int) -> range:
+    """The places behind a difference at which both requests may go on alike."""
+    return range(at + 1, min(len(segments), at + 1 + FAR))
+
+
+def _name_tool_change(
+    before: Sequence[Segment], after: Sequence[Segment], at: int
+) -> tuple[Change, str]:
+    mine = [s for s in before if s.kind == "tool"]
+    theirs = [s for s in after if s.kind == "tool"]
+    if sorted((s.checksum, s.chars) for s in mine) == sorted((s.checksum, s.chars) for s in theirs):
+        return "tools reordered", before[at].name
+    old, new = before[at], after[at]
+    if old.kind != "tool" or _tool(new) not in map(_tool, mine):
+        return "tool added", new.name
+    if _tool(old) not in map(_tool, theirs):
+        return "tool removed", old.name
+    return "tool changed", old.name
+
+
+def _tool(segment: Segment) -> str:
+    """The tool's name, without its place."""
+    return segment.name.partition(" ")[2]

@@ -1,0 +1,318 @@
+"""Segments: a request cut into the pieces that a provider compares when it looks into its prompt cache.
+
+The order is the one in which providers put the pieces before the model: tools, then system, then messages, block by
+block. Texts are not kept. A segment holds a checksum, its length, and a name that a person understands; the name
+quotes at most some words.
+
+Two spellings of the same piece are one segment: `"content": "Hi"` and `"content": [{"type": "text", "text": "Hi"}]`.
+`cache_control` marks are not part of a segment, because clients move them with each turn. They are kept beside it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+from zlib import crc32
+
+import orjson
+
+Kind = Literal["tool", "system", "message"]
+
+NEAR = 40  # messages among which the call of a result is looked for; parallel calls stand some messages apart
+QUOTED = 24  # characters of a text that a name quotes: enough to recognize it
+# What changes the cached prefix without standing in it, by the documentation of the providers: other thinking or
+# another choice of tools empties the cache of messages, another output schema stands before the system prompt, and
+# prompt_cache_key decides which machine is asked.
+PARAMETERS = ("tool_choice", "thinking", "output_config", "response_format", "text", "prompt_cache_key", "service_tier", "speed", "context_management")  # fmt: skip
+_LISTS = ("messages", "input", "contents")
+_SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+TTL_S = (
+    300.0  # Anthropic's default, and the shortest that OpenAI names: five minutes without a read
+)
+LONG_TTL_S = 3600.0  # `"ttl": "1h"`
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One piece of a request: what it is, where it stands, and how to tell it from another."""
+
+    kind: Kind
+    at: int
+    """The place in its list: of the tool, of the system block, or of the message."""
+    name: str
+    checksum: int
+    chars: int
+    marked: bool = False
+    """Whether `cache_control` stands on it: up to here the provider writes its cache."""
+
+    def same_as(self, other: "Segment") -> bool:
+        """Whether both have the same text, by checksum and length."""
+        return self.checksum == other.checksum and self.chars == other.chars
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A tool, a system block or a message as it was sent, and its segments."""
+
+    kind: Kind
+    checksum: int
+    chars: int
+    segments: tuple[Segment, ...]
+    long_ttl: bool = False
+    """Whether a mark on it asks for the long time to live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request as its provider's cache sees it."""
+
+    model: str
+    elements: tuple[Element, ...]
+    parameters: Mapping[str, int]
+    """Checksums of the parameters and headers that the provider keys its cache on."""
+    continues: str = ""
+    """The id of a stored answer that the request continues: the beginning is then at the provider."""
+
+    @property
+    def segments(self) -> Iterator[Segment]:
+        """All segments in order."""
+        return chain.from_iterable(element.segments for element in self.elements)
+
+    @property
+    def chars(self) -> int:
+        """The length of all elements together."""
+        return sum(element.chars for element in self.elements)
+
+    @property
+    def ttl_s(self) -> float:
+        """How long what it writes lives without being read."""
+        return LONG_TTL_S if any(element.long_ttl for element in self.elements) else TTL_S
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory it takes: 150 for each object and its numbers, and the names."""
+        return 500 + sum(
+            150 + sum(150 + len(segment.name) for segment in element.segments)
+            for element in self.elements
+        )
+
+
+def read_prompt(
+    fields: Mapping[str, Any], *, betas: str = "", before: Prompt | None = None
+) -> Prompt:
+    """Cut a request into segments; `betas` are the provider's feature headers, which it keys its cache on.
+
+    Elements that stood at the same place of `before` are used again. So a turn that is added to a window of 200 000
+    tokens costs one pass over its bytes, and names are made for what is new.
+    """
+    known: dict[Kind, list[Element]] = {"tool": [], "system": [], "message": []}
+    for element in before.elements if before else ():
+        known[element.kind].append(element)
+    messages = [m for name in _LISTS for m in _messages_of(fields.get(name))]
+    first = next((at for at, m in enumerate(messages) if not _is_system(m)), len(messages))
+    blocks = [block for name in _SYSTEM for block in _blocks_of(fields.get(name))]
+    elements = [
+        *_read_all("tool", _list_of(fields.get("tools")), known["tool"]),
+        *_read_all("system", [*blocks, *messages[:first]], known["system"]),
+        *_read_all("message", messages, known["message"], start=first),
+    ]
+    parameters = {
+        name: crc32(orjson.dumps(fields[name], default=str))
+        for name in PARAMETERS
+        if name in fields
+    }
+    if betas:
+        parameters["anthropic-beta"] = crc32(betas.encode())
+    continues = fields.get("previous_response_id") or fields.get("conversation") or ""
+    return Prompt(str(fields.get("model") or ""), tuple(elements), parameters, str(continues))
+
+
+def _read_all(
+    kind: Kind, values: Sequence[object], known: Sequence[Element], start: int = 0
+) -> Iterator[Element]:
+    for at in range(start, len(values)):
+        data = orjson.dumps(values[at], default=str)
+        checksum, chars = crc32(data), len(data)
+        old = known[at - start] if at - start < len(known) else None
+        if old is not None and old.checksum == checksum and old.chars == chars:
+            yield old
+        else:
+            marks = _Marks()
+            segments = tuple(_segments(_Place(kind, at, values), marks))
+            yield Element(kind, checksum, chars, segments, marks.long)
+
+
+class _Place(NamedTuple):
+    """Where an element stands: its list, and the place in it."""
+
+    kind: Kind
+    at: int
+    values: Sequence[object]
+
+
+class _Marks:
+    """Takes the `cache_control` marks out of blocks, and notes whether one asks for the long time to live."""
+
+    long = False
+
+    def strip(self, block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The block without its mark, and whether it had one."""
+        mark = block.get("cache_control")
+        if mark is None:
+            return block, False
+        self.long |= isinstance(mark, dict) and mark.get("ttl") == "1h"
+        return {name: value for name, value in block.items() if name != "cache_control"}, True
+
+
+def _segments(place: _Place, marks: _Marks) -> Iterator[Segment]:
+    """The segments of one element: a tool and a system block are one, a message has one for each block."""
+    message = place.values[place.at]
+    if place.kind != "message" or not isinstance(message, dict):
+        yield _segment(place, message, "", marks)
+        return
+    role = str(message.get("role") or message.get("type") or "")
+    content = message.get("content", message.get("parts"))
+    blocks = _blocks_of(content) if isinstance(content, str | list) else ()
+    for block in blocks:
+        yield _segment(place, block, role, marks)
+    rest = {
+        k: v for k, v in message.items() if k not in ("content", "parts", "role", "id", "status")
+    }
+    if rest.keys() - {"type"} or not blocks:
+        yield _segment(place, rest, role, marks)
+
+
+def _segment(place: _Place, value: object, role: str, marks: _Marks) -> Segment:
+    marked = False
+    if isinstance(value, dict):
+        value, marked = marks.strip(value)
+    data = orjson.dumps(value, default=str)
+    if b'"cache_control"' in data:  # inside a tool result
+        data = orjson.dumps(_without_marks(value, marks), default=str)
+    name = name_segment(place, value, role)
+    checksum = crc32(data, crc32(role.encode()))
+    return Segment(place.kind, place.at, name, checksum, len(data), marked)
+
+
+def _without_marks(value: object, marks: _Marks) -> object:
+    if isinstance(value, dict):
+        stripped, _ = marks.strip(value)
+        return {name: _without_marks(inner, marks) for name, inner in stripped.items()}
+    if isinstance(value, list):
+        return [_without_marks(inner, marks) for inner in value]
+    return value
+
+
+# Names
+
+
+def name_segment(place: _Place, value: object, role: str) -> str:
+    """What a person would call the segment: `tools[3] "Bash"`, `message 17 (result of Read src/a.py)`."""
+    if place.kind == "tool":
+        return f'tools[{place.at}] "{_tool_name(value)}"'
+    if place.kind == "system":
+        return f"system block {place.at + 1} ({_quote(_text_of(value))})"
+    inner = _name_block(place, value, role)
+    return f"message {place.at + 1} ({inner})" if inner else f"message {place.at + 1}"
+
+
+def _name_block(place: _Place, value: object, role: str) -> str:
+    if not isinstance(value, dict):
+        return _quote(str(value))
+    type = str(value.get("type") or "")
+    if id := _result_id(value):
+        return f"result of {_find_call(id, place)}"
+    if "functionResponse" in value:
+        return f"result of {_tool_name(value['functionResponse'])}"
+    if type in ("tool_use", "function_call", "custom_tool_call") or "functionCall" in value or value.get("tool_calls"):  # fmt: skip
+        return f"call of {_call_name(value)}"
+    if type in ("thinking", "redacted_thinking", "reasoning"):
+        return "the model's thinking"
+    text = _text_of(value)
+    return f"{role or type}: {_quote(text)}" if text else role or type
+
+
+def _result_id(value: Mapping[str, Any]) -> str:
+    """The id of the call whose result this is; "" if it is no result."""
+    id = value.get("tool_use_id") or value.get("tool_call_id")
+    return str(id or (value.get("call_id") if "output" in value else "") or "")
+
+
+def _find_call(id: str, place: _Place) -> str:
+    """The call with this id, which stands a message or a few before its result."""
+    for message in reversed(place.values[max(0, place.at - NEAR) : place.at]):
+        if not isinstance(message, dict):
+            continue
+        blocks = (message, *_list_of(message.get("content")), *_list_of(message.get("tool_calls")))
+        for block in blocks:
+            if isinstance(block, dict) and id in (block.get("id"), block.get("call_id")):
+                return _call_name(block)
+    return "a tool"
+
+
+def _call_name(value: Mapping[str, Any]) -> str:
+    """The tool, and the path or the command that it was called with if it can be told in a few words."""
+    if calls := _list_of(value.get("tool_calls")):
+        return _call_name(calls[0]) if isinstance(calls[0], dict) else "a tool"
+    inner = value.get("function") or value.get("functionCall") or value
+    inner = inner if isinstance(inner, dict) else {}
+    arguments = inner.get("input") or inner.get("arguments") or inner.get("args") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            arguments = {}
+    texts = list(arguments.values()) if isinstance(arguments, dict) else []
+    first = next((text for text in texts if isinstance(text, str) and text), "")
+    return f"{_tool_name(value)} {_shorten(first, 2 * QUOTED)}".strip()
+
+
+def _tool_name(value: object) -> str:
+    if not isinstance(value, dict):
+        return str(value)[:QUOTED]
+    inner = value.get("function") or value.get("functionCall")
+    named = inner if isinstance(inner, dict) and "name" in inner else value
+    return str(named.get("name") or value.get("type") or "")[:64]
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        text = value.get("text") or value.get("content")
+        if isinstance(text, list):
+            return _text_of(text[0]) if text else ""
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _quote(text: str) -> str:
+    return f'"{_shorten(text, QUOTED)}"'
+
+
+def _shorten(text: str, length: int) -> str:
+    line = " ".join(text[: 4 * length].split())
+    return line if len(line) <= length else f"{line[:length]}…"
+
+
+def _list_of(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _messages_of(value: object) -> Sequence[object]:
+    return [value] if isinstance(value, str) and value else _list_of(value)
+
+
+def _is_system(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") in ("system", "developer")
+
+
+def _blocks_of(content: object) -> Sequence[object]:
+    """Content as blocks: a string is one text block, and Gemini's parts are blocks as they are."""
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return ({"type": "text", "text": content},) if content else ()
+    if isinstance(content, dict):
+        return _list_of(content.get("parts")) or (content,)
+    return content if isinstance(content, list) else (content,)
