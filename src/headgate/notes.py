@@ -32,6 +32,7 @@ class Stage(StrEnum):
     LOG = "log"
     MODEL = "model"
     WINDOW = "window"
+    CACHE = "cache"
     CUT = "cut"
     CIRCLES = "circles"
     FUSE = "fuse"

@@ -92,15 +92,12 @@ class UsageSum:
 
     def cached_input(self) -> "CachedInput":
         """Input of all calls so far that the provider's cache has to do with."""
-        calls = [*self._severed, self.current]
-        details = [call.get(name) for call in calls for name in DETAILS]
-        return CachedInput(
-            within=_sum(
-                [found for found in details if isinstance(found, dict)], ("cached_tokens",)
-            ),
-            read=_sum(calls, CACHED[:1]),
-            written=_sum(calls, CACHED[1:]),
-        )
+        return _cached_input([*self._severed, self.current])
+
+    def first_input(self) -> tuple[int, "CachedInput"]:
+        """Input of the first call, which is the client's request; further calls are longer."""
+        first = [*self._severed, self.current][:1]
+        return _sum(first, INPUT), _cached_input(first)
 
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens of all calls so far, whatever their API calls them."""
@@ -131,6 +128,15 @@ def hide_usage(event: bytes, parsed: Event, dialect: Dialect) -> bytes:
         return event
     del parsed["usage"]
     return _null_usage.sub(b"", event, count=1)  # in no text: a quote there is escaped
+
+
+def _cached_input(calls: Sequence[Usage]) -> CachedInput:
+    details = [call.get(name) for call in calls for name in DETAILS]
+    return CachedInput(
+        within=_sum([found for found in details if isinstance(found, dict)], ("cached_tokens",)),
+        read=_sum(calls, CACHED[:1]),
+        written=_sum(calls, CACHED[1:]),
+    )
 
 
 def _sum(calls: Sequence[Usage], names: Sequence[str]) -> int:

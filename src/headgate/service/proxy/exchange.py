@@ -107,7 +107,10 @@ class Exchange:
     """Ends the client's connection, if the server can."""
 
     # What the steps find out, in their order.
+    original: "ProxyRequest" = field(init=False)
+    """The request as the client sent it."""
     request: "ProxyRequest" = field(init=False)
+    """The request as the upstream gets it."""
     upstream_name: str = ""
     upstream: UpstreamPolicy = field(init=False)
     reply_headers: dict[str, str] = field(default_factory=dict)

@@ -24,6 +24,8 @@ from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.steps import as_json
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
+from headgate.prompt_cache.judgment import Judgment
+from headgate.prompt_cache.witness import Observation
 from headgate.service.proxy.transport import NotReached
 from headgate.text.bounded_json import loads
 from headgate.text.fence import LABEL, without_fences
@@ -85,7 +87,13 @@ class ModelCall:
     """Whether some of its tokens are an estimate."""
     input_tokens: int = 0
     cached_input: CachedInput = field(default_factory=CachedInput)
+    first_input: tuple[int, CachedInput] = (0, CachedInput())
+    """Input of the client's own request, without what further calls of the answer took."""
     output_tokens: int = 0
+    cache_observation: Observation | None = None
+    """The request beside the last one of its conversation; None if it was not compared."""
+    cache_judgment: Judgment | None = None
+    """What the provider read from its cache, and why not more; None if it did not report that."""
     error: str = ""
     response_id: str = ""
     began: float = field(default_factory=time.perf_counter)
@@ -137,6 +145,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     steps = (
         _call_step(call),
         *_window_steps(call),
+        *_cache_steps(call),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
         *(_fuse_step(status) for status in call.cap_statuses),
@@ -188,6 +197,25 @@ def _pieces(call: ModelCall) -> Iterator[str]:
             yield answer[max(at, cut.at - PIECE_CHARS) : cut.at]
             at = cut.at
     yield answer[at : at + PIECE_CHARS]
+
+
+def _cache_steps(call: ModelCall) -> Iterator[Step]:
+    """What the provider read from its cache, if it reports that, and why not more."""
+    judged, observed = call.cache_judgment, call.cache_observation
+    if judged is None:
+        return
+    counts = judged.counts
+    facts: dict[str, float | str] = {
+        "read": counts.read,
+        "written": counts.written,
+        "fresh": counts.fresh,
+        "expected": judged.expected,
+        "lost": judged.lost,
+        "blame": judged.blame if judged.is_break else "",
+        "reason": judged.reason,
+        "change": observed.difference.change if observed and observed.difference else "",
+    }
+    yield Step(Stage.CACHE, 0.0, facts=_without_blanks(facts))
 
 
 def _cut_step(cut: Cut) -> Step:

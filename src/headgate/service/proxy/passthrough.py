@@ -132,6 +132,7 @@ async def copy_counted(exchange: Exchange, response: Response) -> None:
         call.is_spend_unknown = call.estimated = any(tap.usage.gaps())
         call.input_tokens, call.output_tokens = tap.usage.tokens()
         call.cached_input = tap.usage.cached_input()
+        call.first_input = tap.usage.first_input()
 
 
 def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:

@@ -18,10 +18,12 @@ from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.ladder import ClimbCache
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.policy import ProxyPolicy, ServicePolicy
+from headgate.prompt_cache.witness import CacheWitness
 from headgate.service.body import ClientGone, read_body
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.problems import drop_traceback
 from headgate.service.proxy.asgi import break_connection, run_while_connected
+from headgate.service.proxy.cache_steps import judge_cache, observe_cache
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
 from headgate.service.proxy.model_call import ModelCall
@@ -69,6 +71,7 @@ class Proxy:
         _check_rescues(self.guard, policy)
         self.upstreams = Upstreams(policy, budget=budget)
         self._circles, self._climbs = circles or CirclesPolicy(), ClimbCache()
+        self._cache_witness = CacheWitness()
         self._gate_for, self._observer = gate_for, observer
         self._conversations = conversations or ConversationState()
         self._body_bytes = body_bytes or ServicePolicy().body_bytes
@@ -107,11 +110,13 @@ class Proxy:
             await end_turn(exchange)
             return
         await fuse(exchange)
+        await observe_cache(exchange, self._cache_witness)
         try:
             response = await send(exchange, self.upstreams, self.guard)
             await relay(exchange, response, self.upstreams, self._conversations)
         finally:
             # A client that goes away cancels the steps; what its call spent is booked all the same.
+            judge_cache(exchange, self._cache_witness)
             await asyncio.shield(settle(exchange))
 
     async def _pass_on(self, exchange: Exchange, body: bytes) -> None:

@@ -60,7 +60,7 @@ async def read(
     id = request.fields.get(name) if name else None
     if isinstance(id, str) and id and (stored := await conversations.stored_answer(id)) != id:
         request = request.with_fields({name: stored})
-    exchange.request = request
+    exchange.original = exchange.request = request
     call.model, call.length = request.model, request.options.window
     call.session = session_of(exchange.headers, request.fields, request.messages)
     texts = (dialect.human_text(message) for message in reversed(request.messages))

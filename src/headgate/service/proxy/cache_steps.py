@@ -1,0 +1,65 @@
+"""Cache steps: compare a request with the last one of its conversation, and judge what the provider read of it.
+
+Both only observe. If one fails, the request goes on, and the bug is logged.
+"""
+
+import asyncio
+
+from headgate import bugs
+from headgate.prompt_cache.judgment import CacheCounts
+from headgate.prompt_cache.witness import CacheWitness, Observation
+from headgate.service.proxy.exchange import Exchange
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.transport import header
+from headgate.text.bounded_json import HUGE
+
+# Bytes of a request that is compared in a thread: a window of 200 000 tokens takes about a millisecond.
+LARGE = 500_000
+
+
+async def observe_cache(exchange: Exchange, witness: CacheWitness) -> None:
+    """Find where the request stops extending the last one; the reply's header tells it."""
+    if len(exchange.request.body) > HUGE:
+        return
+    try:
+        if len(exchange.request.body) > LARGE:
+            observed = await asyncio.to_thread(_observe, exchange, witness)
+        else:
+            observed = _observe(exchange, witness)
+    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
+        bugs.report(error, "the cache witness")
+        return
+    exchange.call.cache_observation = observed
+    if observed.difference is not None:
+        name = observed.difference.describe().encode("ascii", "replace").decode()
+        exchange.reply_headers["x-headgate-cache"] = f"broken: {name}"
+    elif observed.last is not None:
+        exchange.reply_headers["x-headgate-cache"] = "extends the last request"
+
+
+def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
+    """Judge what the provider says that it read, and remember the request if the provider got it."""
+    call = exchange.call
+    if call.cache_observation is None or not call.answered:
+        return
+    try:
+        call.cache_judgment = witness.finish(call.cache_observation, counts_of(call))
+    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
+        bugs.report(error, "the cache witness")
+
+
+def counts_of(call: ModelCall) -> CacheCounts | None:
+    """The input of the client's request as the provider counted it; None if it did not."""
+    tokens, cached = call.first_input
+    if not tokens and not cached.read and not cached.written:
+        return None
+    # OpenAI counts what it read within its input, Anthropic beside it
+    return CacheCounts(cached.within + cached.read, cached.written, tokens - cached.within)
+
+
+def _observe(exchange: Exchange, witness: CacheWitness) -> Observation:
+    original, request = exchange.original, exchange.request
+    owner = f"{exchange.caller.tenant}\0{exchange.caller.key}\0{exchange.call.session}"
+    betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
+    sent = None if request is original else request.fields
+    return witness.observe(owner, original.fields, sent=sent, betas=betas)
