@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from headgate.evaluate.labeled import sets
-from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
+from headgate.published.self_reference import adjust_score, compute_overlaps
+from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
 from headgate.text.hashes import Tokens
 from headgate.text.sketch import Sketch
@@ -124,7 +125,7 @@ def recognition():
     )
     for name, make in cases.items():
         texts = [" ".join(make(i)) for i in range(160)]
-        truth, rule = index.coverage(texts), known.overlap(texts)
+        truth, rule = index.coverage(texts), compute_overlaps(known, texts)
         apart = np.abs(known.sketch.overlap(Tokens.of(texts)) - truth)
         print(
             f"| {name} | {rule.mean():.2f} / {(rule >= 0.6).mean():.2f} "
@@ -275,7 +276,7 @@ def orders(ids, scores, window, passages):
     seen = {"tokens": tokens(window)}
     exact = [containment(seen, text) for text in texts]
     reweighed = {
-        i: penalized_score(s, r, weight=POLICY.weight, exponent=POLICY.exponent)
+        i: adjust_score(s, r, weight=POLICY.weight, exponent=POLICY.exponent)
         for i, s, r in zip(ids, scores, exact, strict=True)
         if r < 1
     }

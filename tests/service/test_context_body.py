@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from headgate.published.self_reference import REQUEST_FIELDS
 from headgate.service.app import create
-from headgate.service.routes.context import PUBLISHED, ContextIn, field_docs
+from headgate.service.routes.context import ContextIn, field_docs
 from headgate.types import ContextBudget, Request, Window
 
 SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}
@@ -30,7 +31,7 @@ def test_the_defaults_are_those_of_the_library():
 
 
 def test_names_are_those_of_the_library_and_the_published_ones_are_accepted():
-    for name, published in PUBLISHED.items():
+    for name, published in REQUEST_FIELDS.items():
         value = {"budget": 70, "k": 3, "session": "s"}.get(name, False)
         ours, theirs = (ContextIn(query="x", **{n: value}) for n in (name, published))
         assert (

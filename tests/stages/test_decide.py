@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
+from headgate.published.context_strategy import SIGNALS
 from headgate.stages.decide import (
-    SIGNALS,
     ContextBudget,
     DecidePolicy,
     Tier,

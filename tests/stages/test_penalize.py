@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headgate.errors import InputError
-from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
+from headgate.published.self_reference import adjust_score
+from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.text.fingerprint import WindowFingerprint, pack
 from headgate.text.window_cache import WindowCache
 from headgate.types import Candidate, Chunk, Window
@@ -98,10 +99,10 @@ def test_switched_off_nothing_is_touched(pieces, window):
 @given(st.floats(-1, 2), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 10))
 def test_more_overlap_never_raises_a_score(score, less, more, weight, exponent):
     low, high = sorted([less, more])
-    assert penalized_score(score, high, weight=weight, exponent=exponent) <= penalized_score(
+    assert adjust_score(score, high, weight=weight, exponent=exponent) <= adjust_score(
         score, low, weight=weight, exponent=exponent
     )
-    assert penalized_score(score, low, weight=weight, exponent=exponent) <= score
+    assert adjust_score(score, low, weight=weight, exponent=exponent) <= score
 
 
 @given(st.lists(texts, min_size=1, max_size=5), texts, texts)

@@ -69,7 +69,8 @@ def test_published_matching_takes_a_keyword_anywhere():
     ("given", "tokens"),
     [
         ({"char_count": 4000}, 1000),
-        ({"char_count": 0, "size_hint": "huge"}, 0),
+        ({"char_count": 0, "size_hint": "huge"}, 500_000),
+        ({"char_count": 0}, 0),
         ({"size_hint": "tiny"}, 2_000),
         ({"size_hint": "small"}, 8_000),
         ({"size_hint": "medium"}, 32_000),
@@ -91,9 +92,27 @@ def test_files_count_by_their_size(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing.txt", ".", "nul\0byte"])
-def test_an_unreadable_file_is_reported(tmp_path, name):
-    with pytest.raises(InputError, match=r"missing\.txt|is not a file|cannot read"):
-        estimate_content_tokens(files=[f"{tmp_path}/{name}"])
+def test_a_file_that_cannot_be_measured_is_skipped_and_named(tmp_path, name):
+    (tmp_path / "notes.txt").write_bytes(b"x" * 400)
+    paths = [f"{tmp_path}/{name}", f"{tmp_path}/notes.txt"]
+    assert estimate_content_tokens(files=paths) == 100
+    answer = context_strategy("summarize this", file_paths=paths)
+    assert answer["content_tokens"] == 100
+    [skipped] = answer["skipped_files"]
+    assert skipped.startswith(f"{paths[0]}: ")
+
+
+def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "notes.txt").write_bytes(b"x" * 400)
+    answer = context_strategy("summarize this", file_paths=["~/notes.txt", "~nobody-here/x"])
+    assert answer["content_tokens"] == 100
+    assert len(answer["skipped_files"]) == 1
+
+
+def test_without_any_file_that_can_be_measured_the_hint_counts():
+    assert estimate_content_tokens(files=["/missing"], size_hint="tiny") == 2_000
+    assert estimate_content_tokens(files=["/missing"]) == 64_000
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Evaluate the guard's detector on published answers: how many it cuts, and whether they deserve it.
+"""Evaluate the guard's detector on collected answers: how many it cuts, and whether they deserve it.
 
 A file is .jsonl or .jsonl.gz with one {"text": ...} a line, or .json with a list of {"output": ...}; a folder is
 searched for both. Each answer is fed in pieces of 24 characters.
@@ -96,7 +96,7 @@ def _parse(
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(data)  # published files hold lone surrogates, which orjson refuses
+        return json.loads(data)  # such files hold lone surrogates, which orjson refuses
     except json.JSONDecodeError as error:
         raise InputError(f"{where}: not JSON ({describe(error)})") from error
     except ValueError as error:  # bytes that are not text

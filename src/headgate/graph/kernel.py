@@ -1,7 +1,7 @@
 """The kernel: which turns of a conversation may be used, as a deterministic slice around an anchor.
 
 Best first:  priority = (phase weight + 0.3 · salience) · 0.9^distance,  ties broken by id; at most 256 turns,
-radius 10, 5 siblings a turn (published). The same graph, anchor and policy give the same slice and the same
+radius 10, 5 siblings a turn. The same graph, anchor and policy give the same slice and the same
 hashes on every machine, in any order of input: all hashes are SHA-256 over canonical JSON.
 A slice lists its turns; its token (see admission.py) proves that they may be used.
 """
@@ -30,7 +30,7 @@ PHASES: Mapping[str, float] = {
     "consolidation": 0.6,
     "debugging": 0.5,
     "exploration": 0.3,
-}  # published
+}
 
 
 class SlicePolicy(Policy):

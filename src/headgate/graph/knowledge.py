@@ -3,7 +3,7 @@
 A path is simple (no node twice), found breadth first, strongest first within a hop, and bounded by hops,
 fan-out and count, so a hub or a cycle costs no more than any other node. It has one canonical line,
 the same from whichever end it was found:  api -[depends_on]-> cache <-[uses]- worker.
-Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, clamped to 0..1 (published).
+Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, clamped to 0..1.
 """
 
 import json
@@ -33,7 +33,7 @@ HIGH_SIGNAL = frozenset({
     "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
     "deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created", "description", "category",
     "depends_on", "conflicts_with", "extends", "resolves", "relates_to_project",
-})  # fmt: skip  # published
+})  # fmt: skip
 
 MARKERS = (
     ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
@@ -158,7 +158,7 @@ def traverse(
 
 
 def base_score(path: Path, policy: GraphPolicy) -> float:
-    """The published base score of a path."""
+    """The base score of a path."""
     signals = sum(p in policy.high_signal for p in path.predicates)
     noisy = 2 * signals < len(path.edges)
     penalty = policy.penalty if noisy or len(path.edges) > policy.long else 0.0

@@ -1,9 +1,9 @@
 """The guard: watches a model's stream, cuts loops out of it, and lets the model go on.
 
-It knows nothing of retrieval; it may import `errors`, `policy`, `types` and `text`. A streamed chunk goes through
-stream.py (I/O) -> session.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut resume.py
-words the next call. tools.py finds circles of tool calls, ladder.py acts on them, and fuse.py counts what is spent.
-Names resolve on first use, so that the settings, which need only the policies, do not load it all.
+It knows nothing of retrieval; it may import `errors`, `policy`, `types`, `published` and `text`. A streamed chunk goes
+through stream.py (I/O) -> session.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut
+resume.py words the next call. tools.py finds circles of tool calls, ladder.py acts on them, and fuse.py counts what is
+spent. Names resolve on first use, so that the settings, which need only the policies, do not load it all.
 """
 
 from importlib import import_module
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from headgate.guard.entropy import EntropyDetector
     from headgate.guard.policy import GuardPolicy
     from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
-    from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
+    from headgate.guard.resume import Call
     from headgate.guard.session import Session
     from headgate.guard.stream import Guard, GuardedStream
     from headgate.guard.unit_kinds import RepeatPolicy
+    from headgate.published.stream_failsafe import DIVERGENCE_TOKEN as PUBLISHED_DIVERGENCE
 
 _HOME = {
     "CONTENT": "channels",
     "EVENT": "channels",
-    "PUBLISHED_DIVERGENCE": "resume",
     "REASONING": "channels",
     "TOOL": "channels",
     "TRANSITIONS": "report",
@@ -83,6 +83,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "PUBLISHED_DIVERGENCE":
+        return import_module("headgate.published.stream_failsafe").DIVERGENCE_TOKEN
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,18 +1,23 @@
-"""EntropyDetector: the published rule, over a sliding window of character entropy.
+"""EntropyDetector: the entropy rule of published/stream_failsafe.py as a detector of the guard.
 
 It stalls when the entropy H of the last 64 characters is below 1.5 bits, or 0.3 bits less than 8 characters
 before. Entropy measures the alphabet, not repetition: see docs/figures.md for what that misses and cuts.
 """
 
-from collections import deque
-
-from headgate.errors import InputError
 from headgate.guard.detectors import RepeatDetector, Stall
-from headgate.text.entropy import SlidingEntropy
+from headgate.published.stream_failsafe import (
+    DROP_THRESHOLD,
+    MIN_ENTROPY,
+    WARM_UP,
+    WINDOW_SIZE,
+    EntropyCRFConfig,
+    EntropyMonitor,
+    K,
+)
 
 
 class EntropyDetector:
-    """The published rule: stall when character entropy is low, or falls fast.
+    """Stalls when character entropy is low, or falls fast.
 
     Over a window of 64 characters, from the 16th character on: below 1.5 bits ("absolute"), or 0.3 bits
     less than 8 characters before ("derivative"). It measures the alphabet, not repetition: an option and
@@ -22,63 +27,37 @@ class EntropyDetector:
     def __init__(
         self,
         *,
-        window: int = 64,
-        min_bits: float = 1.5,
-        max_drop: float = 0.3,
-        span: int = 8,
-        warm_up: int = 16,
+        window: int = WINDOW_SIZE,
+        min_bits: float = MIN_ENTROPY,
+        max_drop: float = DROP_THRESHOLD,
+        span: int = K,
+        warm_up: int = WARM_UP,
     ) -> None:
-        if window < 2 or span < 1 or warm_up < 1:
-            raise InputError(
-                f"window {window}, span {span}, warm_up {warm_up}: a window needs 2 characters, "
-                "the others at least 1"
-            )
-        self.window, self.min_bits, self.max_drop = window, min_bits, max_drop
-        self.span, self.warm_up = span, min(window, warm_up)
-        self.reset()
+        self.window, self.min_bits, self.max_drop, self.span = window, min_bits, max_drop, span
+        self._monitor = EntropyMonitor(EntropyCRFConfig(window, min_bits, max_drop, span, warm_up))
+        self.warm_up = self._monitor.warm_up
 
     def reset(self) -> None:
         """Forget everything seen."""
-        self._entropy = SlidingEntropy(self.window)
-        self._past: deque[float] = deque(maxlen=self.span + 1)
-        self._seen = 0
-        self._rest = self.warm_up
+        self._monitor.reset()
 
     def prime(self, text: str) -> None:
         """Begin anew behind this text, after which the window must fill with other characters."""
-        self.reset()
-        self._seen = len(text)
-        self._rest = self._seen + self.warm_up
+        self._monitor.reset(len(text))
 
     @property
     def bits(self) -> float:
         """Entropy of the window now."""
-        return self._entropy.bits
+        return self._monitor.bits
 
     def feed(self, text: str) -> Stall | None:
         """Take text in; the first stall inside it, or None."""
         stall = None
         for char in text:
-            found = self._push(char)
-            stall = stall or found
+            found = self._monitor.push(char)
+            if found and stall is None:
+                stall = Stall(found.position, found.boundary, 0, found.reason)
         return stall
-
-    def _push(self, char: str) -> Stall | None:
-        bits = self._entropy.push(char)
-        past = self._past
-        past.append(bits)
-        self._seen += 1
-        if self._seen < self._rest:
-            return None
-        if bits < self.min_bits:
-            return self._stall(f"absolute: {bits:.2f} bits", self.window)
-        if len(past) > self.span and past[0] - bits >= self.max_drop:
-            return self._stall(f"derivative: {bits - past[0]:+.2f} bits", self.span)
-        return None
-
-    def _stall(self, reason: str, reach: int) -> Stall:
-        self._rest = self._seen + self.window
-        return Stall(self._seen, max(0, self._seen - reach), 0, reason)
 
 
 class EitherDetector:

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from headgate.errors import ConfigError
 from headgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
+from headgate.published.stream_failsafe import DROP_THRESHOLD, MIN_ENTROPY, WINDOW_SIZE
 
 PREFIX = "HEADGATE_GUARD__"
 
@@ -37,11 +38,11 @@ SAMPLING: tuple[Mapping[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class EntropyRule:
-    """The published rule: over a window of characters, too few bits, or too many fewer than 8 characters before."""
+    """The entropy rule: over a window of characters, too few bits, or too many fewer than 8 characters before."""
 
-    window: Annotated[int, Field(ge=2)] = 64
-    min_bits: Annotated[float, Field(ge=0)] = 1.5
-    max_drop: Positive = 0.3
+    window: Annotated[int, Field(ge=2)] = WINDOW_SIZE
+    min_bits: Annotated[float, Field(ge=0)] = MIN_ENTROPY
+    max_drop: Positive = DROP_THRESHOLD
 
 
 class GuardPolicy(Policy):
@@ -50,7 +51,7 @@ class GuardPolicy(Policy):
     enabled: bool = True
     """Off: the stream passes untouched."""
     detector: Literal["repeat", "entropy", "both"] = "repeat"
-    """What finds a loop: exact repetition, the published entropy rule, or whichever is first."""
+    """What finds a loop: exact repetition, the entropy rule, or whichever is first."""
     entropy: EntropyRule = EntropyRule()
     """The entropy rule: `window` in characters, and both thresholds, `min_bits` and `max_drop`."""
     divergence_token: str = ""

@@ -15,8 +15,6 @@ from typing import Any, Literal
 from headgate.errors import InputError
 from headgate.guard.policy import SAMPLING, Resume
 
-PUBLISHED_DIVERGENCE = "<system: branch_divergence_forced>"
-
 Message = Mapping[str, Any]
 History = Literal["kept", "before", "opening"]  # see ResumeAttempt
 

@@ -1,8 +1,8 @@
 """Facts: what an agent remembers, and the trust it earns.
 
 score = relevance · trust · 0.5^(age / half-life), the last factor only with a half-life; facts under the
-minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1
-(published), and every move is written into the fact's history with its reason.
+minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1,
+and every move is written into the fact's history with its reason.
 Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. A text that only
 repeats what Headgate itself injected (injected.py) is neither stored nor taken for a confirmation.
 """

@@ -4,14 +4,12 @@ A signal is charge × weight × leak, and weak ones are discarded. `carry` follo
 ways, and a node keeps the strongest signal that reaches it. A node is a chunk, by its id as it is spelled, or a name,
 however its letters are cased: "README" and "readme" are one name, and two chunks.
 
-`fire` is leaky integrate-and-fire over a graph. Seeds start with charge 1.0. In each of at most 3 synchronous steps a
-node sends what reached it in the step before. A signal never goes back to the node it came from, so one edge of weight
-.5 brings .425 and no more. A node's potential adds up over all incoming signals; at 0.5 it fires into the candidate
-set. Nodes are visited in the order of their ids, so sums are the same on every machine.
+`ChunkGraph` gives the edges of a node as they are asked for, for leaky integrate-and-fire
+(published/entropy_gating.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +27,6 @@ class Node(NamedTuple):
 
 
 Links = Mapping[Node, Sequence[tuple[Node, float]]]
-K = TypeVar("K", str, Node)
 
 
 def link_nodes(edges: Sequence[Edge], view: Snapshot) -> Links:
@@ -66,35 +63,6 @@ def carry(
         }
         reached |= current
     return reached
-
-
-def fire(
-    seeds: Sequence[K],
-    edges: Callable[[K], Iterable[tuple[K, float]]],
-    *,
-    leak: float = 0.85,
-    floor: float = 0.02,
-    hops: int = 3,
-    threshold: float = 0.5,
-) -> dict[K, float]:
-    """The potential of every node that fires, seeds aside."""
-    # node -> what it has to pass on, by the node that it came from, None for a seed
-    charges: dict[K, dict[K | None, float]] = {seed: {None: 1.0} for seed in sorted(seeds)}
-    potential: dict[K, float] = {}
-    for _ in range(hops):
-        arriving: dict[K, dict[K | None, float]] = {}
-        for node in sorted(charges):
-            came, total = charges[node], sum(charges[node].values())
-            for other, weight in sorted(edges(node)):
-                signal = (total - came.get(other, 0.0)) * weight * leak
-                if signal >= floor and other != node:
-                    inbox = arriving.setdefault(other, {})
-                    inbox[node] = inbox.get(node, 0.0) + signal
-        for node in sorted(arriving):
-            potential[node] = potential.get(node, 0.0) + sum(arriving[node].values())
-        charges = arriving
-    started = set(seeds)
-    return {n: p for n, p in sorted(potential.items()) if p >= threshold and n not in started}
 
 
 class ChunkGraph:

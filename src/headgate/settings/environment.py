@@ -3,7 +3,7 @@
 HEADGATE_PENALIZE__EXPONENT=1.2 sets what the file calls `exponent` under `[penalize]`. Lists and tables are JSON.
 A variable that looks like a setting, with `__` in it or close to a known name, must be one. Others are not ours:
 Kubernetes sets HEADGATE_SERVICE_HOST, HEADGATE_PORT_8642_TCP and more in every pod beside a service named headgate.
-The names of the published design are read too (docs/origins.md); if both are set, ours holds.
+The names of published/self_reference.py are read too; if both are set, ours holds.
 """
 
 import difflib
@@ -15,20 +15,11 @@ from typing import Any
 import orjson
 
 from headgate.errors import ConfigError
+from headgate.published.self_reference import ENVIRONMENT, ENVIRONMENT_PREFIX
 from headgate.settings.schema import Settings, names
 
 PREFIX = "HEADGATE_"
 CONFIG = PREFIX + "CONFIG"
-PUBLISHED_PREFIX = "CONTEXT_GATEWAY_SELFREF_"
-PUBLISHED = {
-    "ENABLED": "penalize.enabled",
-    "SHINGLE_SIZE": "penalize.shingle_size",
-    "MINHASH_PERM": "penalize.minhash_perm",
-    "DUP_HAMMING": "penalize.dup_hamming",
-    "TRIGGER_OVERLAP": "expand.trigger_overlap",
-    "MIN_NOVEL": "expand.min_novel",
-}
-"""The published environment names after their prefix, and the settings that they set."""
 CLOSE = (
     0.8  # similarity from which one name may be a typo of the other: "stoer" and "store" are at .8
 )
@@ -42,7 +33,7 @@ log = logging.getLogger("headgate.settings")
 
 def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
     """The variables that are meant as settings: as spelled, the dotted name, and the value; later ones hold."""
-    yield from _read_published(environ)
+    yield from _read_gateway_names(environ)
     ignored = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable == CONFIG:
@@ -56,10 +47,10 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
         log.debug("not settings, and ignored: %s", ", ".join(ignored))
 
 
-def _read_published(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
-    """The variables of the published design. Others with its prefix belong to another program."""
-    for suffix, name in PUBLISHED.items():
-        variable = PUBLISHED_PREFIX + suffix
+def _read_gateway_names(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """The variables that other gateways of this design read. Others with their prefix belong to another program."""
+    for suffix, name in ENVIRONMENT.items():
+        variable = ENVIRONMENT_PREFIX + suffix
         if variable in environ:
             yield variable, name, parse(environ[variable])
 

@@ -19,14 +19,14 @@ from headgate.text.fence import NOTICE, fence, fence_cost, piece
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Sifted
 
 WEB = "web"  # the source of what a search found
-PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
+PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview
 
 
 class ComposePolicy(Policy):
     """How the block is filled and laid out."""
 
     preview_chars: Tuning[PositiveCount] = 300
-    """Longest preview of a piece when a request asks for previews, published."""
+    """Longest preview of a piece when a request asks for previews."""
     notice: Tuning[str] = NOTICE
     """What the opening of the fence says about its content."""
 

@@ -10,18 +10,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.errors import InputError
 from headgate.policy import PositiveCount, Tuning
-from headgate.stages.strategy import UNKNOWN_SIZE, choose_strategy, retrieval_budget
-from headgate.stages.tasks import (
+from headgate.published import context_strategy
+from headgate.published.context_strategy import (
     CRISIS,
     GROUPS,
+    UNKNOWN_SIZE,
     Matching,
-    TaskPolicy,
-    category_of,
-    classify_task,
-    has_keyword,
+    build_strategy_report,
+    compute_prefetch_params,
 )
+from headgate.stages.strategy import choose_strategy, retrieval_budget
+from headgate.stages.tasks import TaskPolicy, category_of, classify_task
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
 __all__ = [
@@ -35,11 +35,6 @@ __all__ = [
     "strategy_report",
     "window_state",
 ]
-
-SIGNALS = (
-    "remember", "recall", "what did", "who is", "last time", "previously", "before", "fact_store",
-    "memory", "told you", "mentioned", "said", "project", "config", "setup",
-)  # fmt: skip
 
 
 class DecidePolicy(TaskPolicy):
@@ -61,46 +56,17 @@ class Prefetch:
 
 def prefetch_params(budget: ContextBudget, base_limit: int = 5) -> Prefetch:
     """Facts per provider and least trust by tier; skip above 0.95 pressure."""
-    if base_limit < 0:
-        raise InputError(f"base_limit is {base_limit}; it must be 0 or more")
-    tier = budget.tier
-    if budget.pressure > 0.95:
-        return Prefetch(limit=0, min_trust=1.0, tier=tier, skip=True)
-    factor, min_trust = {
-        Tier.STUFF: (3.0, 0.2),
-        Tier.HYBRID: (1.0, 0.3),
-        Tier.SELECTIVE: (0.4, 0.5),
-    }[tier]
-    return Prefetch(max(1, int(base_limit * factor)), min_trust, tier, skip=False)
+    return Prefetch(**compute_prefetch_params(budget, base_limit))
 
 
 def should_prefetch(budget: ContextBudget, query: str, *, matching: Matching = "word") -> bool:
     """Below 0.50 always; below 0.80 with a memory signal; above, with a signal in a short query."""
-    if budget.pressure < 0.50:
-        return True
-    signal = has_keyword(query, SIGNALS, matching)
-    return signal and (budget.pressure < 0.80 or len(query) < 200)
+    return context_strategy.should_prefetch(budget, query, matching=matching)
 
 
 def strategy_report(budget: ContextBudget) -> str:
     """The window's state in a few lines for a person."""
-    params = prefetch_params(budget)
-    advice = {
-        Tier.STUFF: "The window is mostly free: it prefetches generously.",
-        Tier.HYBRID: "The window is half full: it prefetches what is likely to matter.",
-        Tier.SELECTIVE: "The window is nearly full: it prefetches only what is trusted and asked for.",
-    }[params.tier]
-    threshold = f"{budget.threshold_tokens:,}" if budget.threshold_tokens else "none"
-    return "\n".join((
-        f"Tier:      {params.tier.name}",
-        f"Pressure:  {budget.pressure:.1%}",
-        f"Used:      {budget.used_tokens:,} of {budget.context_length:,} tokens",
-        f"Threshold: {threshold}",
-        f"Limit:     {params.limit} facts per provider",
-        f"Min trust: {params.min_trust}",
-        f"Skip:      {'yes' if params.skip else 'no'}",
-        "The window is full: nothing is prefetched." if params.skip else advice,
-    ))  # fmt: skip
+    return build_strategy_report(budget)
 
 
 def window_state(window: ContextBudget, policy: DecidePolicy) -> dict[str, Any]:

@@ -14,14 +14,19 @@ from pydantic import Field
 
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
+from headgate.published.self_reference import (
+    MIN_NOVEL,
+    SIGNALS,
+    TIES,
+    TRIGGER_OVERLAP,
+    expansion_depth,
+    should_expand,
+)
 from headgate.text.coverage import copies
 from headgate.text.hashes import Tokens
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Candidate, Edge, Sifted, Window
-
-TIES = ("depends_on", "conflicts_with", "extends", "resolves")  # published: a need or a conflict
-SIGNALS = (*TIES, "relates_to_project")  # published: what leads to new knowledge first
 
 
 class ExpandPolicy(Policy):
@@ -29,9 +34,9 @@ class ExpandPolicy(Policy):
 
     enabled: bool = True
     """Off: what was found first is all there is."""
-    trigger_overlap: Unit = 0.60
+    trigger_overlap: Unit = TRIGGER_OVERLAP
     """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
-    min_novel: PositiveCount = 2
+    min_novel: PositiveCount = MIN_NOVEL
     """Fewer new candidates than this (or than k) ask for more."""
     k: Tuning[PositiveCount] = 5
     """How many first candidates are looked at when the request names no k."""
@@ -58,15 +63,19 @@ def wants_more(
     if not compared and fresh.kept:
         return False  # penalize did not run: nothing is known about overlap
     novel = sum(note.code is NoteCode.NEW for _, note in compared)
-    if novel < min(policy.min_novel, first):
-        return True
     best = nlargest(first, ((before, note.numbers["overlap"]) for before, note in compared))
-    return all(overlap >= policy.trigger_overlap for _, overlap in best)
+    return should_expand(
+        novel,
+        [overlap for _, overlap in best],
+        first,
+        min_novel=policy.min_novel,
+        trigger_overlap=policy.trigger_overlap,
+    )
 
 
 def depth(k: int | None, policy: ExpandPolicy) -> int:
     """How many candidates a second pass fetches for each query: max(3k, 12)."""
-    return max(3 * (policy.k if k is None else k), 12)
+    return expansion_depth(policy.k if k is None else k)
 
 
 def variants(

@@ -5,16 +5,16 @@ the highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (without tokens in conversations, whose turns are all short)
 and are packed into the budget with their framing; pack.py holds the rules and constants of packing. If `k` bounds the
 answer and the budget does not, length does not count. Accepted chunks are returned best first.
-The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below.
+order="entropy" ranks by the entropy score alone, as published/entropy_gating.py does over dict rows.
 """
 
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,10 +22,11 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
+from headgate.published.entropy_gating import annotate_chunks, eviction_report, prune_to_budget
 from headgate.relevance.query_terms import Question
 from headgate.stages.pack import Piece, pack
 from headgate.text.cache import Cache
-from headgate.text.entropy import count_words, information_score, information_scores
+from headgate.text.entropy import count_words, information_scores
 from headgate.text.fence import NOTICE, fence_cost, frame
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, Sifted
 
@@ -42,7 +43,7 @@ class GatePolicy(Policy):
     length_power: Tuning[Unit] = 0.2
     """Value is worth over tokens to this power (in conversations 0, since all turns are short)."""
     min_entropy: Unit = 0.0
-    """Entropy score under which a chunk is dropped (published: 0.1)."""
+    """Entropy score under which a chunk is dropped (0.1 in published/entropy_gating.py)."""
     min_ratio: Unit = 0.08
     """Compressed bytes over characters under which a text is boilerplate: repeated lines and rulers stand at .01-.05,
     the lowest labeled evidence of 17 sets at .11, the lowest file of the standard library at .12."""
@@ -186,56 +187,6 @@ def _entropies(candidates: Sequence[Candidate]) -> list[float]:
     return [next(measured)[0] if bits is None else bits for bits in noted]
 
 
-def annotate_chunks(rows: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
-    """Set `entropy`, the published score of `content`, in each row; the rows themselves."""
-    for at, row in enumerate(rows):
-        row["entropy"] = information_score(_content(row, at))
-    return list(rows)
-
-
-def prune_to_budget(
-    rows: Sequence[MutableMapping[str, Any]], max_tokens: int = 4096, min_entropy: float = 0.1
-) -> list[MutableMapping[str, Any]]:
-    """The rows that fit, by falling entropy: tokens are len // 4, those under the floor go.
-
-    A row that brings its `entropy` keeps it; the others get theirs.
-    """
-    for at, row in enumerate(rows):
-        _content(row, at)  # an error if there is none
-        row["entropy"] = _entropy_of(row, at)
-    used = 0
-    selected = []
-    for row in sorted(rows, key=lambda row: -row["entropy"]):
-        tokens = len(row["content"]) // 4
-        if row["entropy"] >= min_entropy and used + tokens <= max_tokens:
-            selected.append(row)
-            used += tokens
-    return selected
-
-
-def eviction_report(
-    rows: Sequence[Mapping[str, Any]],
-    selected: Sequence[Mapping[str, Any]],
-    *,
-    min_entropy: float = 0.1,
-) -> dict[str, Any]:
-    """Counts, average entropies, and for each evicted id the reason."""
-    kept = {_id(row, at) for at, row in enumerate(selected)}
-    gone = {_id(row, at): row for at, row in enumerate(rows) if _id(row, at) not in kept}
-    stayed = [row for at, row in enumerate(rows) if _id(row, at) in kept]
-    bits = {id: _entropy_of(row, at) for at, (id, row) in enumerate(gone.items())}
-    low = f"entropy below {min_entropy:g}"
-    return {
-        "total_candidates": len(rows),
-        "kept": len(stayed),
-        "evicted": len(rows) - len(stayed),
-        "avg_entropy_kept": _mean(_entropy_of(row, at) for at, row in enumerate(stayed)),
-        "avg_entropy_evicted": _mean(bits.values()),
-        "evicted_ids": list(gone),
-        "reasons": {id: low if bits[id] < min_entropy else "no room left" for id in gone},
-    }
-
-
 # Hash of a text -> its entropy score and compression ratio. A request takes 23 % more CPU without it, since the same
 # chunks come back request after request.
 _MEASURED = Cache[int, tuple[float, float]](3_000_000, lambda _, found: getsizeof(found))
@@ -301,28 +252,3 @@ def _reason(candidate: Candidate) -> str:
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else 0.0
-
-
-def _content(row: Mapping[str, Any], at: int) -> str:
-    content = row.get("content")
-    if not isinstance(content, str):
-        raise InputError(
-            f"row {at} has no text in 'content' but {type(content).__name__}",
-            hint="give rows as {'id': ..., 'content': '...'}",
-        )
-    return content
-
-
-def _id(row: Mapping[str, Any], at: int) -> object:
-    if "id" not in row:
-        raise InputError(f"row {at} has no 'id'", hint="give rows as {'id': ..., 'content': '...'}")
-    return row["id"]
-
-
-def _entropy_of(row: Mapping[str, Any], at: int) -> float:
-    known = row.get("entropy")
-    if known is None:
-        return information_score(_content(row, at))
-    if not isinstance(known, int | float) or not math.isfinite(known):
-        raise InputError(f"row {at} has the entropy {known!r}; it must be a number", hint="leave it out to have it measured")  # fmt: skip
-    return float(known)

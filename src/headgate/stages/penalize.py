@@ -17,6 +17,19 @@ from pydantic import AfterValidator, Field
 
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Count, Policy, Positive, Tuning, Unit
+from headgate.published.self_reference import (
+    DUP_HAMMING,
+    EXPONENT,
+    GRAPH_WEIGHT,
+    NEAR_DUPLICATE,
+    NOVEL,
+    SELF_REFERENTIAL,
+    WEIGHT,
+    OverlapClass,
+    adjust_score,
+    classify_overlap,
+    compute_overlaps,
+)
 from headgate.text.coverage import Shares, copies, near_copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
@@ -43,17 +56,17 @@ class PenalizePolicy(Policy):
 
     enabled: bool = True
     """Off: the stage hands its candidates on untouched."""
-    weight: Unit = 0.9
+    weight: Unit = WEIGHT
     """Share of the score that a full repeat loses."""
-    weight_by_source: Tuning[Mapping[str, Unit]] = Field(default={"graph": 0.6})
+    weight_by_source: Tuning[Mapping[str, Unit]] = Field(default={"graph": GRAPH_WEIGHT})
     """Another weight for chunks of a source."""
-    exponent: Positive = 1.35
+    exponent: Positive = EXPONENT
     """Above 1, small overlaps cost little."""
-    near_duplicate: Tuning[Unit] = 0.85
+    near_duplicate: Tuning[Unit] = NEAR_DUPLICATE
     """Overlap from which a chunk is called nearly all in the window."""
-    self_referential: Tuning[Unit] = 0.60
+    self_referential: Tuning[Unit] = SELF_REFERENTIAL
     """Overlap from which a chunk mostly repeats the window."""
-    novel: Tuning[Unit] = 0.30
+    novel: Tuning[Unit] = NOVEL
     """Overlap below which a chunk is new."""
     copy_overlap: Tuning[Unit] = 0.95
     """Overlap with better candidates from which a chunk is their copy; at .85 tools go whose descriptions differ in the
@@ -63,7 +76,7 @@ class PenalizePolicy(Policy):
     """Tokens in a shingle; part of the fingerprint format."""
     minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
-    dup_hamming: Annotated[Count, Field(le=64)] = 3
+    dup_hamming: Annotated[Count, Field(le=64)] = DUP_HAMMING
     """SimHash distance of near-duplicates, if only fingerprints are known."""
 
 
@@ -131,22 +144,12 @@ def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> 
     if known.sketch is not None:
         sketch = known.sketch
         return lambda _, tokens: sketch.overlap(tokens)
-    return lambda texts, _: known.overlap(texts, hamming=policy.dup_hamming)
-
-
-def penalized_score(score: float, overlap: float, *, weight: float, exponent: float) -> float:
-    """The score after the penalty; never above what it was, and 0 for an exact repeat."""
-    if overlap <= 0:
-        return score
-    if overlap >= 1:
-        return min(score, 0.0)
-    penalty: float = weight * overlap**exponent
-    return min(score, max(0.0, score * (1 - penalty)))
+    return lambda texts, _: compute_overlaps(known, texts, hamming=policy.dup_hamming)
 
 
 def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
     weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
-    score = penalized_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
+    score = adjust_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
     if overlap >= 1:
         fate, code = Fate.DROP, NoteCode.IN_WINDOW
     else:
@@ -154,12 +157,23 @@ def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Cand
     return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
 
 
+_CODES: Mapping[OverlapClass, NoteCode] = {
+    "near_duplicate": NoteCode.NEARLY_IN_WINDOW,
+    "self_referential": NoteCode.MOSTLY_IN_WINDOW,
+    "partial": NoteCode.PARTLY_IN_WINDOW,
+    "novel": NoteCode.NEW,
+}
+
+
 def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
-    if overlap >= policy.near_duplicate:
-        return NoteCode.NEARLY_IN_WINDOW
-    if overlap >= policy.self_referential:
-        return NoteCode.MOSTLY_IN_WINDOW
-    return NoteCode.PARTLY_IN_WINDOW if overlap >= policy.novel else NoteCode.NEW
+    return _CODES[
+        classify_overlap(
+            overlap,
+            near_duplicate=policy.near_duplicate,
+            self_referential=policy.self_referential,
+            novel=policy.novel,
+        )
+    ]
 
 
 def _keep_for_best_effort(candidate: Candidate, overlap: float) -> Candidate:

@@ -6,7 +6,7 @@ s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `op
 best chunk does not hold: an answer in one place needs no second one. It is less in code, where capitals do not mark
 names, and 0 in JSON (text/languages.py). If nothing came over given edges, a chunk also gains by the share of the query
 that better ones do not hold, since the parts of such an answer differ.
-"fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/edge_walk.py).
+"fire": leaky integrate-and-fire (published/entropy_gating.py) over given edges, neighbors and shared names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ from pydantic import Field
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
-from headgate.rank.edge_walk import ChunkGraph, Node, carry, fire, link_nodes
+from headgate.published.entropy_gating import FIRING_THRESHOLD, integrate_and_fire
+from headgate.rank.edge_walk import ChunkGraph, Node, carry, link_nodes
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, idf, within
 from headgate.rank.name_hop import (
     NONE,
@@ -87,7 +88,7 @@ class PropagatePolicy(Policy):
     """... of a line by someone else, when the query names one speaker."""
     undated_factor: Tuning[Unit] = 0.7
     """... of a line without a word about time, when the query asks when."""
-    threshold: Tuning[Unit] = 0.5
+    threshold: Tuning[Unit] = FIRING_THRESHOLD
     """"fire": the potential at which a chunk becomes a candidate."""
     neighbor_weight: Tuning[Unit] = 0.5
     """"fire": the weight of the edge between neighboring lines of a conversation."""
@@ -316,7 +317,7 @@ def _fire(
     """The chunks that fire, with their potentials as shares of the highest."""
     limit = min(_name_limit(view, policy), policy.max_name_chunks)
     graph = ChunkGraph(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
-    fired = fire(
+    fired = integrate_and_fire(
         [Node(id, is_chunk=True) for id in view.ids(seeds.ords)],
         graph.edges,
         leak=policy.leak,

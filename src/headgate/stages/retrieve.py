@@ -22,6 +22,7 @@ from pydantic import Field
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
+from headgate.published.entropy_gating import RANK_CONSTANT, reciprocal_rank_fusion
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import (
     K1,
@@ -92,7 +93,7 @@ class RetrievePolicy(Policy):
     """... nor do terms in more than this many chunks, which bounds the work."""
     feedback_agreement: Tuning[Unit] = 0.9
     """The share of the highest feedback score that the best chunk must have: with less, the terms lead away."""
-    rank_constant: Tuning[PositiveCount] = 60
+    rank_constant: Tuning[PositiveCount] = RANK_CONSTANT
     """"rrf": the constant beside the rank."""
 
 
@@ -289,10 +290,7 @@ def _fuse_ranks(
     view: Snapshot, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
     """Reciprocal rank fusion of the words' ranking and the embedder's."""
-    scores = np.zeros(view.size)
     rankings = [match.best[: policy.dense_depth]]
     if near is not None:
         rankings.append(near[0])
-    for ranking in rankings:
-        scores[ranking] += 1.0 / (policy.rank_constant + 1 + np.arange(len(ranking)))
-    return scores
+    return reciprocal_rank_fusion(rankings, view.size, k=policy.rank_constant)

@@ -1,60 +1,22 @@
 """Tasks: what kind of task a query is, by its keywords or by the name that the caller gives it.
 
-rag_critical wants precision, stuff_friendly the whole content, hybrid both. The keywords and names are those of the
-published design (docs/origins.md).
+rag_critical wants precision, stuff_friendly the whole content, hybrid both. The keywords and names stand in
+published/context_strategy.py.
 """
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
 
 from headgate.errors import InputError
 from headgate.policy import Policy
+from headgate.published.context_strategy import (
+    CATEGORIES,
+    CRISIS,
+    GROUPS,
+    NAMED_TASKS,
+    Matching,
+    has_keyword,
+)
 from headgate.text.crisis import is_crisis
-
-CRISIS = "crisis"
-
-# group -> (task category, keywords); the first group that matches decides
-GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    CRISIS: ("rag_critical", (
-        "suicid", "kill myself", "end my life", "want to die", "self-harm", "crisis", "emergency",
-        "988", "don't want to live", "better off dead",
-    )),
-    "factual": ("rag_critical", (
-        "what is", "who is", "when did", "where is", "how many", "cite", "source", "reference",
-        "according to", "evidence", "fact check", "verify", "accurate", "precise", "research",
-        "paper", "study", "arxiv",
-    )),
-    "creative": ("stuff_friendly", (
-        "write a", "draft", "story", "poem", "creative", "brainstorm", "idea", "imagine", "design",
-        "translate", "rewrite", "summarize this", "review this code", "refactor",
-    )),
-    "analysis": ("hybrid", (
-        "analyze", "compare", "evaluate", "assess", "plan", "strategy", "pros and cons",
-        "trade-off", "explain", "describe", "how does", "why does",
-    )),
-}  # fmt: skip
-
-NAMED_TASKS: Mapping[str, frozenset[str]] = {
-    "stuff_friendly": frozenset({
-        "summarization", "creative_writing", "brainstorming", "translation", "style_transfer",
-        "code_generation", "code_review", "conversation",
-    }),
-    "rag_critical": frozenset({
-        "factual_qa", "fact_verification", "research", "legal_analysis", "medical_lookup",
-        "crisis_intervention", "data_extraction", "citation_generation", "debugging",
-    }),
-    "hybrid": frozenset({
-        "analysis", "comparison", "planning", "report_writing", "code_explanation",
-        "documentation", "tutorial_creation",
-    }),
-}  # fmt: skip
-
-CATEGORIES = ("rag_critical", "stuff_friendly", "hybrid", "unknown")
-
-Matching = Literal["word", "substring"]
 
 
 class TaskPolicy(Policy):
@@ -93,19 +55,6 @@ def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
         if found:
             return TaskClass(task, group)
     return TaskClass("unknown")
-
-
-def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool:
-    """Whether the query holds one of the keywords."""
-    text = query.lower().replace("’", "'")
-    if matching == "substring":
-        return any(keyword in text for keyword in keywords)
-    return bool(_pattern(tuple(keywords)).search(text))
-
-
-@lru_cache(maxsize=16)
-def _pattern(keywords: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})")
 
 
 def category_of(task: str, policy: TaskPolicy) -> str:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from headgate.text.hashes import U32, U64, Bools, Ints, Tokens, shingle_hashes
 
-SHINGLE = 5  # published
-SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
+SHINGLE = 5
+SHORT_SHINGLE = 3  # for texts of fewer than SHORT_TEXT tokens
 SHORT_TEXT = 20
 _LAST = np.uint64(2**64 - 1)  # ends every search
 # Hashes with the same top bits that are searched in steps: chance makes 8, only malice makes more.
@@ -30,7 +30,7 @@ _ANY = 1 << 62
 
 Shares = NDArray[np.float64]
 Sizes = tuple[tuple[int, int, int], ...]  # shingle size, for texts of at least, and of fewer than
-PUBLISHED_SIZES: Sizes = (
+SHINGLE_SIZES: Sizes = (
     (SHINGLE, SHORT_TEXT, _ANY),
     (SHORT_SHINGLE, 3, SHORT_TEXT),
     (2, 2, 3),
@@ -40,7 +40,7 @@ PUBLISHED_SIZES: Sizes = (
 
 def shingle_size(count: int) -> int:
     """Tokens in one shingle of a text of `count` tokens."""
-    return next((size for size, low, high in PUBLISHED_SIZES if low <= count < high), 1)
+    return next((size for size, low, high in SHINGLE_SIZES if low <= count < high), 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +155,7 @@ def scan(window: U32, wanted: U64, size: int, *, piece: int = _PIECE) -> Bools:
 
 
 def by_shingles(
-    tokens: Tokens, hits: Callable[[Tokens, int], Bools], sizes: Sizes = PUBLISHED_SIZES
+    tokens: Tokens, hits: Callable[[Tokens, int], Bools], sizes: Sizes = SHINGLE_SIZES
 ) -> Shares:
     """Share of covered tokens of each text, where hits(tokens, size) says which shingles are known."""
     counts = tokens.counts

@@ -21,8 +21,8 @@ Ints = NDArray[np.int64]
 _CODE_BITS = 21  # of a character; those above have the number of its text
 _AT_ONCE = 1 << 8  # texts counted together
 
-TOKEN_FULL = 6.0  # bits of word entropy that count as full, published
-CHAR_FULL = 5.5  # bits of character entropy that count as full, published
+TOKEN_FULL = 6.0  # bits of word entropy that count as full
+CHAR_FULL = 5.5  # bits of character entropy that count as full
 
 # S is kept in units of 2^-48 bit: integer sums are exact, and rounding a table entry to the unit
 # costs at most 2^-49 per distinct character, far below the promised 1e-9.
@@ -44,7 +44,7 @@ def token_entropy(text: str) -> float:
 
 
 def information_score(text: str) -> float:
-    """The published score in 0..1: 0.6 of the word entropy over 6 bits, 0.4 of the characters' over 5.5."""
+    """The score in 0..1: 0.6 of the word entropy over 6 bits, 0.4 of the characters' over 5.5."""
     words = min(token_entropy(text) / TOKEN_FULL, 1.0)
     chars = min(shannon_entropy(text) / CHAR_FULL, 1.0)
     return round(0.6 * words + 0.4 * chars, 4)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.errors import InputError
-from headgate.text.coverage import SHINGLE, Shares, WindowIndex, shingle_size
+from headgate.text.coverage import SHINGLE, WindowIndex, shingle_size
 from headgate.text.hashes import U32, U64, Tokens, mix, shingle_hashes
 from headgate.text.sketch import Sketch
 from headgate.text.words import normal, split_spans
@@ -38,9 +38,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 1  # of normal form, tokens, hashes, shingle size and permutations together
-MINHASH_PERM = 128  # published
-DUP_HAMMING = 3  # published: bits between the SimHashes of near-duplicates
-NEAR_COPY = 0.90  # published: the least overlap of near-duplicates
+MINHASH_PERM = 128
 KIND = f"fingerprint/{FORMAT_VERSION}"  # under which packed token hashes are attached to a chunk
 
 # Spans of one window. Each is 128 numbers, and a payload of 500 000 values is the largest that is read over HTTP.
@@ -199,30 +197,6 @@ class WindowFingerprint:
         del index
         return cls(whole, tuple(fingerprints(pieces)), sketched)
 
-    def overlap(self, texts: Sequence[str], *, hamming: int = DUP_HAMMING) -> Shares:
-        """By the published rule: the larger of the global and the best span's MinHash Jaccard.
-
-        A SimHash within `hamming` bits lifts it to at least 0.90; an equal sha256 makes it 1.
-        """
-        known = [p for p in (self.whole, *self.spans) if p.token_count]
-        if not known:
-            return np.zeros(len(texts))
-        mins = np.array([p.minhash128 for p in known], dtype=np.uint32)
-        sims = np.array([p.simhash64 for p in known], dtype=np.uint64)
-        digests = {p.sha256 for p in known}
-        shares = np.zeros(len(texts))
-        for i, print_ in enumerate(fingerprints(texts)):
-            if not print_.token_count:
-                continue
-            if print_.sha256 in digests:
-                shares[i] = 1.0
-            else:
-                shares[i] = (mins == np.array(print_.minhash128, np.uint32)).mean(axis=1).max()
-                apart = np.bitwise_count(sims ^ np.uint64(print_.simhash64))
-                if apart.min() <= hamming:
-                    shares[i] = max(shares[i], NEAR_COPY)
-        return shares
-
     def to_json(self) -> dict[str, Any]:
         """As plain values, ready for any JSON writer."""
         value: dict[str, Any] = {
@@ -247,7 +221,7 @@ class WindowFingerprint:
     def from_json(cls, value: Mapping[str, Any]) -> "WindowFingerprint":
         """From such values; another version, or a field of wrong form, is an InputError that names it.
 
-        A payload without a version is of version 1, the published one.
+        A payload without a version is of version 1.
         """
         version = value.get("version", 1)
         if version != FORMAT_VERSION:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from headgate.errors import InputError
 from headgate.text.coverage import (
-    PUBLISHED_SIZES,
     SHINGLE,
+    SHINGLE_SIZES,
     SHORT_SHINGLE,
     HashSet,
     Shares,
@@ -140,7 +140,7 @@ class Sketch:
 
     def overlap(self, tokens: Tokens) -> Shares:
         """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
-        return by_shingles(tokens, self._hits, sizes=PUBLISHED_SIZES[:2])
+        return by_shingles(tokens, self._hits, sizes=SHINGLE_SIZES[:2])
 
     def _hits(self, tokens: Tokens, size: int) -> Bools:
         threes = self.threes.contains(tokens.shingles(SHORT_SHINGLE))

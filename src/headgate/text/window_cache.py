@@ -27,9 +27,9 @@ class WindowCache:
         self,
         *,
         clock: Callable[[], float],
-        entries: int = 10_000,  # published
+        entries: int = 10_000,
         windows: int = 256,  # as many sessions as take turns; what they hold is bound by their tokens
-        age_s: float = 1200.0,  # published: 10 to 30 minutes
+        age_s: float = 1200.0,
         text_bytes: int = 32_000_000,  # 10 000 chunks and their tokens take 20 million
         window_bytes: int = 32_000_000,  # of about a million tokens
     ) -> None:

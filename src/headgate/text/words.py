@@ -23,7 +23,7 @@ _EXPANSION = 1024  # characters by which NFKC may lengthen any text; a long one 
 MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 
-SPAN = 190  # tokens, the middle of the published 160-220
+SPAN = 190  # tokens, the middle of 160-220, which fingerprints of windows are defined with
 SPAN_TAIL = 30  # a rest of up to this many tokens joins the last span, which then holds 220
 
 # Code points that part tokens, beyond ASCII: controls and Latin-1 punctuation, general punctuation,

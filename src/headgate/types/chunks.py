@@ -15,7 +15,7 @@ TURN: Final = "turn"
 SIDE_SOURCES: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3
-"""The share of the budget that they are sure of, published."""
+"""The share of the budget that they are sure of."""
 
 
 @dataclass(frozen=True, slots=True)

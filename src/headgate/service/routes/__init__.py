@@ -29,7 +29,7 @@ ROUTERS = (
     graph.router,
     hooks.router,
     reviews.router,
-    reviews.published,
+    reviews.hitl_sessions,
     sessions.router,
     traces.router,
     health.router,

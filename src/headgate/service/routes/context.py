@@ -1,8 +1,8 @@
 """POST /v1/context: the best context for a query that fits the budget and is new to the window.
 
 The body, ContextIn, is made from the fields of types.Request and of its ContextBudget: each becomes a field of the
-body, with its name, type, default and docstring. Only what HTTP adds is written here: published names, which are
-accepted too, ranges, and ways to send the window.
+body, with its name, type, default and docstring. Only what HTTP adds is written here: other names, which are
+accepted too (published/self_reference.py), ranges, and ways to send the window.
 """
 
 from dataclasses import MISSING, fields
@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from headgate.explain.as_data import context_data
 from headgate.keys import KEYLESS
+from headgate.published.self_reference import REQUEST_FIELDS
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Name, StrictRoute
 from headgate.service.request_state import Caller, state_of
@@ -22,15 +23,6 @@ from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.settings.schema import field_docs
 from headgate.types import ContextBudget, Request, Window
-
-PUBLISHED: Final = {
-    "budget": "max_tokens",
-    "k": "k_rag",
-    "session": "session_id",
-    "penalize": "enable_self_ref_penalty",
-    "graph": "include_graph",
-}
-"""Fields that HTTP clients may also send under the name that they were published with."""
 
 # of a window: far beyond any, and within what every client's integers hold
 MOST_TOKENS: Final = 10**12
@@ -63,7 +55,7 @@ def _body_fields(noun: type) -> dict[str, Any]:
     for name in _body_names(noun):
         default = ... if defaults[name] is MISSING else defaults[name]
         kind = types[name] | None if default is None else types[name]
-        alias = AliasChoices(name, PUBLISHED[name]) if name in PUBLISHED else None
+        alias = AliasChoices(name, REQUEST_FIELDS[name]) if name in REQUEST_FIELDS else None
         described = Field(
             default, description=docs[name], validation_alias=alias, **_RANGES.get(name, {})
         )

@@ -90,7 +90,7 @@ async def metrics(
     prefix: Annotated[
         Literal["headgate", "context_gateway"],
         Query(
-            description="What the names of the metrics begin with; the second is the published one."
+            description="What the names of the metrics begin with; the second is for dashboards that know that name."
         ),
     ] = "headgate",
 ) -> Response:

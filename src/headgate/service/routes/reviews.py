@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.memory.review import Decision, ReviewQueue
+from headgate.published.entropy_gating import REVIEWS
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
@@ -104,11 +105,11 @@ async def draft(id: str, body: DraftIn, request: Request, caller: Reviewer) -> R
     return respond(await asyncio.to_thread(_queue(request, caller).draft, id, body.answer))
 
 
-# The same under the name that the published design gives the collection of reviews.
-published = APIRouter(prefix="/v1/hitl_sessions", route_class=StrictRoute, include_in_schema=False)
-published.add_api_route("", reviews, methods=["GET"])
-published.add_api_route("/{id}", review, methods=["GET"])
-published.add_api_route("/{id}", decide_review, methods=["POST"])
+# The same under the other name of the collection of reviews.
+hitl_sessions = APIRouter(prefix=f"/v1/{REVIEWS}", route_class=StrictRoute, include_in_schema=False)
+hitl_sessions.add_api_route("", reviews, methods=["GET"])
+hitl_sessions.add_api_route("/{id}", review, methods=["GET"])
+hitl_sessions.add_api_route("/{id}", decide_review, methods=["POST"])
 
 
 def _queue(request: Request, caller: Caller) -> ReviewQueue:
