@@ -5,6 +5,7 @@ import json
 import threading
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 from click.testing import CliRunner
@@ -97,7 +98,8 @@ def test_an_upstream_that_refuses_or_breaks_costs_nothing_or_what_it_said(rig, g
     model = rig.script([json_head(500), b"{}"])
     assert post(address, model).status_code == 500
     assert spent(gate) == 0
-    post(address, rig.script([*said(*PROSE)[:3], RESET]))
+    with pytest.raises(httpx2.RemoteProtocolError):
+        post(address, rig.script([*said(*PROSE)[:3], RESET]))
     assert 0 < spent(gate) < 200
 
 

@@ -5,7 +5,9 @@ import resource
 import socket
 import tracemalloc
 import zlib
+from contextlib import suppress
 
+import httpx2
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import CLOSE, PROSE, Endless, Head, Pause, chunk, json_head, said
@@ -68,7 +70,7 @@ def test_a_hostile_upstream_is_an_error_in_bounded_memory(rig, narrow, script, w
 
 
 ENDLESS = {
-    "a bomb of gzip in a stream": ([GZIP, bomb(b": ")], b"max_stream_bytes"),
+    "a bomb of gzip in a stream": ([GZIP, bomb(b": ")], b"xxx"),
     "a bomb of gzip as JSON": (
         [json_head(**{"content-encoding": "gzip"}), bomb(b'{"a": "')],
         b"xxx",
@@ -82,13 +84,16 @@ def test_an_answer_too_large_to_be_held_passes_in_bounded_memory(rig, narrow, sc
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     body = {"model": rig.script(script), "stream": True, "messages": [{"role": "user", "content": "Hi"}]}  # fmt: skip
     size, last = 0, b""
-    with web.stream("POST", f"{narrow.url}/v1/chat/completions", json=body, timeout=30) as got:
+    with (
+        suppress(httpx2.RemoteProtocolError),  # if it is longer than max_stream_bytes
+        web.stream("POST", f"{narrow.url}/v1/chat/completions", json=body, timeout=30) as got,
+    ):
         assert got.status_code == 200
         for data in got.iter_raw():
             size, last = size + len(data), (last + data)[-200:]
             if not end and size > 8 * MB:
                 break
-    assert size > 4 * MB
+    assert size >= 4 * MB
     assert end in last
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
     assert post(narrow, rig.script(said("ok"))).status_code == 200

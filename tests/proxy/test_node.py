@@ -84,7 +84,9 @@ def test_node_reads_reasoning_tools_and_structured_output(seen):
 
 def test_node_raises_errors_before_and_after_the_first_byte(seen):
     assert seen["early"]["error"].startswith("429")
-    assert "closed the connection" in seen["late"]["error"]
+    assert seen["late"]["error"].startswith(
+        "stream: "
+    )  # of the connection: no status, no words of ours
     assert seen["late"]["text"] == "".join(PROSE)
 
 
@@ -106,7 +108,7 @@ def test_node_reads_responses_also_over_a_rollback(seen):
 
 def test_node_reads_errors_and_whole_answers_of_responses(seen):
     assert seen["responsesEarly"]["error"].startswith("429")
-    assert "closed the connection" in seen["responsesLate"]["error"]
+    assert seen["responsesLate"]["error"].startswith("stream: ")
     whole = seen["responsesWhole"]
     assert whole["id"] == "resp_1"
     assert whole["text"].endswith("All is well.")

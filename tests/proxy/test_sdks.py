@@ -3,6 +3,7 @@
 import json
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from pydantic import BaseModel
@@ -152,7 +153,7 @@ def test_openai_raises_what_the_upstream_said_before_the_first_byte(rig, client,
 def test_openai_raises_an_error_after_the_first_byte(rig, client):
     model, texts = rig.script([*said(*PROSE)[:-2], RESET]), []
     stream = client.chat.completions.create(model=model, messages=ASK, stream=True)
-    with pytest.raises(openai.APIError, match="closed the connection"):
+    with pytest.raises(openai.APIConnectionError):
         texts.extend(c.choices[0].delta.content or "" for c in stream)
     assert "".join(texts) == TEXT
 
@@ -265,7 +266,7 @@ def test_anthropic_raises_errors_before_and_after_the_first_byte(rig, claude):
         claude.messages.create(model=early, max_tokens=9, messages=ASK)
     late = rig.script([*told(*PROSE)[:5], RESET])
     with (
-        pytest.raises(anthropic.APIStatusError, match="closed the connection"),
+        pytest.raises(httpx2.RemoteProtocolError),  # as without us: the SDK leaves it as it is
         claude.messages.stream(model=late, max_tokens=9, messages=ASK) as stream,
     ):
         stream.get_final_message()

@@ -306,6 +306,22 @@ async def test_what_a_gateway_breaks_off_on_purpose_is_broken_off_for_the_agent_
     assert pool.gateways  # no other was tried: the agent asks again
 
 
+async def test_an_answer_that_the_upstream_breaks_off_is_broken_off_for_the_agent_at_once():
+    class Breaking(Gateway):
+        async def send(self, method, path, headers, body):
+            recording = self.turn.call(b"{}")
+            await recording.head()
+            with pytest.raises(UpstreamError):
+                await recording.read(4)
+            return self.answer
+
+    upstream = Upstream(Answer(b"half", UpstreamError("reset")))
+    gateway = Breaking(b"half", UpstreamError("closed"))
+    _, pool, status, got = await take(upstream, gateway, Gateway(b"never asked"))
+    assert (status, got, len(upstream.asked)) == (200, None, 1)
+    assert pool.gateways  # no other was tried: the agent asks again
+
+
 async def test_an_upstream_that_fails_is_an_error_with_a_status():
     turn, _, status, got = await take(Upstream(Answer(UpstreamError("no route")), Answer(b"x")))
     assert turn.route == "straight"

@@ -88,8 +88,7 @@ class GuardedAnswer:
             try:
                 return await relay.run(response)
             finally:
-                if relay.has_error_event:
-                    self._call.error = "upstream_error_event"
+                self._call.error = relay.fault
 
     async def _answer(self, response: Response) -> None:
         self._session.hold_calls_whole()  # nothing is out before all of it is read

@@ -11,7 +11,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.errors import BusyError, ConfigError, HeadgateError, PartialCallError
+from headgate.bugs import LOGGER
+from headgate.errors import BusyError, ConfigError, HeadgateError, PartialCallError, UpstreamError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
@@ -153,8 +154,10 @@ class Proxy:
         except HeadgateError as error:
             drop_traceback(error)
             call.error = type(error).__name__
-            if reply.begun and not reply.takes_events:
-                # an error in the middle of JSON would be read as a part of it
+            if reply.begun and (isinstance(error, UpstreamError) or not reply.takes_events):
+                # Agents ask again after a broken connection, not after an error event. An error in the middle of JSON
+                # would be read as a part of it.
+                LOGGER.warning("the model call %s was broken off: %s", call.id, error)
                 self._report(exchange)
                 await break_connection(exchange.close_connection, receive)
                 return

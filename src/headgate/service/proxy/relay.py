@@ -4,6 +4,9 @@ Events are passed on as the bytes they came in. Only what the guard cut, and wha
 anew, under the id of the first call. An event whose text waits for a verdict waits whole, so that a stream without a
 loop reaches the client byte for byte. A stall severs the upstream before the next call is made. If an event is
 too large to be held, the rest of the stream passes unwatched: an answer that was paid for is never thrown away.
+
+A fault of the upstream looks to the client as it would without us, so that an agent does what it does about it: an
+event that cannot be read passes as it came, a stream that ends too early ends, and one that breaks is broken.
 """
 
 import asyncio
@@ -11,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from headgate.errors import HeadgateError, UpstreamError
-from headgate.guard.channels import Piece
+from headgate.guard.channels import EVENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
 from headgate.guard.report import State
@@ -28,6 +31,7 @@ WAITING = 600
 GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
+STRANGE = "an event of a further call cannot be read"
 # What reading an event of another shape than its API has may raise.
 SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
@@ -35,7 +39,7 @@ SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 class Frame:
     """The bytes of an event, and how many of its pieces have not yet gone out."""
 
-    __slots__ = ("data", "found", "pieces_left", "size", "verbatim", "written")
+    __slots__ = ("data", "found", "is_strange", "pieces_left", "size", "verbatim", "written")
 
     def __init__(
         self, data: bytes, found: Event | None, pieces_left: int, *, verbatim: bool
@@ -44,14 +48,7 @@ class Frame:
         self.size = 0  # bytes that are booked for it while it waits
         self.found = found  # until it has to wait: parsed, it takes many times its bytes
         self.written: list[Event] = []  # of the pieces that have, should the rest be cut
-
-
-class UpstreamErrorEvent(Exception):
-    """The upstream sent an error event, which is passed on as it came."""
-
-    def __init__(self, event: bytes) -> None:
-        super().__init__("the upstream sent an error event")
-        self.event = event
+        self.is_strange = False  # whether the dialect cannot read it
 
 
 class Relay:
@@ -72,8 +69,8 @@ class Relay:
     ) -> None:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum() if usage is None else usage
-        self.has_error_event = False
-        """Whether the upstream sent an error event."""
+        self.fault = ""
+        """What the upstream did wrong, if the client got that as it came."""
         self._fields, self._policy = fields, policy
         self._hides_usage = hides_usage  # it was asked for, but not by the client
         self._call_again, self._write = call_again, write
@@ -102,10 +99,6 @@ class Relay:
             self._begin_call()
             try:
                 await self._read_call(response)
-            except UpstreamErrorEvent as error:
-                self.has_error_event = True
-                await self._send([*self._release_clean(), error.event])
-                return response
             except BaseException as error:
                 await response.close()
                 if isinstance(error, HeadgateError):
@@ -146,7 +139,7 @@ class Relay:
             await self._send(out)
         self._book_unsplit(0)
         rest = splitter.end()  # after a stall it is dropped
-        if self._is_first_call_complete():
+        if self._passes_rest():
             await self._pass_rest(response, rest)
 
     async def _pass_rest(self, response: Response, data: bytes | None) -> None:
@@ -161,9 +154,10 @@ class Relay:
                 self._count_bytes(len(data))
                 await self._write(data)
 
-    def _is_first_call_complete(self) -> bool:
-        """Whether the model ended its answer itself, in its first call."""
-        return self._calls == 1 and self.session.done and not self.session.report.ended
+    def _passes_rest(self) -> bool:
+        """Whether the first call has come to its own end, so that what follows passes as it comes."""
+        is_complete = self.session.done and not self.session.report.ended
+        return self._calls == 1 and (is_complete or self.fault == "upstream_error_event")
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""
@@ -229,11 +223,27 @@ class Relay:
                 if self._calls == 1:
                     out.append(event)
             else:
-                out += self._read(event, parse(data))
+                out += self._read_data(event, data)
             if self._is_over():
-                out += events[at + 1 :] if self._is_first_call_complete() else ()
+                out += events[at + 1 :] if self._passes_rest() else ()
                 break
         return out
+
+    def _read_data(self, event: bytes, data: bytes) -> Sequence[bytes]:
+        try:
+            found = parse(data)
+        except UpstreamError:
+            return self._pass_strange(event)
+        return self._read(event, found)
+
+    def _pass_strange(self, event: bytes) -> list[bytes]:
+        """Pass an event that cannot be read on as it came. One of a later call would have to be written anew."""
+        if self._calls > 1:
+            raise UpstreamError(STRANGE)
+        frame = Frame(event, None, 1, verbatim=True)
+        frame.is_strange = True
+        out = self._emit(self.session.feed(Piece(EVENT, raw=(frame, None))))
+        return out + self._hold(frame) if frame.pieces_left else out
 
     def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
         """One event of the model. Plain content is not taken apart further: it goes out as it is, or waits."""
@@ -265,11 +275,12 @@ class Relay:
         """Feed one event of the model to the guard; the bytes that may go out now."""
         try:
             if self.dialect.is_error(found):
-                raise UpstreamErrorEvent(event)
+                self.fault = "upstream_error_event"
+                return [*self._release_clean(), event]
             self.usage.note(self.dialect.usage(found))
             pieces = self.dialect.read(found)
-        except SHAPE_ERRORS as error:
-            raise _shape_error(event) from error
+        except SHAPE_ERRORS:
+            return self._pass_strange(event)
         frame = Frame(event, found, len(pieces), verbatim=self._calls == 1)
         out: list[bytes] = []
         for piece in pieces:
@@ -305,11 +316,16 @@ class Relay:
             frame: Frame | None = None
             if piece.raw is not None:
                 frame, raw = piece.raw
+                if frame.is_strange:
+                    out += self._emit_piece(frame, ())
+                    continue
                 piece.raw = raw or frame.found or parse(payload(frame.data))
             try:
                 written = self.dialect.write(piece)
             except SHAPE_ERRORS as error:
-                raise _shape_error(frame.data if frame else b"") from error
+                if frame is None or not frame.verbatim:
+                    raise UpstreamError(STRANGE) from error
+                written = ()
             if frame is None:  # half of a piece that was cut in two
                 out += self._write_rest()
                 out += [self._encode(event) for event in written]
@@ -358,26 +374,23 @@ class Relay:
         out = [] if blank else self._take([rest])
         if self._is_over():
             return out
+        last = [rest] if blank and self._calls == 1 else []
         if not self.dialect.ended:
-            raise UpstreamError("the upstream ended the stream before the answer was complete")
-        return [
-            *out,
-            *self._emit(self.session.end()),
-            *([rest] if blank and self._calls == 1 else ()),
-        ]
+            self.fault = "upstream_ended_early"
+            return [*out, *self._release_clean(), *last]
+        return [*out, *self._emit(self.session.end()), *last]
 
     def _release_clean(self) -> list[bytes]:
         """Release after an error what waits and is clean."""
         if self._is_over():
             return []
-        if self._unread:
-            # ends the event that is out in part, so that an error event can follow
-            return [b"\n\n"]
         return [*self._emit(self.session.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:
         """The end of a stream that is no longer the upstream's own."""
         ended = self.session.report.ended
+        if self.fault:
+            return []
         end = [encode_data(self.dialect.done)] if self.dialect.done else []
         if ended:
             self._count_severed()
@@ -385,8 +398,3 @@ class Relay:
             more = self.dialect.usage_events(last[0], self._fields)
             return [*map(self._encode, last), *map(self._encode, more), *end]
         return end if self._calls > 1 else []
-
-
-def _shape_error(event: bytes) -> UpstreamError:
-    start = event[:120].decode("utf-8", "replace").strip()
-    return UpstreamError(f"the stream holds an event of a strange shape: {start}")

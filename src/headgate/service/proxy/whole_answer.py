@@ -1,7 +1,8 @@
 """Whole answer: a reply that is not streamed, through the same guard.
 
-Without a loop it is passed on as it came. A loop in it is cut, and the model asked to go on; what comes out is the last
-call's reply with the text of all calls in it, under the id of the first, and the usage summed over all calls.
+Without a loop, or if it cannot be read, it is passed on as it came. A loop in it is cut, and the model asked to go on.
+What comes out is the last call's reply with the text of all calls in it, under the id of the first, and the usage
+summed over all calls.
 """
 
 import asyncio
@@ -45,7 +46,13 @@ async def guard_answer(
     session.start()
     while True:
         read = partial(_read, reply, dialect, session, usage, texts)
-        answer, calls = await asyncio.to_thread(read) if len(reply) > LARGE else read()
+        try:
+            answer, calls = await asyncio.to_thread(read) if len(reply) > LARGE else read()
+        except UpstreamError:
+            if first is not None:
+                raise
+            session.end()
+            return body
         first = first or answer
         if not session.stalled:
             break

@@ -7,7 +7,7 @@ makes of it. So it knows what the agent has, and holds what the upstream said. W
 takes its time, the next gateway gets the same request and the recorded answers, and the reply goes on behind the last
 byte that the agent has: the same input gives the same output. Without another gateway the upstream's own bytes go on
 from there. Only a reply that the guard has cut must wait for a gateway. One that the gateway broke off because a tool
-call looped is broken off for the agent too, which asks again.
+call looped, or because the upstream broke off, is broken off for the agent too, which asks again.
 """
 
 import asyncio
@@ -113,6 +113,8 @@ class AgentTurn:
                 ):  # the gateway means it, and so does the guard
                     await self.reply.fail(UpstreamError("a tool call looped"))
                     return
+                if self._has_upstream_broken():
+                    break  # another gateway would only be told the same
             await self._go_straight()
         finally:
             await asyncio.gather(*(call.close() for call in self.calls))
@@ -234,6 +236,11 @@ class AgentTurn:
         return status >= 400 and status not in CAPS and status not in statuses
 
     # Around it
+
+    def _has_upstream_broken(self) -> bool:
+        """Whether the upstream broke off the last answer that the gateway asked for."""
+        last = self.calls[self._made - 1] if self._made else None
+        return last is not None and last.error is not None and bool(last.status)
 
     def _can_go_straight(self) -> bool:
         """Whether the upstream's own bytes can follow what the agent has."""
