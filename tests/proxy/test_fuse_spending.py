@@ -2,7 +2,8 @@
 
 import pytest
 
-from headgate.errors import PausedError, StoreError
+from headgate.bugs import set_strict
+from headgate.errors import PausedError, StoreError, UpstreamError
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import CapStatus, FusePolicy, Hold
 from headgate.service.proxy.exchange import Exchange
@@ -100,6 +101,21 @@ async def test_a_store_that_cannot_count_is_said_and_an_error_of_the_call_goes_b
     exchange.call.error = "the upstream broke off"
     await settle(exchange)
     assert exchange.call.error == "the upstream broke off"
+
+
+async def test_what_cannot_be_booked_costs_no_answer(caplog):
+    for error in (OSError("disk"), UpstreamError("busy")):
+        exchange = exchange_over(Book(error=error), hold=hold_of())
+        await settle(exchange)
+        assert exchange.call.error.startswith("not booked: ")
+    exchange = exchange_over(Book(error=ValueError("a bug")), hold=hold_of())
+    set_strict(False)
+    try:
+        await settle(exchange)
+    finally:
+        set_strict(True)
+    assert exchange.call.error == "not booked: ValueError: a bug"
+    assert "bug in booking" in caplog.text
 
 
 @pytest.mark.parametrize(("facts", "booked"), [({"input_tokens": 7, "output_tokens": 5}, 12), ({}, 0), ({"is_spend_unknown": True}, 60)])  # fmt: skip

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import orjson
 
+from headgate.bugs import EXPECTED, describe, report
 from headgate.errors import ConfigError, PartialCallError, StoreError
 from headgate.guard.calls import events_of, is_from_model, is_plain
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
@@ -355,8 +356,11 @@ async def settle(exchange: Exchange) -> None:
     spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.policy.price(call.model))  # fmt: skip
     try:
         call.cap_statuses = await spending.asettle(hold, spent)
-    except StoreError as error:
-        call.error = call.error or f"not booked: {error.message}"
+    except EXPECTED as error:
+        call.error = call.error or f"not booked: {describe(error)}"
+    except Exception as error:  # noqa: BLE001  a bug must not cost an answer that the client has
+        call.error = call.error or f"not booked: {describe(error)}"
+        report(error, "booking what a model call spent")
 
 
 def spent_by(call: ModelCall, price: Price | None) -> Amount:
