@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from headgate.evaluate.labeled import sample, sets
-from headgate.evaluate.retrieval import BUDGETS, _figures, evaluate
+from headgate.evaluate.retrieval import BUDGETS, _rank_figures, evaluate
 from headgate.gateway import Headgate
 from headgate.relevance.excerpt import excerpt
 from headgate.relevance.query_terms import ask
@@ -58,7 +58,7 @@ def measure_ranking(labeled):
             for name, (by_words, by_names) in RANKINGS.items():
                 first = retrieve(query["text"], view, by_words)
                 ranking = propagate(first, query["text"], view, by_names).kept
-                found[name].append(_figures(ranking, labels, (), talk=False)["ndcg@10"])
+                found[name].append(_rank_figures(ranking, labels)["ndcg@10"])
     return [float(np.mean(values)) for values in found.values()]
 
 

@@ -31,7 +31,8 @@ def main():
     everyone = [sample(one, QUESTIONS) for folder in folders for one in sets(folder)]
     asked = []
     for one in everyone:
-        asked += evaluate(one, budgets=[1000], others=everyone, most_foreign=FOREIGN).asked
+        run = evaluate(one, budgets=[1000], others=everyone, most_foreign=FOREIGN, to_fit=True)
+        asked += run.asked
         print(f"asked {one.name}", file=sys.stderr)
     fitted, names = fit(asked), [one.name for one in everyone]
     print(f"KNOWS = {fitted.weights}\nLOWER = {fitted.lower:.3f}")

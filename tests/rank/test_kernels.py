@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.evaluate.bm25 import fill_budget
 from headgate.index.indexes import Indexes
 from headgate.rank.edge_walk import Node, carry, link_nodes
 from headgate.rank.fields import pack, table
@@ -310,13 +309,6 @@ def test_counts_by_field_are_packed_and_weighed():
     packed_counts = pack(*n)
     assert table(title=2.0)[packed_counts].tolist() == [9.0, 285.0]
     assert table(title=1.0, speaker=1.0, date=1.0)[packed_counts].tolist() == [11.0, 275.0]
-
-
-def test_packing_skips_what_does_not_fit_and_goes_on():
-    ranking = [Candidate(Chunk(str(n), "x" * n), s) for n, s in ((400, 1.0), (40, 0.5), (80, 0.4))]
-    assert [c.chunk.id for c in fill_budget(ranking, 30, talk=True)] == ["40", "80"]
-    assert fill_budget(ranking, 100, talk=True)[0].chunk.id == "400"
-    assert math.isclose(sum(len(c.chunk.text) for c in fill_budget(ranking, 130, talk=False)), 520)
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])

@@ -1,14 +1,16 @@
 """Labeled sets: texts, questions about them, and which texts answer each.
 
 A set is a folder with corpus.jsonl {_id, title, text, collection}, queries.jsonl {_id, text, collection} and
-qrels.tsv (query, passage, grade; the first line is a heading). Each query is asked within its collection.
+qrels.tsv (query, passage, grade; the first line is a heading). Each query is asked within its collection. A query may
+have `answers`, a list of wordings of its answer that stand in the passages. One with `"answerable": false` has no
+answer in the set, so it needs no label.
 """
 
 import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +18,37 @@ from headgate.errors import InputError
 from headgate.text.bounded_json import describe_json_error
 from headgate.text.words import tokens
 
+Query = Mapping[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Labeled:
-    """A labeled set: rows to add, questions to ask, and which passages answer them."""
+    """A labeled set: rows to add, questions to ask, and which passages answer them.
+
+    `answers` has the wordings of each query's answer, if they are known; `unanswerable` are queries that no passage
+    answers.
+    """
 
     name: str
     rows: Sequence[Mapping[str, Any]]
-    queries: Sequence[Mapping[str, str]]
+    queries: Sequence[Query]
     labels: Mapping[str, Mapping[str, int]]
+    answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unanswerable: Sequence[Query] = ()
 
 
 def sample(labeled: Labeled, most: int | None) -> Labeled:
     """The set with at most this many of its questions, the same in every run."""
-    if most is None or most >= len(labeled.queries):
-        return labeled
-    drawn = random.Random(labeled.name).sample(labeled.queries, most)  # noqa: S311  no secret
-    return replace(labeled, queries=drawn)
+    queries, unanswerable = (
+        _draw(asked, most, labeled.name) for asked in (labeled.queries, labeled.unanswerable)
+    )
+    return replace(labeled, queries=queries, unanswerable=unanswerable)
+
+
+def _draw(queries: Sequence[Query], most: int | None, seed: str) -> Sequence[Query]:
+    if most is None or most >= len(queries):
+        return queries
+    return random.Random(seed).sample(queries, most)  # noqa: S311  no secret
 
 
 def copies(labeled: Labeled) -> dict[str, frozenset[str]]:
@@ -81,8 +97,21 @@ def read(folder: Path) -> Labeled:
         }
         for row in _lines(folder / "corpus.jsonl")
     ]
-    queries = [query for query in _lines(folder / "queries.jsonl") if query["_id"] in labels]
-    return Labeled(folder.name, rows, queries, labels)
+    asked = _lines(folder / "queries.jsonl")
+    queries = [query for query in asked if query["_id"] in labels]
+    unanswerable = [query for query in asked if query.get("answerable") is False]
+    answers = {query["_id"]: _answers(query) for query in queries if query.get("answers")}
+    return Labeled(folder.name, rows, queries, labels, answers, unanswerable)
+
+
+def _answers(query: Mapping[str, Any]) -> list[str]:
+    answers = query["answers"]
+    if not isinstance(answers, list) or not all(isinstance(one, str) for one in answers):
+        raise InputError(
+            f"queries.jsonl, {query['_id']}: `answers` is not a list of strings",
+            hint='write {"_id": "q1", "text": "how long?", "answers": ["14 days", "two weeks"]}',
+        )
+    return answers
 
 
 def _text(path: Path) -> str:

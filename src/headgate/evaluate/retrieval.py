@@ -1,15 +1,21 @@
 """Evaluate retrieval on labeled sets: does the evidence arrive, within how many tokens, and is the rest refused?
 
-    evidence@B           the share of a query's labeled passages inside the first B tokens, when the ranking is packed
-                         by score / tokens^.2 (conversations: score), what does not fit is skipped; tokens = chars / 4
-    framed_evidence@B    the same ranking, counted and framed as `context()` does it
-    context_evidence@B   the same for what `context()` gives for a budget of B
-    ungraded_evidence@B  `context()` when nothing is refused
-    best_shown@B         how often the best-ranked chunk is shown, if it fits
+For a budget of B tokens (shown.py says how each is measured):
+
+    context_evidence@B   the share of a query's labeled passages that `context()` shows, whole or in part
+    whole_evidence@B     the share of which a chunk is shown whole
+    answers@B            questions with the words of the answer in the text; of sets that have answers
+    part_answers@B       the same, of the parts shown of labeled passages, if none of these is shown whole
+    tokens@B             tokens sent
     empty@B              answerable questions that come back empty
     stopped              questions of the other sets of the run that come back empty, as they should
-A passage is shown if one with the same words is: `context()` shows a text once.
-Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder if there is one.
+    unanswerable_stopped questions of the set that it cannot answer, and that come back empty
+    calibration_error    the distance between confidences and the truth (reliability.py), at the second budget
+    ndcg@10, recall@10   of the ranking alone
+    evidence@B           of the ranking alone, packed by score / tokens^.2 (conversations: score); what does not fit is
+                         skipped; tokens = chars / 4
+    p50_ms, p95_ms       CPU of a request at the second budget, in the thread that asks
+The baseline is plain BM25 (bm25.py) over the same chunks, in the same budget, counted and framed in the same way.
 """
 
 import math
@@ -17,23 +23,23 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headgate.evaluate import bm25
-from headgate.evaluate.bm25 import fill_budget
 from headgate.evaluate.calibrate import Asked, Fitted, fit_without
-from headgate.evaluate.labeled import Labeled, copies
+from headgate.evaluate.labeled import Labeled, Query, copies
+from headgate.evaluate.reliability import Pair, bands, expected_error, graded_pairs, pool
+from headgate.evaluate.shown import Truth, measure, pieces_of, whole_pieces
 from headgate.gateway import Headgate
+from headgate.notes import Fate, Stage
 from headgate.relevance.confidence import LOOK, evidence, has_enough_terms_to_refuse
 from headgate.relevance.query_terms import ask, match
-from headgate.stages.propagate import propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.fence import fence_cost, frame
-from headgate.types import Candidate, Context
+from headgate.types import Candidate, Context, Trace
 
 BUDGETS = (500, 1000, 2000, 4096)
 FOREIGN = 120  # questions of other sets that are asked in a set
@@ -41,10 +47,12 @@ SETTINGS = "settings"  # as an embedder: the one that the settings name
 JUDGED = 1000  # tokens of the context that foreign questions are judged by
 _RESAMPLES = 1000
 _SEED = 7
+_RANKING = {Stage.RETRIEVE, Stage.PROPAGATE}
 
 Tick = Callable[[], object]
 Figures = dict[str, Any]
-Query = Mapping[str, str]
+Settings = Mapping[str, Any]
+"""Settings by section, as `Headgate.open` takes them."""
 
 
 @dataclass(slots=True)
@@ -73,14 +81,30 @@ class Tally:
         return out
 
 
+class MeasuredStore(MemoryStore):
+    """A store for several gates, which keeps no traces. Everyone knows its secret, so that two runs count the same
+    tokens for their fences.
+    """
+
+    def secret(self, tenant: str) -> bytes:  # noqa: D102  (see the class)
+        return bytes(32)
+
+    def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
+        """Keep nothing: every context has its trace."""
+
+    def close(self) -> None:
+        """Stay open for the gates that are still open."""
+
+
 @dataclass(slots=True)
 class Run:
     """One set as it was measured: figures of each query, and what the grader saw of it."""
 
     labeled: Labeled
     ours: Tally = field(default_factory=Tally)
-    baselines: dict[str, Tally] = field(default_factory=dict)
+    bm25: Tally = field(default_factory=Tally)
     asked: list[Asked] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     misses: list[Figures] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -90,12 +114,14 @@ class Run:
         p50, p95 = np.percentile(self.seconds, [50, 95]) if self.seconds else (0.0, 0.0)
         return {
             **ours.means(),
+            "calibration_error": expected_error(self.pairs),
             "p50_ms": 1000 * float(p50),
             "p95_ms": 1000 * float(p95),
             "passages": len(self.labeled.rows),
             "queries": len(self.labeled.queries),
             "intervals": ours.intervals(),
-            "baselines": {name: tally.means() for name, tally in self.baselines.items()},
+            "baselines": {"bm25": self.bm25.means()},
+            "reliability": [asdict(band) for band in bands(self.pairs)],
             "misses": [miss for miss in self.misses if miss["missed"]],
         }
 
@@ -103,47 +129,49 @@ class Run:
 def evaluate(
     labeled: Labeled,
     *,
+    settings: Settings | None = None,
     embedder: str = "none",
     budgets: Sequence[int] = BUDGETS,
-    through_context: bool = True,
     others: Sequence[Labeled] = (),
     most_foreign: int = FOREIGN,
+    to_fit: bool = False,
     tick: Tick = lambda: None,
 ) -> Run:
     """Measure one set; `others` are the sets of whose questions it should refuse `most_foreign`.
 
-    `embedder` is a model as `embed.model` names it, or SETTINGS for the one that the settings name.
+    `settings` change what is measured. `embedder` is a model as `embed.model` names it, or SETTINGS for the one that
+    the settings name. With `to_fit`, each question is also asked without a grader, as fitting one needs.
     """
-    run = Run(
-        labeled, baselines={"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
-    )
-    store = MemoryStore()
-    embed = {} if embedder == SETTINGS else {"model": embedder, "url": ""}
+    run, store = Run(labeled), MeasuredStore()
+    changes = dict(settings or {})
+    if embedder != SETTINGS:
+        changes["embed"] = {"model": embedder, "url": ""}
+    ungraded = changes | {"grade": {"enabled": False}}
     with (
-        Headgate.open(store=store, embed=embed) as gate,
-        Headgate.open(store=store, embed=embed, grade={"enabled": False}) as ungraded,
+        Headgate.open(store=store, **changes) as gate,
+        Headgate.open(store=store, **ungraded) as open_gate,
     ):
         gate.add(labeled.rows)
+        bench = _Bench(labeled, gate, open_gate if to_fit else None, budgets)
         for collection in _collections(labeled):
             gate.index(collection)
-        bench = _Bench(gate, ungraded, labeled, budgets, through_context=through_context)
         for query in labeled.queries:
             _measure(run, bench, query)
             tick()
-        if through_context:
-            for collection, source, text in foreign(labeled, others, most_foreign):
-                _refuse(run, bench, collection, source, text)
-                tick()
+        for collection, source, text in foreign(labeled, others, most_foreign):
+            _refuse(run, bench, collection, source, text)
+            tick()
+        for query in labeled.unanswerable:
+            given = gate.context(query["text"], budget=JUDGED, collection=_collection(query))
+            run.ours.add({"unanswerable_stopped": float(not given.chunks)})
+            tick()
     return run
 
 
 def leave_one_out(runs: Sequence[Run]) -> dict[str, Figures]:
-    """The figures of each set, judged by a grader fitted on the others."""
+    """The figures of each set, judged by a grader fitted on the others; the runs were made `to_fit`."""
     asked = [one for run in runs for one in run.asked]
-    names = [run.labeled.name for run in runs]
-    return {
-        name: run.figures(fit_without(name, asked)) for name, run in zip(names, runs, strict=True)
-    }
+    return {run.labeled.name: run.figures(fit_without(run.labeled.name, asked)) for run in runs}
 
 
 def mean(found: Mapping[str, Figures]) -> Figures:
@@ -157,6 +185,15 @@ def mean(found: Mapping[str, Figures]) -> Figures:
     for figures in flat:
         overall.add(figures)
     return {"mean": overall.means(), "intervals": overall.intervals()}
+
+
+def reliability(runs: Sequence[Run]) -> Figures:
+    """The reliability of the confidences over several sets, each weighing the same."""
+    pairs = pool([run.pairs for run in runs])
+    return {
+        "calibration_error": expected_error(pairs),
+        "bands": [asdict(band) for band in bands(pairs)],
+    }
 
 
 def foreign(
@@ -174,155 +211,135 @@ def _collections(labeled: Labeled) -> list[str]:
     return sorted({str(row["collection"]) for row in labeled.rows})
 
 
+def _collection(query: Query) -> str:
+    return query.get("collection", "main")
+
+
 class _Bench:
-    """One set behind a gate that refuses nothing, beside the one that users have."""
+    """One set behind the gate that is measured, and behind one that refuses nothing if a grader is to be fitted."""
 
     def __init__(
         self,
-        gate: Headgate,
-        ungraded: Headgate,
         labeled: Labeled,
+        gate: Headgate,
+        ungraded: Headgate | None,
         budgets: Sequence[int],
-        *,
-        through_context: bool,
     ) -> None:
         self.gate = gate
-        self._open = ungraded
-        self._name = labeled.name
-        self._copies = copies(labeled)
+        self.ungraded = ungraded
         self.budgets = budgets
-        self.through_context = through_context
-        self.count = gate.count_tokens
-        self.framing = fence_cost(self.count)
+        self.judged = budgets[min(1, len(budgets) - 1)]
+        self.framing = fence_cost(gate.count_tokens)
+        self._labeled = labeled
+        self._copies = copies(labeled)
+        self._costs: dict[str, int] = {}
+
+    def truth(self, query: Query) -> Truth:
+        """What the labels say about a query."""
+        id = query["_id"]
+        return Truth(self._labeled.labels[id], self._labeled.answers.get(id, ()), self._copies)
 
     def cost(self, candidate: Candidate) -> int:
         """Tokens of a candidate, counted and framed as `context()` does it."""
         chunk = candidate.chunk
-        return self.count(frame(1, chunk.title, chunk.text) + "\n")
-
-    def share(self, given: set[str], labels: Mapping[str, int]) -> float:
-        """The share of the labeled passages that are given, themselves or as a copy."""
-        return _share(given.union(*(self._copies.get(id, ()) for id in given)), labels)
-
-    def ungraded_context(self, text: str, collection: str, budget: int) -> Context:
-        """What `context()` gives when nothing is refused."""
-        return self._open.context(text, budget=budget, collection=collection)
+        if chunk.id not in self._costs:
+            framed = frame(1, chunk.title, chunk.text) + "\n"
+            self._costs[chunk.id] = self.gate.count_tokens(framed)
+        return self._costs[chunk.id]
 
     def ask(self, text: str, collection: str, shown: Context, *, source: str) -> Asked:
         """A question as the grader sees it beside a context."""
         if not shown.chunks:
-            return Asked(self._name, source, None)
+            return Asked(self._labeled.name, source, None)
         view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = match(question, best, view.language)
         features = evidence(question, matches, [chunk.text for chunk in best], view)
-        return Asked(self._name, source, features, has_enough_terms_to_refuse(question, matches))
+        telling = has_enough_terms_to_refuse(question, matches)
+        return Asked(self._labeled.name, source, features, telling)
 
 
 def _measure(run: Run, bench: _Bench, query: Query) -> None:
-    labels = run.labeled.labels[query["_id"]]
-    collection, gate = query.get("collection", "main"), bench.gate
-    view = gate.index(collection)
-    ranking, spent = _rank(gate, query["text"], collection)
-    run.seconds.append(spent)
-    talk = view.conversational
-    figures = _figures(ranking, labels, bench.budgets, talk=talk)
-    if bench.through_context:
-        figures |= _framed_figures(bench, ranking, labels, talk=talk)
-        figures |= _through(run, bench, query, ranking)
-    run.ours.add(figures)
-    run.misses.append(_list_missed(query, ranking, labels))
-    for name, tally in run.baselines.items():
-        plain = bm25.rank(query["text"], view) if name == "bm25" else _rank_fused(gate, query)
-        baseline = _figures(plain, labels, bench.budgets, talk=True)
-        for budget in bench.budgets if bench.through_context else ():
-            inside = bm25.fill(plain, budget - bench.framing, bench.cost)
-            baseline[f"framed_evidence@{budget}"] = bench.share(bm25.documents(inside), labels)
-        tally.add(baseline)
+    """Ask one question at every budget, and the baseline beside it."""
+    truth, view = bench.truth(query), bench.gate.index(_collection(query))
+    plain = bm25.rank(query["text"], view)
+    ours: dict[str, float] = {}
+    theirs = _rank_figures(plain, truth.labels)
+    for budget in bench.budgets:
+        began = time.thread_time()
+        given = bench.gate.context(query["text"], budget=budget, collection=_collection(query))
+        spent = time.thread_time() - began
+        ours |= _at(budget, measure(pieces_of(given), given.token_estimate, truth))
+        inside = bm25.fill(plain, budget - bench.framing, bench.cost)
+        sent = sum(map(bench.cost, inside)) + (bench.framing if inside else 0)
+        theirs |= _at(budget, measure(whole_pieces(inside), sent, truth))
+        if budget == bench.judged:
+            run.seconds.append(spent)
+            run.pairs += graded_pairs(given, truth)
+        if bench.ungraded:
+            ours |= _without_grader(run, bench, query, budget)
+    ranking = ranking_of(given)
+    by_value = bm25.order_by_value(ranking, talk=view.conversational)
+    ours |= _rank_figures(ranking, truth.labels)
+    for figures, order in ((ours, by_value), (theirs, plain)):
+        for budget in bench.budgets:
+            chosen = {c.chunk.document for c in bm25.fill(order, budget, bm25.size)}
+            figures[f"evidence@{budget}"] = _share(chosen, truth.labels)
+    run.ours.add(ours)
+    run.bm25.add(theirs)
+    run.misses.append(_list_missed(query, ranking, truth.labels))
 
 
-def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, ...], float]:
-    """The ranking, and the CPU seconds it took, without those of the query's embedding."""
-    settings = gate.settings
-    view = gate.index(collection)
-    vector = gate.embed(text)
-    began = time.process_time()
-    found = retrieve(text, view, settings.retrieve, vector=vector)
-    wired = propagate(found, text, view, settings.propagate)
-    return wired.kept, time.process_time() - began
+def _at(budget: int, figures: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name}@{budget}": value for name, value in figures.items()}
 
 
-def _rank_fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
-    """Rank by reciprocal rank fusion of BM25 and the embedder."""
-    view = gate.index(query.get("collection", "main"))
-    vector = gate.embed(query["text"])
-    return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
+def ranking_of(context: Context) -> list[Candidate]:
+    """The candidates of a request as retrieving and propagating ranked them, whatever later stages made of them."""
+    ranked = (
+        c
+        for c in context.trace.candidates
+        if not any(note.fate is Fate.DROP and note.stage in _RANKING for note in c.notes)
+    )
+    return sorted(ranked, key=lambda c: -c.score)
 
 
 def _share(given: set[str], labels: Mapping[str, int]) -> float:
     return len(labels.keys() & given) / len(labels)
 
 
-def _figures(
-    ranking: Sequence[Candidate], labels: Mapping[str, int], budgets: Sequence[int], *, talk: bool
-) -> dict[str, float]:
+def _rank_figures(ranking: Sequence[Candidate], labels: Mapping[str, int]) -> dict[str, float]:
+    """The nDCG and the recall of a ranking."""
     first = list(dict.fromkeys(c.chunk.document for c in ranking))[:10]
     gain = sum((2 ** labels.get(d, 0) - 1) / math.log2(n + 2) for n, d in enumerate(first))
     ideal = sorted(labels.values(), reverse=True)[:10]
     most = sum((2**grade - 1) / math.log2(n + 2) for n, grade in enumerate(ideal))
-    figures = {
+    return {
         "ndcg@10": gain / most,
         "recall@5": _share(set(first[:5]), labels),
         "recall@10": _share(set(first), labels),
         "all_evidence@10": float(labels.keys() <= set(first)),
     }
-    for budget in budgets:
-        chosen = bm25.documents(fill_budget(ranking, budget, talk=talk))
-        figures[f"evidence@{budget}"] = _share(chosen, labels)
-    return figures
 
 
-def _framed_figures(
-    bench: _Bench, ranking: Sequence[Candidate], labels: Mapping[str, int], *, talk: bool
-) -> dict[str, float]:
-    figures = {}
-    for budget in bench.budgets:
-        chosen = fill_budget(ranking, budget - bench.framing, talk=talk, cost=bench.cost)
-        figures[f"framed_evidence@{budget}"] = bench.share(bm25.documents(chosen), labels)
-    return figures
-
-
-def _through(
-    run: Run, bench: _Bench, query: Query, ranking: Sequence[Candidate]
-) -> dict[str, float]:
-    """The figures of `context()` at each budget, with the grader and without it."""
-    labels = run.labeled.labels[query["_id"]]
-    text, collection = query["text"], query.get("collection", "main")
-    figures: dict[str, float] = {}
-    for budget in bench.budgets:
-        began = time.process_time()
-        given = bench.gate.context(text, budget=budget, collection=collection)
-        spent = time.process_time() - began
-        ungraded = bench.ungraded_context(text, collection, budget)
-        for kind, context in (("context", given), ("ungraded", ungraded)):
-            shown = {chunk.document for chunk in context.chunks}
-            figures[f"{kind}_evidence@{budget}"] = bench.share(shown, labels)
-        figures[f"empty@{budget}"] = float(not given.chunks)
-        figures[f"context_ms@{budget}"] = 1000 * spent
-        if ranking and bench.cost(ranking[0]) <= budget - bench.framing:
-            best = ranking[0].chunk.id in {c.id for c in ungraded.chunks}
-            run.ours.add({f"best_shown@{budget}": float(best)})
-        if budget == bench.budgets[min(1, len(bench.budgets) - 1)]:
-            run.asked.append(bench.ask(text, collection, ungraded, source=run.labeled.name))
-    return figures
+def _without_grader(run: Run, bench: _Bench, query: Query, budget: int) -> dict[str, float]:
+    """The evidence when nothing is refused; what a grader would see is noted in the run."""
+    assert bench.ungraded is not None
+    text, collection = query["text"], _collection(query)
+    shown = bench.ungraded.context(text, budget=budget, collection=collection)
+    if budget == bench.judged:
+        run.asked.append(bench.ask(text, collection, shown, source=run.labeled.name))
+    figures = measure(pieces_of(shown), shown.token_estimate, bench.truth(query))
+    return {f"ungraded_evidence@{budget}": figures["context_evidence"]}
 
 
 def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
     """Ask a question that the collection cannot answer, and note whether it came back empty."""
     given = bench.gate.context(text, budget=JUDGED, collection=collection)
-    ungraded = bench.ungraded_context(text, collection, JUDGED)
-    run.asked.append(bench.ask(text, collection, ungraded, source=source))
     run.ours.add({"stopped": float(not given.chunks)})
+    if bench.ungraded:
+        shown = bench.ungraded.context(text, budget=JUDGED, collection=collection)
+        run.asked.append(bench.ask(text, collection, shown, source=source))
 
 
 def _judge_again(run: Run, held_out: Fitted) -> Tally:
