@@ -329,3 +329,23 @@ def test_the_notice_of_the_fence_is_counted():
     candidates = found(*(prose(seed, 20) for seed in range(8)))
     few = gate(candidates, 400, quarter, POLICY, notice="x" * 1000).kept
     assert 0 < len(few) < len(gate(candidates, 400, quarter, POLICY).kept)
+
+
+def test_what_scores_far_below_the_best_is_left_out_though_there_is_space():
+    texts = [prose(seed, 20) for seed in range(6)]
+    came = found(*texts, scores=[0.9, 0.5, 0.2, 0.1, 0.3, 0.2])
+    sifted = gate(came, 5000, quarter, POLICY, floor=0.25)
+    assert {*ids(sifted.kept)} == {"c0", "c1", "c4"}
+    noise = [c.notes[-1] for c in sifted.dropped]
+    assert {note.code for note in noise} == {NoteCode.NOISE}
+    assert noise[0].reason == "likely noise: 0.22 of the best score, under the floor 0.25"
+
+
+def test_the_best_three_are_never_noise():
+    came = found(*(prose(seed, 20) for seed in range(4)), scores=[1.0, 0.02, 0.03, 0.01])
+    assert {*ids(gate(came, 5000, quarter, POLICY, floor=1.0).kept)} == {"c0", "c1", "c2"}
+
+
+def test_graph_paths_are_not_compared_with_chunks():
+    came = [*found("a b c", scores=[0.1], source="graph"), Candidate(Chunk("d", "text here"), 1.0)]
+    assert len(gate(came, 5000, quarter, POLICY, floor=0.5).kept) == 2

@@ -70,16 +70,16 @@ async def test_each_note_tells_the_confidence():
 
 
 async def test_settings_win_over_the_graders_own_bands():
-    strict = GradePolicy(upper=0.95, lower=0.9, floor=0.9)
-    graded = await grade_with(Fixed([0.92, 0.5]), "q", found(2), strict)
+    strict = GradePolicy(upper=0.95, lower=0.9)
+    graded = await grade_with(Fixed([0.92, 0.01]), "q", found(2), strict)
     assert graded.action is Action.AMBIGUOUS
     assert ids(graded.sifted.kept) == ["c0"]
-    loose = GradePolicy(lower=0.0, floor=0.0)
+    loose = GradePolicy(lower=0.0)
     assert (await grade_with(Fixed([0.0]), "q", found(1), loose)).action is Action.AMBIGUOUS
 
 
 def test_bands_out_of_order_are_refused():
-    with pytest.raises((HeadgateError, ValidationError), match="floor <= lower <= upper"):
+    with pytest.raises((HeadgateError, ValidationError), match="lower <= upper"):
         GradePolicy(upper=0.2, lower=0.5)
 
 

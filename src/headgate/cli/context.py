@@ -55,6 +55,11 @@ from headgate.types import Context, ContextBudget
     help="If nothing else fits, show text that the window already has.",
 )
 @click.option(
+    "--floor",
+    type=click.FloatRange(0, 1),
+    help="Leave out chunks below this share of the best score (default: grade.floor; 0 fills the budget).",
+)
+@click.option(
     "--penalize/--no-penalize",
     default=True,
     help="Lower the score of text that the window already has.",
@@ -78,6 +83,7 @@ def context(
     detail: str,
     order: str,
     best_effort: bool,
+    floor: float | None,
     penalize: bool,
     explain: bool,
     debug: bool,
@@ -102,6 +108,7 @@ def context(
             cwd=str(Path(cwd).absolute()) if cwd else "",
             collection=collection,
             best_effort=best_effort,
+            floor=floor,
             penalize=penalize,
             detail="preview" if detail == "preview" else "whole",
             order="edges" if order == "edges" else "rank",

@@ -98,9 +98,10 @@ PARAMETERS = (
     Parameter("k", Stage.GATE, _k, NoteCode.BEYOND_K),
     Parameter("gate.min_ratio", Stage.GATE, _lower(), NoteCode.BOILERPLATE),
     Parameter("gate.min_entropy", Stage.GATE, _lower(), NoteCode.LOW_ENTROPY),
+    Parameter("grade.floor", Stage.GATE, _lower(), NoteCode.NOISE),
+    Parameter("floor", Stage.GATE, _lower(), NoteCode.NOISE),
     Parameter("budget", Stage.GATE, _budget, NoteCode.NO_ROOM),
     Parameter("grade.lower", Stage.GRADE, _lower(1.0), NoteCode.ALL_INCORRECT),
-    Parameter("grade.floor", Stage.GRADE, _lower(1.0), NoteCode.LOW_CONFIDENCE),
     Parameter("grade.enabled", Stage.GRADE, _switch(to=False)),
     Parameter("budget", Stage.COMPOSE, _budget),
 )

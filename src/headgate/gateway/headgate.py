@@ -136,6 +136,7 @@ class Headgate(Documents, Traces):
         penalize: bool = _DEFAULT.penalize,
         graph: bool = _DEFAULT.graph,
         best_effort: bool = _DEFAULT.best_effort,
+        floor: float | None = _DEFAULT.floor,
         detail: Literal["whole", "preview"] = _DEFAULT.detail,
         order: Literal["rank", "edges"] = _DEFAULT.order,
     ) -> Context:
@@ -149,13 +150,15 @@ class Headgate(Documents, Traces):
         `context_budget` says how full the model's window is, `task` what kind of task this is, `session` which
         conversation it belongs to, `cwd` in which folder the caller works. `penalize` pushes down what the window
         holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees if there is
-        nothing else. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks first and last.
+        nothing else. `floor` leaves out what has less than this share of the best chunk's score, though there is
+        space; 0 fills the budget. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks first
+        and last.
         """
         request = Request(
             query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
             collection=collection, context_budget=context_budget, task=task, session=session,
-            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
-            order=order,
+            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, floor=floor,
+            detail=detail, order=order,
         )  # fmt: skip
         return self.context_for(request)
 
@@ -174,6 +177,7 @@ class Headgate(Documents, Traces):
         penalize: bool = _DEFAULT.penalize,
         graph: bool = _DEFAULT.graph,
         best_effort: bool = _DEFAULT.best_effort,
+        floor: float | None = _DEFAULT.floor,
         detail: Literal["whole", "preview"] = _DEFAULT.detail,
         order: Literal["rank", "edges"] = _DEFAULT.order,
     ) -> Context:
@@ -181,8 +185,8 @@ class Headgate(Documents, Traces):
         request = Request(
             query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
             collection=collection, context_budget=context_budget, task=task, session=session,
-            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
-            order=order,
+            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, floor=floor,
+            detail=detail, order=order,
         )  # fmt: skip
         return await self.acontext_for(request)
 

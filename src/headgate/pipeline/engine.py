@@ -73,7 +73,7 @@ class Engine:
             fresh = run.penalize((*ranked, *facts, *run.recalled(asked), *paths))
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
-            gated = run.gate(fresh)
+            gated = run.gate(fresh, floor=run.floor)
             fitting = run.drop_left_over(gated.kept)
             # grade; then, if that does not suffice, search outside and ask a person
             verdict, strips = run.judge(fitting, ranked)

@@ -25,8 +25,8 @@ from headgate.pipeline.sizes import CollectionTokens
 from headgate.pipeline.threads import LoopCalls
 from headgate.pipeline.verdict import (
     Verdict,
+    bands_for,
     conclude,
-    grade_policy_for,
     is_in_window,
     search_outside,
     verdict_without_grading,
@@ -396,7 +396,18 @@ class RequestRun:
             return step.sift(fuse(fresh.kept, more, policy.expand))
         return Sifted(kept=fresh.kept)
 
-    def gate(self, fresh: Sifted) -> Gated:
+    @property
+    def floor(self) -> float:
+        """The share of the best score under which a chunk is noise: the request's, else the setting.
+
+        Shares of scores were measured without an embedder: words cannot tell against what a vector found.
+        """
+        policy = self.policy.grade
+        if self.request.floor is not None:
+            return self.request.floor
+        return policy.floor if policy.enabled and not self.embedded else 0.0
+
+    def gate(self, fresh: Sifted, *, floor: float = 0.0) -> Gated:
         """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
         request, views = self.request, self.views.values()
         if self.stuffs:
@@ -414,6 +425,7 @@ class RequestRun:
                     conversation=bool(views) and all(view.conversational for view in views),
                     preview_chars=preview,
                     notice=self.policy.compose.notice,
+                    floor=floor,
                 )
             )
         return Gated(fresh.kept)
@@ -455,14 +467,14 @@ class RequestRun:
         """
         graded = Graded(Sifted(kept=tuple(fitting)), Action.CORRECT)
         own = bands_of(self.resources.grader)
-        policy = grade_policy_for(self.plan, own, self.policy.grade)
+        policy = self.policy.grade
         with self.recorder.step(Stage.GRADE, fitting) as step:
             step.facts["action"] = graded.action.value
             if fitting and not policy.enabled:
                 done = pass_ungraded(fitting)
             else:
                 marks = self._confidences(fitting, found) if fitting else []
-                done = grade(fitting, marks, policy.bands(own))
+                done = grade(fitting, marks, bands_for(self.plan, own, policy))
                 strips = {
                     id: join_best_strips(parts, self._confidences(parts, found), policy)
                     for id, parts in strips_of_long(done.sifted.kept, policy).items()

@@ -51,16 +51,15 @@ def verdict_without_grading(
     return None
 
 
-def grade_policy_for(plan: Plan, own: Bands, policy: GradePolicy) -> GradePolicy:
-    """The policy in force: in a nearly full window only what is likely to help passes. `own` are the grader's bands.
+def bands_for(plan: Plan, own: Bands, policy: GradePolicy) -> Bands:
+    """The bands in force: in a nearly full window only what is likely to help passes. `own` are the grader's bands.
 
     A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its grades.
     """
     if plan.strategy is Strategy.STUFF and plan.task == "stuff_friendly":
-        return policy.model_copy(update={"upper": 0.0, "lower": 0.0, "floor": 0.0})
-    if plan.tier is not Tier.SELECTIVE:
-        return policy
-    return policy.model_copy(update={"floor": policy.bands(own).lower})
+        return Bands(0.0, 0.0, 0.0)
+    bands = policy.bands(own)
+    return replace(bands, floor=bands.lower) if plan.tier is Tier.SELECTIVE else bands
 
 
 async def search_outside(

@@ -1,6 +1,7 @@
 """Gate: what is worth its tokens, and fits.
 
-A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with
+What has too small a share of the best score is likely noise and left out, though there may be space. A floor drops
+empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with
 the highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (without tokens in conversations, whose turns are all short)
 and are packed into the budget with their framing; pack.py holds the rules and constants of packing. If `k` bounds the
@@ -29,6 +30,9 @@ from headgate.text.cache import Cache
 from headgate.text.entropy import count_words, information_scores
 from headgate.text.fence import NOTICE, fence_cost, frame
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, Sifted
+
+# The best chunks that are never taken for noise: a text that repeats the question must not keep the honest ones out.
+NEVER_NOISE = 3
 
 __all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
 
@@ -71,15 +75,18 @@ def gate(
     conversation: bool = False,
     preview_chars: int | None = None,
     notice: str = NOTICE,
+    floor: float = 0.0,
 ) -> Gated:
     """Keep what is worth its tokens and fits `budget` with its framing, at most `k` beside those of graph and memory.
 
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
+    Chunks with less than `floor` of the best score are left out, but never the best three.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
-    entries, dropped = _weigh(candidates, count, policy, preview_chars)
+    likely, noise = _cut_noise(candidates, floor)
+    entries, dropped = _weigh(likely, count, policy, preview_chars)
     best = None
     if policy.order == "value":
         main = [entry for entry in entries if not entry.piece.is_side]
@@ -104,7 +111,7 @@ def gate(
     left_out = [e.judge(k_is_full=k_is_full) for e in ranking if not e.piece.is_packed]
     return Gated(
         tuple(e.judge(k_is_full=k_is_full) for e in by_worth if e.piece.is_packed),
-        (*left_out, *dropped),
+        (*left_out, *dropped, *noise),
         strips={
             e.candidate.chunk.id: e.piece.strips
             for e in ranking
@@ -137,6 +144,23 @@ class _Entry:
         return self.candidate.with_note(
             Stage.GATE, fate, code, tokens=tokens, value=self.value, entropy=self.entropy
         )
+
+
+def _cut_noise(
+    candidates: Sequence[Candidate], floor: float
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The candidates from `floor` of the best score up, and the others; graph paths and facts are not compared."""
+    main = [c for c in candidates if c.chunk.source not in SIDE_SOURCES]
+    ranked = sorted((c for c in main if math.isfinite(c.score)), key=lambda c: -c.score)
+    best = ranked[0].score if ranked else 0.0
+    if best <= 0 or not floor:
+        return list(candidates), []
+    noise = {c.chunk.id: c.score / best for c in ranked[NEVER_NOISE:] if c.score < floor * best}
+    return [c for c in candidates if c.chunk.id not in noise], [
+        c.with_note(Stage.GATE, Fate.DROP, NoteCode.NOISE, share=noise[c.chunk.id], floor=floor)
+        for c in candidates
+        if c.chunk.id in noise
+    ]
 
 
 def _weigh(

@@ -6,7 +6,7 @@ caller brings (`ask_grader`). The best confidence decides what to do:
   any >= lower  ambiguous  use what passed, and ask the fallback too
   else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
 Refusing an answerable question costs more than showing a doubtful passage, so `lower` is low (docs/window.md).
-Every chunk at or above `floor` passes. A chunk longer than `strip_over` is refined: cut into strips of
+Every chunk at or above the floor of its grader passes. A chunk longer than `strip_over` is refined: cut into strips of
 sentences, the strips graded, the best rejoined in reading order, as a rendering; the Chunk itself never changes.
 """
 
@@ -104,8 +104,10 @@ class GradePolicy(Policy):
     """Confidence from which one chunk makes the whole answer correct."""
     lower: Unit | None = None
     """Confidence below which, when nothing reaches it, the answer is empty."""
-    floor: Tuning[Unit | None] = None
-    """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
+    floor: Unit = 0.25
+    """The share of the best chunk's score under which a chunk is likely noise and left out, though there is space; the
+    best three never are, and nothing that an embedder ranked. .25 costs .008 of the evidence and saves 16 % of the
+    tokens, the mean of nine sets."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
     strip_over: Tuning[PositiveCount] = 4000
@@ -117,19 +119,15 @@ class GradePolicy(Policy):
 
     @model_validator(mode="after")
     def _bands_are_ordered(self) -> "GradePolicy":
-        known = [band for band in (self.floor, self.lower, self.upper) if band is not None]
-        if known != sorted(known):
-            raise ConfigError(
-                "the bands of grade are out of order", hint="set floor <= lower <= upper"
-            )
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ConfigError("the bands of grade are out of order", hint="set lower <= upper")
         return self
 
     def bands(self, own: Bands) -> Bands:
         """The bands in force: what is set here, else the grader's own, kept in order."""
         upper = own.upper if self.upper is None else self.upper
         lower = min(own.lower, upper) if self.lower is None else self.lower
-        floor = min(own.floor, lower) if self.floor is None else self.floor
-        return Bands(max(upper, lower), lower, floor)
+        return Bands(max(upper, lower), lower, min(own.floor, lower))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,12 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {' or '.join(choices)}")
 
 
+def check_unit(name: str, value: object) -> None:
+    """Refuse what is not a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a number from 0 to 1")
+
+
 def unique_names(name: str, value: object) -> str | tuple[str, ...]:
     """One name, or several without repeats; anything else is refused."""
     if isinstance(value, str):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from headgate.errors import InputError
 from headgate.text.letters import replace_surrogates
-from headgate.types.check import check_choice, check_type, unique_names
+from headgate.types.check import check_choice, check_type, check_unit, unique_names
 from headgate.types.plan import ContextBudget
 from headgate.types.window import Window
 
@@ -46,6 +46,8 @@ class Request:
     """Whether knowledge edges take part."""
     best_effort: bool = False
     """Whether to give what the model already sees when there is nothing else."""
+    floor: float | None = None
+    """The share of the best chunk's score under which a chunk is left out; without it, grade.floor."""
     detail: Literal["whole", "preview"] = "whole"
     """Whole chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"
@@ -63,6 +65,8 @@ class Request:
         check_type("k", self.k, int, optional=True)
         if self.k is not None and self.k < 1:
             raise InputError(f"k is {self.k}; it must be 1 or more, or None for whatever fits")
+        if self.floor is not None:
+            check_unit("floor", self.floor)
         check_choice("detail", self.detail, ("whole", "preview"))
         check_choice("order", self.order, ("rank", "edges"))
         for name in ("query", "session", "task"):  # what a trace keeps is UTF-8

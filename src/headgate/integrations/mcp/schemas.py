@@ -35,6 +35,8 @@ class ContextArguments(Arguments):
     """Collection to search."""
     window: list[str] | None = None
     """Texts you already have; they are not repeated."""
+    floor: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the best score under which passages are left out; 0 for as many as fit."""
 
 
 class StrategyArguments(Arguments):

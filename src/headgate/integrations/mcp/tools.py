@@ -92,6 +92,7 @@ async def get_context(
             window=asked.window,
             budget=budget,
             collection=asked.collection or access.collection,
+            floor=asked.floor,
             session=access.session,
             cwd=access.cwd,
         )

@@ -31,6 +31,7 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
     "budget": {"ge": 0, "examples": [500]},
     "k": {"ge": 1},
+    "floor": {"ge": 0, "le": 1},
     "context_length": {"ge": 0, "le": MOST_TOKENS},
     "used_tokens": {"ge": -MOST_TOKENS, "le": MOST_TOKENS},
     "threshold_tokens": {"ge": 0, "le": MOST_TOKENS},
