@@ -12,7 +12,6 @@ from headgate.guard.fuse import (
     Cap,
     CapPolicy,
     FusePolicy,
-    Price,
     amount_of,
     cap_status,
     hold_rows,
@@ -20,6 +19,7 @@ from headgate.guard.fuse import (
     resume_rows,
     settle_rows,
 )
+from headgate.prices import Price, Prices
 from headgate.types import Amount, Spend
 
 CAP = Cap("session", "s", tokens=1000)
@@ -102,11 +102,9 @@ def test_the_status_warns_and_forecasts():
 
 
 def test_money_is_capped_as_well():
-    policy = FusePolicy(
-        caps={"session": CapPolicy(cost=0.01)}, prices={"gpt": Price(input=1.0, output=10.0)}
-    )
-    (cap,) = policy.caps_of("s", "")
-    amount = amount_of(policy.price("gpt-5"), input_tokens=5_000, output_tokens=600)
+    (cap,) = FusePolicy(caps={"session": CapPolicy(cost=0.01)}).caps_of("s", "")
+    prices = Prices({"gpt": Price(input=1.0, output=10.0)})
+    amount = amount_of(prices.find("gpt-5"), input_tokens=5_000, output_tokens=600)
     assert amount == Amount(5_600, 11_000)
     (row,), statuses = hold_rows([ROW], [cap], amount, 1.0)
     assert lets_through(statuses)
@@ -116,13 +114,14 @@ def test_money_is_capped_as_well():
 
 
 def test_cached_input_has_its_own_price_and_the_longest_name_wins():
-    policy = FusePolicy(
-        prices={"gpt": Price(input=1, output=1), "gpt-5": Price(input=2.0, output=0, cached=0.5)}
+    prices = Prices(
+        {"gpt": Price(input=1, output=1), "gpt-5": Price(input=2.0, output=0, cached=0.5)}
     )
-    price = policy.price("gpt-5-mini")
+    price = prices.find("gpt-5-mini")
     spent = amount_of(price, input_tokens=1000, output_tokens=9, cached_tokens=600)
     assert spent == Amount(1009, 1100)
-    assert policy.price("claude") is None
+    assert prices.find("llama") is None
+    assert prices.find("claude-opus-4-6") is not None, "the table that is shipped"
     assert amount_of(None, input_tokens=1, output_tokens=2) == Amount(3, 0)
 
 

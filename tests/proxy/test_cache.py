@@ -1,10 +1,15 @@
 """The cache witness in the proxy: what broke the prompt cache is told in a header and in the trace of the call."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, said, told
 
+from headgate.explain.interventions import interventions
+from headgate.guard.fuse import FusePolicy, Spending
 from headgate.notes import Stage
+from headgate.prices import Price, Prices
 from headgate.service.proxy.model_call import call_trace
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
@@ -66,3 +71,21 @@ def test_a_changed_system_prompt_is_named_with_what_it_cost(rig, served, api):
     assert facts["blame"] == "client"
     assert facts["change"] == "system changed"
     assert (facts["read"], facts["lost"]) == (0, 9_200)
+    (broken,) = interventions(call_trace(served.calls[-1], tenant="default", now=0.0))
+    assert broken.what.startswith("the prompt cache broke: system block 1 (")
+    assert "9 200 tokens were paid in full again" in broken.what
+
+
+def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
+    model = rig.script(messages_stream(0, 100_000), messages_stream(0, 101_000))
+    price = Price(input=5, output=25, cached=0.5, written=6.25)
+    served.proxy._gate_for = lambda _caller: SimpleNamespace(spending=Spending(None, "t", FusePolicy(), prices=Prices({model: price})))  # fmt: skip
+    said = [{"role": "user", "content": "Mend the parser."}]
+    ask(served, "messages", model, said)
+    said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]
+    ask(served, "messages", model, said, system="It is 14:32.")
+    call = served.calls[-1]
+    assert call.cost == pytest.approx((3 * 5 + 101_000 * 6.25 + 5 * 25) / 1e6)
+    assert call.cache_cost == pytest.approx(100_000 * (6.25 - 0.5) / 1e6)
+    (broken,) = interventions(call_trace(call, tenant="default", now=0.0))
+    assert broken.what.endswith("100 000 tokens were paid in full again, about $0.57 more")

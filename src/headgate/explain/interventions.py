@@ -34,11 +34,31 @@ def _read(trace: Trace) -> Iterator[Intervention]:
             yield Intervention(
                 step.stage, f"{step.facts['state']}: {reason}", _cap(step), step.facts
             )
+        elif step.stage is Stage.CACHE and step.facts.get("blame"):
+            yield Intervention(step.stage, _describe_break(step), _BLAMED[str(step.facts["blame"])], step.facts)  # fmt: skip
         elif step.stage is Stage.CUT:
             cut = step.facts["cut_chars"]
             assert isinstance(cut, int | float)
             what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
             yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
+
+
+def _describe_break(step: Step) -> str:
+    """What broke the prompt cache, and what that cost."""
+    lost, cost = step.facts["lost"], step.facts.get("cost")
+    assert isinstance(lost, int | float)
+    tokens = f"{lost:,.0f}".replace(",", " ")
+    money = f", about ${cost:.2f} more" if isinstance(cost, int | float) else ""
+    return f"the prompt cache broke: {step.facts['reason']}; {tokens} tokens were paid in full again{money}"
+
+
+_BLAMED = {
+    "client": "a request that leaves this part as it was: the agent changed it",
+    "headgate": "a bug of Headgate: please report it with this trace",
+    "provider": "nothing that the agent or Headgate did: the provider did not have it any more",
+    "time": 'a shorter pause, or "ttl": "1h" in cache_control',
+    "unknown": "the request itself, which was not seen",
+}
 
 
 def _endings(step: Step) -> Iterator[Intervention]:

@@ -76,10 +76,16 @@ class Headgate(Documents, Traces):
     def spending(self) -> "Spending":
         """What sessions, keys and this tenant have spent through the proxy: list, resume."""
         from headgate.guard.fuse import Spending  # noqa: PLC0415  (as above)
+        from headgate.prices import Prices  # noqa: PLC0415  (as above)
 
         components = self._components
+        settings = components.settings
         return Spending(
-            components.store, self.tenant, components.settings.fuse, clock=components.clock
+            components.store,
+            self.tenant,
+            settings.fuse,
+            prices=Prices(settings.prices),
+            clock=components.clock,
         )
 
     @property

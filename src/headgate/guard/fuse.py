@@ -14,12 +14,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, Literal, NamedTuple
-
-from pydantic import Field
+from typing import Literal, NamedTuple
 
 from headgate.errors import BusyError, NotFound, PausedError
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
+from headgate.prices import Price, Prices
 from headgate.protocols import Clock, SpendStore
 from headgate.sync_async import async_version
 from headgate.types import Amount, Spend, SpendScope
@@ -43,22 +42,13 @@ Name = tuple[SpendScope, str]
 # Settings
 
 
-class Price(Policy):
-    """What a million tokens of one model cost."""
-
-    input: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    output: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    cached: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Input that came from the provider's cache; None: as other input."""
-
-
 class CapPolicy(Policy):
     """The most that one account may spend."""
 
     tokens: PositiveCount | None = None
     """Tokens, sent and received."""
     cost: Positive | None = None
-    """Money, in the currency of `prices`."""
+    """Money, in the currency of `[prices]`."""
     period_s: Positive | None = None
     """Seconds after which the count starts again; None: never."""
 
@@ -69,8 +59,6 @@ class FusePolicy(Policy):
     caps: Mapping[SpendScope, CapPolicy] = {}
     """Caps of one session, one key and one tenant: {session = {tokens = 2000000}, key = {cost = 20, period_s = 86400}}.
     """
-    prices: Mapping[str, Price] = {}
-    """Prices of a million tokens by model, or by how a model's name begins: {"gpt-5" = {input = 1.25, output = 10}}."""
     warn_at: Tuning[Unit] = 0.8
     """Share of a cap from which answers carry a warning."""
     output_tokens: Tuning[PositiveCount] = 4_096
@@ -86,11 +74,6 @@ class FusePolicy(Policy):
             and (cap := self.caps.get(scope)) is not None
             and (cap.tokens is not None or cap.cost is not None)
         )
-
-    def price(self, model: str) -> Price | None:
-        """The price of a model: its own, else that of the longest beginning of its name."""
-        fitting = [name for name in self.prices if model.startswith(name)]
-        return self.prices[max(fitting, key=len)] if fitting else None
 
 
 # Accounts and their caps
@@ -166,9 +149,16 @@ class Spending:
     """What the sessions, the keys and one tenant have spent, kept in the store."""
 
     def __init__(
-        self, store: SpendStore, tenant: str, policy: FusePolicy, *, clock: Clock = time.time
+        self,
+        store: SpendStore,
+        tenant: str,
+        policy: FusePolicy,
+        *,
+        prices: Prices | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self.policy = policy
+        self.prices = prices or Prices()
         self._store = store
         self._tenant = tenant
         self._clock = clock
@@ -365,16 +355,25 @@ def _limits(row: Spend, cap: Cap) -> Iterator[_Limit]:
 
 
 def amount_of(
-    price: Price | None, *, input_tokens: int, output_tokens: int, cached_tokens: int = 0
+    price: Price | None,
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    cached_tokens: int = 0,
+    written_tokens: int = 0,
 ) -> Amount:
-    """Tokens and money of a call; a model without a price costs none. `cached_tokens` are part of the input."""
+    """Tokens and money of a call; a model without a price costs none.
+
+    What was read from the provider's cache, and what was written to it, is part of the input.
+    """
     tokens = input_tokens + output_tokens
     if price is None:
         return Amount(tokens, 0)
-    cached = price.input if price.cached is None else price.cached
-    plain = max(0, input_tokens - cached_tokens)
-    money = plain * price.input + cached_tokens * cached + output_tokens * price.output
-    return Amount(tokens, round(money))
+    fresh = max(0, input_tokens - cached_tokens - written_tokens)
+    money = price.cost(
+        fresh=fresh, read=cached_tokens, written=written_tokens, output=output_tokens
+    )
+    return Amount(tokens, round(1e6 * money))
 
 
 def to_micros(money: float | None) -> int | None:

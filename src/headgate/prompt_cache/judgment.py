@@ -7,6 +7,7 @@ in 866 of 873 recorded turns of Claude Code this holds within 2 %.
 from dataclasses import dataclass
 from typing import Literal
 
+from headgate.prices import Price
 from headgate.prompt_cache.difference import Difference
 
 Blame = Literal["none", "client", "headgate", "provider", "time", "unknown"]
@@ -49,6 +50,13 @@ class Judgment:
     def is_break(self) -> bool:
         """Whether the cache broke: something worth telling was lost."""
         return self.blame != "none"
+
+    def cost(self, price: Price | None, *, long: bool = False) -> float | None:
+        """What the break cost: the lost tokens at the price of the call instead of that of a read."""
+        if price is None:
+            return None
+        paid = price.cost(written=self.lost, long=long) if self.counts.written else price.cost(fresh=self.lost)  # fmt: skip
+        return max(0.0, paid - price.cost(read=self.lost))
 
 
 def judge(

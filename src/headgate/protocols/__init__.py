@@ -10,7 +10,7 @@
     clock      Clock                                     Headgate.open(clock=...)
     detector   headgate.guard.Detector                   Guard(generate, detector=...), or the setting guard.detector
     dialect    headgate.guard.dialects.dialect.Dialect   entry points headgate.dialects
-    prices     headgate.guard.fuse.Price                 the setting fuse.prices
+    prices     headgate.prices.Price                     the setting prices
 
 No part but a dialect needs a base class: an object fits if it has the members of its protocol. An object that is
 handed in replaces the one that the settings name. The other protocols here are what our own parts read of each
@@ -103,12 +103,13 @@ package offers its own under the entry-point group headgate.dialects: acme = "ac
 >>> AcmeDialect().conversation({"turns": [{"role": "user", "content": "Hello"}]})
 ({'role': 'user', 'content': 'Hello'},)
 
-Prices turn the tokens of calls into money, for caps on cost. A price is that of a million tokens; a model without one
-of its own has that of the longest name that its name begins with.
+Prices turn the tokens of calls into money. A table of well-known models is shipped; yours stand before it. A price is
+that of a million tokens; a model without one of its own has that of the longest name that its name begins with.
 
 >>> from headgate.settings import Settings
->>> fuse = Settings(fuse={"prices": {"my-model": {"input": 0.5, "output": 2.0}}}).fuse
->>> fuse.price("my-model-large").output
+>>> from headgate.prices import Prices
+>>> own = Settings(prices={"my-model": {"input": 0.5, "output": 2.0}}).prices
+>>> Prices(own).find("my-model-large").output
 2.0
 """
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 from pydantic.fields import FieldInfo
 
 from headgate.graph.kernel import SlicePolicy
@@ -33,6 +33,7 @@ from headgate.policy import (
     TracePolicy,
     Tuning,
 )
+from headgate.prices import Price
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
@@ -103,10 +104,24 @@ class Settings(Policy):
     """What is done about an agent that repeats the same tool calls with the same results."""
     fuse: FusePolicy = FusePolicy.default()
     """How much sessions, keys and tenants may spend."""
+    prices: Mapping[str, Price] = {}
+    """Prices of a million tokens by model, or by how its name begins, before those of the shipped table:
+    {"gpt-5" = {input = 1.25, output = 10}}.
+    """
     proxy: ProxyPolicy = ProxyPolicy.default()
     """The endpoints that speak like OpenAI and Anthropic."""
     service: ServicePolicy = ServicePolicy.default()
     """The HTTP service."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _move_prices(cls, data: Any) -> Any:  # noqa: ANN401  what a file or a caller gives
+        """Take `fuse.prices`, where they stood at first, as `prices`."""
+        fuse = data.get("fuse") if isinstance(data, dict) else None
+        if not isinstance(fuse, dict) or "prices" not in fuse:
+            return data
+        rest = {name: value for name, value in fuse.items() if name != "prices"}
+        return {"prices": fuse["prices"], **data, "fuse": rest}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """The settings for `repr`, with the store's password left out."""

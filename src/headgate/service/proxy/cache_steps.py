@@ -1,12 +1,14 @@
-"""Cache steps: compare a request with the last one of its conversation, and judge what the provider read of it.
+"""Cache steps: compare a request with the last one of its conversation, judge what the provider read, price the call.
 
-Both only observe. If one fails, the request goes on, and the bug is logged.
+They only observe. If one fails, the request goes on, and the bug is logged.
 """
 
 import asyncio
 
 from headgate import bugs
+from headgate.prices import Price, Prices
 from headgate.prompt_cache.judgment import CacheCounts
+from headgate.prompt_cache.segments import TTL_S
 from headgate.prompt_cache.witness import CacheWitness, Observation
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall
@@ -43,7 +45,13 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
     if call.cache_observation is None or not call.answered:
         return
     try:
-        call.cache_judgment = witness.finish(call.cache_observation, counts_of(call))
+        judged = witness.finish(call.cache_observation, counts_of(call))
+        call.cache_judgment = judged
+        prices = exchange.gate.spending.prices if exchange.gate else Prices()
+        price = prices.find(call.model)
+        long = call.cache_observation.seen.prompt.ttl_s > TTL_S
+        call.cost = _cost_of(call, price, long=long)
+        call.cache_cost = judged.cost(price, long=long) if judged else None
     except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
         bugs.report(error, "the cache witness")
 
@@ -55,6 +63,20 @@ def counts_of(call: ModelCall) -> CacheCounts | None:
         return None
     # OpenAI counts what it read within its input, Anthropic beside it
     return CacheCounts(cached.within + cached.read, cached.written, tokens - cached.within)
+
+
+def _cost_of(call: ModelCall, price: Price | None, *, long: bool) -> float | None:
+    """What the call cost with all its tries; None if the model has no price or the provider counted nothing."""
+    cached = call.cached_input
+    if price is None or not call.input_tokens + cached.read + cached.written:
+        return None
+    return price.cost(
+        fresh=call.input_tokens - cached.within,
+        read=cached.within + cached.read,
+        written=cached.written,
+        output=call.output_tokens,
+        long=long,
+    )
 
 
 def _observe(exchange: Exchange, witness: CacheWitness) -> Observation:

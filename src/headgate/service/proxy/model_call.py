@@ -94,6 +94,10 @@ class ModelCall:
     """The request beside the last one of its conversation; None if it was not compared."""
     cache_judgment: Judgment | None = None
     """What the provider read from its cache, and why not more; None if it did not report that."""
+    cost: float | None = None
+    """What the call cost with all its tries, in the currency of the prices; None if the model has no price."""
+    cache_cost: float | None = None
+    """What of it was paid because the cache broke."""
     error: str = ""
     response_id: str = ""
     began: float = field(default_factory=time.perf_counter)
@@ -174,6 +178,7 @@ def _call_step(call: ModelCall) -> Step:
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
         "estimated": 1 if call.estimated else "",
+        "cost": "" if call.cost is None else round(call.cost, 6),
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
         "unwatched": call.unwatched,
         "passed_on": call.report.passed_on if call.report else "",
@@ -214,6 +219,9 @@ def _cache_steps(call: ModelCall) -> Iterator[Step]:
         "blame": judged.blame if judged.is_break else "",
         "reason": judged.reason,
         "change": observed.difference.change if observed and observed.difference else "",
+        "cost": round(call.cache_cost, 6)
+        if judged.is_break and call.cache_cost is not None
+        else "",
     }
     yield Step(Stage.CACHE, 0.0, facts=_without_blanks(facts))
 

@@ -18,11 +18,12 @@ from headgate.errors import ConfigError, PartialCallError, StoreError
 from headgate.guard.calls import events_of, is_from_model, is_plain
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.dialects.usage import estimate_prompt
-from headgate.guard.fuse import Price, amount_of
+from headgate.guard.fuse import amount_of
 from headgate.guard.ladder import Climb, ClimbCache, annotate, ending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
+from headgate.prices import Price
 from headgate.service.body import read_apart, weigh
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import (
@@ -184,7 +185,7 @@ async def fuse(exchange: Exchange) -> None:
     if not policy.caps_of(call.session, key):
         return
     likely = amount_of(
-        policy.price(request.model),
+        spending.prices.find(request.model),
         input_tokens=await count_prompt(request, call),
         output_tokens=exchange.dialect.token_limit(request.fields) or policy.output_tokens,
     )
@@ -353,7 +354,7 @@ async def settle(exchange: Exchange) -> None:
     if exchange.gate is None or hold is None:
         return
     spending = exchange.gate.spending
-    spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.policy.price(call.model))  # fmt: skip
+    spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.prices.find(call.model))  # fmt: skip
     try:
         call.cap_statuses = await spending.asettle(hold, spent)
     except EXPECTED as error:
@@ -371,4 +372,5 @@ def spent_by(call: ModelCall, price: Price | None) -> Amount:
         input_tokens=call.input_tokens + cached.read + cached.written,
         output_tokens=call.output_tokens,
         cached_tokens=cached.within + cached.read,
+        written_tokens=cached.written,
     )
