@@ -168,7 +168,7 @@ def test_anchors_are_what_the_query_names():
     found = anchors(
         "how does the payment service of Alice use postgresql?", store, POLICY, tenant="t"
     )
-    assert found == ("Alice", "payment-service")
+    assert found == ("Alice", "payment-service", "PostgreSQL")
     assert anchors("PostgreSQL?", store, POLICY, tenant="t") == ("PostgreSQL",)
     assert anchors("", store, POLICY, tenant="t") == ()
     assert anchors("nothing known", store, POLICY, tenant="t") == ()

@@ -120,8 +120,34 @@ def test_a_document_tells_its_links():
         ("docs/in.md", "links_to", "b.md"),
         ("docs/in.md", "links_to", "Wiki Page"),
         ("docs/in.md", "links_to", "https://example.org/x?y=1"),
-        ("docs/in.md", "links_to", "c.html"),
+        ("docs/in.md", "links_to", "docs/c.html"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "target"),
+    [
+        ("guide/in.md", "install.md", "guide/install.md"),
+        ("guide/in.md", "./steps/one.md", "guide/steps/one.md"),
+        ("guide/in.md", "../ref/api.md?raw=1#top", "ref/api.md"),
+        ("guide/in.md", "../../../up.md", "up.md"),
+        ("guide/in.md", "/ref/api.md", "ref/api.md"),
+        ("guide/in.md", "two%20words.md", "guide/two words.md"),
+        ("guide/in.md", "steps/", "guide/steps"),
+        ("in.md", "install.md", "install.md"),
+        ("/home/ann/in.md", "install.md", "/home/ann/install.md"),
+        ("/home/ann/in.md", "/etc/motd.md", "/etc/motd.md"),
+        ("https://a.org/guide/in", "install#top", "https://a.org/guide/install"),
+        ("guide/in.md", "https://a.org/x", "https://a.org/x"),
+    ],
+)
+def test_a_relative_link_is_resolved_against_the_folder_of_its_document(name, link, target):
+    assert triples(name, f"See [this]({link}).") == [(name, "links_to", target)]
+
+
+@pytest.mark.parametrize("link", ["#here", "mailto:ann@a.org", "tel:1", "javascript:x", "?q=1"])
+def test_a_link_that_leads_to_no_document_is_no_edge(link):
+    assert triples("guide/in.md", f"See [this]({link}).") == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from headgate.rank.edge_walk import Node, carry, link_nodes
 from headgate.rank.fields import pack, table
 from headgate.rank.lexical import idf, saturate
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, find_seeds, graph_nodes, propagate
+from headgate.stages.propagate import PropagatePolicy, edge_charges, find_seeds, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -214,9 +214,8 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     seeds = find_seeds(found, query, view, PropagatePolicy())
     wired = propagate(found, query, view, PropagatePolicy(), seeds=seeds, edges=edges)
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(
-        graph_nodes(seeds, view, PropagatePolicy())
-    )
+    charged = edge_charges(seeds, view, PropagatePolicy())
+    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= {n.text for n in charged}
 
 
 def test_propagation_works_from_plain_candidates():

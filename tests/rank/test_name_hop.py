@@ -11,11 +11,13 @@ from headgate.rank.name_hop import (
     MOST,
     NamePostings,
     find_name_postings,
+    find_written_names,
     name_masses,
     novelty_shares,
     open_share,
     posting_shares,
     receive,
+    receive_by_name,
     receptivity,
     shares_name,
     spread,
@@ -204,9 +206,9 @@ TALK = (
 
 
 def test_a_name_that_no_chunk_has_leads_nowhere():
-    unknown = np.array([12345], np.uint64)
-    names = find_name_postings(lines_of(*TALK), np.array([0]), limit=10, share=0.5, extra=unknown)
-    assert 12345 not in names.keys.tolist()
+    found, names = find_written_names(lines_of(*TALK), ["nobody", "of the"], limit=10)
+    assert found == []
+    assert len(names.keys) == len(names.ords) == 0
 
 
 PASSAGES = (
@@ -258,10 +260,21 @@ def test_a_query_shares_a_name_where_one_of_its_own_is_gathered(passages):
     assert seen == {True, False}
 
 
-def test_a_given_name_leads_on_though_no_seed_holds_it(passages):
-    [given] = passages.names(np.array([3]))
-    names = find_name_postings(passages, np.array([2]), limit=10, share=0.5, extra=given)
-    assert {frozenset({0, 1, 2}), frozenset({3})} <= holders(names)
+def test_a_name_is_found_in_whichever_case_it_is_written(passages):
+    found, names = find_written_names(passages, ["marta dias", "CLERK", "rivers"], limit=10)
+    assert found == ["marta dias", "CLERK", "rivers"]
+    by_name = [set(names.ords[names.which == at].tolist()) for at in range(3)]
+    assert by_name == [{0}, {1, 2}, {3}]
+    assert names.title_counts.tolist() == [0, 1, 1]
+    assert find_written_names(passages, ["clerk"], limit=1)[0] == []
+
+
+def test_of_the_chunks_with_a_name_the_one_that_answers_takes_most():
+    names = names_of([4, 6], [False])
+    hits = Postings(np.array([6]), np.ones(1, np.uint16), np.array([1]))
+    reached = receive_by_name(names, np.array([0.5, 0.5]), hits, np.array([2.0]), least=0.25)
+    assert reached.ords.tolist() == [4, 6]
+    assert reached.boost == pytest.approx([0.5 * 0.25 / 1.25, 0.5])
 
 
 def test_a_name_in_a_title_is_told_from_one_in_a_text(passages):

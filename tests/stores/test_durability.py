@@ -19,7 +19,7 @@ from headgate.stores.codec import encode
 from headgate.stores.sqlite import migrations
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
-from headgate.types import Fact
+from headgate.types import Edge, Fact
 
 HERE = Path(__file__).parent
 
@@ -218,6 +218,20 @@ def test_facts_stored_twice_by_an_older_release_are_kept_and_amended_apart(tmp_p
     ]
     assert store.save_fact("t", Fact("f3", "WATER is wet")).id == "f0"
     assert store.save_fact("t", Fact("f3", "fire is hot")).id == "f2"
+    store.close()
+
+
+def test_edges_of_an_older_release_are_found_without_case(tmp_path):
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    before = migrations.STEPS[: migrations.STEPS.index(migrations.NODE_KEYS)]
+    migrations.migrate(raw, tmp_path, steps=before)
+    raw.execute("INSERT INTO edges VALUES ('t', 'Öl-Depot', 'uses', 'Ledger', 0.5, 'a.md')")
+    raw.close()
+    store = SqliteStore(tmp_path)
+    edge = Edge("Öl-Depot", "uses", "Ledger", 0.5, "a.md")
+    assert store.edges_touching("t", ["öl-depot"]) == [edge]
+    assert store.edges_touching("t", ["LEDGER"]) == [edge]
+    assert check(tmp_path) == []
     store.close()
 
 

@@ -1,5 +1,6 @@
 """Knowledge: edges between named things, and the paths that connect them.
 
+A name is compared without case and shown as an edge spells it: "Payments" and "payments" are one node.
 A path is simple (no node twice), found breadth first, strongest first within a hop, and bounded by hops,
 fan-out and count, so a hub or a cycle costs no more than any other node. It has one canonical line,
 the same from whichever end it was found:  api -[depends_on]-> cache <-[uses]- worker.
@@ -20,14 +21,16 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from headgate.errors import InputError
+from headgate.graph.neighborhood import find_nodes
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
 from headgate.text.names import entities, spelled_words
-from headgate.types import Candidate, Chunk, Edge, Sifted
+from headgate.types import Candidate, Chunk, Edge, Sifted, node_key
 
 Direction = Literal["out", "in", "both"]
-EdgesByNode = dict[str, list[tuple[str, Edge]]]
+EdgesByNode = dict[str, list[tuple[str, str, Edge]]]
+"""From the key of a node to its own name, its neighbor's name, and the edge between them."""
 
 HIGH_SIGNAL = frozenset({
     "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
@@ -148,7 +151,7 @@ def traverse(
             break
         # more ends would give more paths than may be returned
         frontier = frontier[:slots_left]
-        ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
+        ends = list(dict.fromkeys(node_key(path.nodes[-1]) for path in frontier))
         # some of the edges of a path's end lead back along the path
         limit = slots_left + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
         touching = edges.edges_touching(tenant, ends, direction=direction, limit=limit)
@@ -173,13 +176,10 @@ def anchors(
     The project that the caller works on comes last.
     """
     named = [*_mentions(query), *([project] if project else [])]
-    spelled = list(dict.fromkeys(form for name in named for form in _spellings(name)))
-    if not spelled:
+    asked = list(dict.fromkeys(form for name in named for form in _spellings(name)))
+    if not asked:
         return ()
-    known = set()
-    for touching in edges.edges_touching(tenant, spelled, direction="both", limit=1):
-        known |= {touching.source, touching.target}
-    return tuple(name for name in spelled if name in known)[: policy.anchors]
+    return tuple(find_nodes(edges, asked, tenant=tenant).values())[: policy.anchors]
 
 
 def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> Sifted:
@@ -190,11 +190,11 @@ def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tena
     walks: dict[str, Path] = {}
     for start in anchors:
         for path in traverse(edges, start, policy, tenant=tenant):
-            walks.setdefault(path.line, path)
+            walks.setdefault(node_key(path.line), path)
     judged: list[Candidate] = []
     kept = 0
-    for line, path in walks.items():
-        candidate = _as_candidate(line, path, policy)
+    for path in walks.values():
+        candidate = _as_candidate(path.line, path, policy)
         telling = any(p in policy.high_signal for p in path.predicates)
         if telling and kept < policy.keep:
             kept += 1
@@ -209,38 +209,40 @@ def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tena
 def _format_path(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
     parts = [_quote(nodes[0])]
     for here, e, there in zip(nodes, edges, nodes[1:], strict=False):
-        arrow = f"-[{e.predicate}]->" if e.source == here else f"<-[{e.predicate}]-"
+        leaves = node_key(e.source) == node_key(here)
+        arrow = f"-[{e.predicate}]->" if leaves else f"<-[{e.predicate}]-"
         parts += [arrow, _quote(there)]
     return " ".join(parts)
 
 
 def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> EdgesByNode:
     """The neighbors of each end, with the edge to each, strongest first; self-loops are left out."""
-    neighbors: EdgesByNode = {end: [] for end in ends}
+    neighbors: EdgesByNode = {node_key(end): [] for end in ends}
     for e in touching:
-        if e.source == e.target:
+        source, target = node_key(e.source), node_key(e.target)
+        if source == target:
             continue
-        if direction != "in" and e.source in neighbors:
-            neighbors[e.source].append((e.target, e))
-        if direction != "out" and e.target in neighbors:
-            neighbors[e.target].append((e.source, e))
+        if direction != "in" and source in neighbors:
+            neighbors[source].append((e.source, e.target, e))
+        if direction != "out" and target in neighbors:
+            neighbors[target].append((e.target, e.source, e))
     return neighbors
 
 
 def _extend(frontier: list[Path], neighbors: EdgesByNode, slots_left: int) -> list[Path]:
     """The paths of the frontier made one edge longer by a new node, the best `slots_left` of them."""
     options = [
-        (path.strength * e.weight, path, there, e)
+        (path.strength * e.weight, path, here, there, e)
         for path in frontier
-        for there, e in neighbors[path.nodes[-1]]
-        if there not in path.nodes
+        for here, there, e in neighbors[node_key(path.nodes[-1])]
+        if node_key(there) not in map(node_key, path.nodes)
     ]
     if len(options) > slots_left:  # only paths that can be among the best are built and sorted
         floor = nlargest(slots_left, (option[0] for option in options))[-1]
         options = [option for option in options if option[0] >= floor]
     longer = [
-        Path((*path.nodes, there), (*path.edges, e), strength)
-        for strength, path, there, e in options
+        Path((*path.nodes[:-1], here, there), (*path.edges, e), strength)
+        for strength, path, here, there, e in options
     ]
     return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:slots_left]
 
@@ -270,8 +272,8 @@ def _mentions(query: str) -> list[str]:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    low = name.lower()
-    return (name, low, low.replace(" ", "_"), low.replace(" ", "-"), name.title(), name.upper())
+    key = node_key(name)
+    return (key, key.replace(" ", "_"), key.replace(" ", "-"))
 
 
 def _node_name(text: str) -> str:

@@ -5,11 +5,13 @@ depends on what it imports (depends_on). Bad lines are counted, and the first of
 line of a million does not stop the rest. A file that is not text is refused whole.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urljoin
 
 import orjson
 
@@ -34,6 +36,8 @@ _LINKS = re.compile(
     r"(?<!!)\[[^\]\n]{0,300}\]\(<?([^\s()<>]{1,500})>?(?:\s[^)\n]{0,200})?\)"
     r"|\[\[([^\]|#\n]{1,200})(?:[#|][^\]\n]{0,200})?\]\]|href=[\"']([^\"'\s]{1,500})[\"']"
 )
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a drive of Windows
+_ABOVE_ROOT = re.compile(r"^(?:\.\./)+")
 _IMPORTS: Mapping[str, re.Pattern[str]] = {
     "py": re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w. ,]+))", re.M),
     "js": re.compile(
@@ -188,23 +192,28 @@ def _headings(name: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 def _links(name: str, text: str) -> Iterator[tuple[str, str, str]]:
     for match in _LINKS.finditer(text):
-        target = next(group for group in match.groups() if group).strip()
-        if not target.startswith(("#", "mailto:", "javascript:", "data:")):
-            yield name, "links_to", _resolve(name, target)
+        address, wiki_name = match[1] or match[3], match[2]
+        target = wiki_name.strip() if wiki_name else _resolve(name, address)
+        if target:
+            yield name, "links_to", target
 
 
-def _resolve(name: str, target: str) -> str:
-    """A relative link as a path from the root; addresses and names stay as they are."""
-    path = target.split("#", 1)[0].split("?", 1)[0] if "://" not in target else target
-    if "://" in path or not path.startswith(("./", "../")):
-        return path
-    parts = list(PurePosixPath(name).parent.parts)
-    for part in PurePosixPath(path).parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part != "..":
-            parts.append(part)
-    return "/".join(parts)
+def _resolve(name: str, address: str) -> str:
+    """The document that a link leads to: a relative one from the folder of its document, a web address as it is.
+
+    Empty for a link that leads to no document, as to a mail address or within the page.
+    """
+    if scheme := _SCHEME.match(address):
+        return address if scheme[0].lower() in ("http:", "https:") else ""
+    if _SCHEME.match(name):  # a page of the web
+        return urljoin(name, address).split("#", 1)[0]
+    path = unquote(address.split("#", 1)[0].split("?", 1)[0])
+    if not path:
+        return ""
+    if path.startswith("/"):
+        return path if name.startswith("/") else path.lstrip("/")
+    joined = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+    return _ABOVE_ROOT.sub("", joined)
 
 
 def _imports(text: str, language: str) -> Iterator[str]:

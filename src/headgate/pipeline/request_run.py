@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headgate.classes import lazy_property
 from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths, project_of
-from headgate.graph.neighborhood import neighborhood
+from headgate.graph.neighborhood import find_nodes, neighborhood
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import AskRate, Defer, ReviewPolicy, ReviewQueue
@@ -57,9 +57,11 @@ from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import (
     PropagatePolicy,
     PropagationSeeds,
+    edge_charges,
     find_seeds,
-    graph_nodes,
     propagate,
+    seed_words,
+    with_written_names,
 )
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.text.fence import fence_secret
@@ -236,11 +238,11 @@ class RequestRun:
 
     def load_edges(
         self, found: Mapping[str, Sifted]
-    ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Edge]]:
-        """Where signals start in each collection, and the given edges around it."""
+    ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """Where signals start in each collection, and the given edges around it, hop by hop."""
         request, policy = self.request, self.policy.propagate
         starts: dict[str, PropagationSeeds] = {}
-        edges: Sequence[Edge] = ()
+        edges: Sequence[Sequence[Edge]] = ()
         if self.stuffs or not self.views or not request.graph:
             return starts, edges
         with self.recorder.step(Stage.EDGES):
@@ -248,26 +250,37 @@ class RequestRun:
                 name: find_seeds(found[name], request.query, view, policy)
                 for name, view in self.views.items()
             }
-            if self._has_edges and any(began.values()):
-                nodes = chain.from_iterable(
-                    graph_nodes(start, self.views[name], policy)
-                    for name, start in began.items()
-                    if start
-                )
-                edges = neighborhood(
-                    self.resources.store,
-                    list(dict.fromkeys(nodes)),
-                    tenant=request.tenant,
-                    hops=policy.edge_hops,
-                )
             starts = {name: start for name, start in began.items() if start}
+            if self._has_edges and starts:
+                starts, edges = self._load_edges(starts)
         return starts, edges
+
+    def _load_edges(
+        self, starts: Mapping[str, PropagationSeeds]
+    ) -> tuple[dict[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """The seeds with the names of the graph that their texts write, and the edges around all of them."""
+        policy, views, store = self.policy.propagate, self.views, self.resources.store
+        tenant = self.request.tenant
+        words = dict.fromkeys(chain.from_iterable(map(seed_words, starts.values())))
+        nodes = find_nodes(store, list(words), tenant=tenant)
+        found = {
+            name: with_written_names(start, views[name], nodes, policy)
+            for name, start in starts.items()
+        }
+        charges: dict[str, float] = {}
+        for name, start in found.items():
+            for node, charge in edge_charges(start, views[name], policy).items():
+                charges[node.text] = max(charge, charges.get(node.text, 0.0))
+        edges = neighborhood(
+            store, charges, tenant=tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor
+        )
+        return found, edges
 
     def propagate(
         self,
         found: Mapping[str, Sifted],
         starts: Mapping[str, PropagationSeeds],
-        edges: Sequence[Edge],
+        edges: Sequence[Sequence[Edge]],
     ) -> Candidates:
         """What was found, and what it is connected to."""
         ranked = {name: sifted.kept for name, sifted in found.items()}
@@ -282,7 +295,7 @@ class RequestRun:
                     view,
                     self.policy.propagate,
                     seeds=starts.get(name),
-                    edges=edges,
+                    edges=tuple(chain(*edges)),
                 )
                 ranked[name] = step.sift(spread).kept
         return merge(list(ranked.values()))
@@ -372,8 +385,8 @@ class RequestRun:
             return False
         return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
 
-    def expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
-        """What was new, fused with what other queries bring that is new too."""
+    def expand(self, fresh: Sifted, edges: Sequence[Sequence[Edge]]) -> Sifted:
+        """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to."""
         request, policy = self.request, self.policy
         with self.recorder.step(Stage.EXPAND, fresh.kept) as step:
             known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
@@ -382,7 +395,7 @@ class RequestRun:
             queries = variants(
                 request.query,
                 policy.expand,
-                edges=edges,
+                edges=edges[0] if edges else (),
                 project=self.project,
                 window=request.window,
             )

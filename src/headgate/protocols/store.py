@@ -105,9 +105,10 @@ class AttachmentStore(Protocol):
 
 
 class EdgeStore(Protocol):
-    """Knowledge edges, one per (source, predicate, target); linking again sets weight and provenance.
+    """Knowledge edges, one per (source, predicate, target) as spelled; linking again sets weight and provenance.
 
-    `touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first,
+    Names of nodes are compared without case (`types.node_key`), in `edges_touching` and in `unlink`.
+    `edges_touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first,
     ties by source, predicate, target. `limit` holds for each node and direction, so that a hub of a million
     edges neither costs its size nor crowds the others out; an edge between two of the nodes comes once.
     A request asks `has_edges` first: most tenants have none.

@@ -1,8 +1,8 @@
 """Edge walk: signals that travel along edges, from where we are to what they lead to.
 
 A signal is charge × weight × leak, and weak ones are discarded. `carry` follows given knowledge edges: they work both
-ways, and a node keeps the strongest signal that reaches it. A node is a chunk, by its id as it is spelled, or a name,
-however its letters are cased: "README" and "readme" are one name, and two chunks.
+ways, and a node keeps the strongest signal that reaches it. A node is a chunk or a document of several, by its id as it
+is spelled, or a name, however its letters are cased: "README" and "readme" are one name, and two chunks.
 
 `ChunkGraph` gives the edges of a node as they are asked for, for leaky integrate-and-fire
 (published/entropy_gating.py).
@@ -16,14 +16,19 @@ import numpy as np
 from headgate.protocols import Snapshot
 from headgate.rank.lexical import Ints, number_keys
 from headgate.rank.name_hop import find_name_postings
-from headgate.types import Edge
+from headgate.types import Edge, node_key
 
 
 class Node(NamedTuple):
-    """Where an edge begins or ends: the id of a chunk, or a name in lower case."""
+    """Where an edge begins or ends: the id of a chunk or of a document, or a name in lower case."""
 
     text: str
     is_chunk: bool = False
+
+
+def first_part(document: str) -> str:
+    """The id of the first chunk of a document that was split."""
+    return f"{document}#0"
 
 
 Links = Mapping[Node, Sequence[tuple[Node, float]]]
@@ -32,9 +37,9 @@ Links = Mapping[Node, Sequence[tuple[Node, float]]]
 def link_nodes(edges: Sequence[Edge], view: Snapshot) -> Links:
     """The nodes linked to each node, those of the strongest edge first."""
     ends = list(dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)))
-    found = view.find(ends).tolist()
+    found = np.maximum(view.find(ends), view.find(list(map(first_part, ends)))).tolist()
     nodes = {
-        end: Node(end, is_chunk=True) if ord >= 0 else Node(end.lower())
+        end: Node(end, is_chunk=True) if ord >= 0 else Node(node_key(end))
         for end, ord in zip(ends, found, strict=True)
     }
     links: dict[Node, list[tuple[Node, float]]] = {}

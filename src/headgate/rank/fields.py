@@ -29,6 +29,13 @@ def pack(
     return np.asarray(packed, np.uint16)
 
 
+def field_flags(
+    values: npt.NDArray[np.uint16],
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Of packed postings, whether each stands in the body, and whether in the title."""
+    return (values & 255) > 0, ((values >> 8) & 15) > 0
+
+
 @cache
 def table(
     *, title: float, body: float = 1.0, speaker: float = 0.0, date: float = 0.0

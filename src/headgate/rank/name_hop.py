@@ -10,16 +10,20 @@ h_i(d) = .05 + the share of the query's idf that seed i leaves open and d holds:
 what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.protocols import Postings, Snapshot
-from headgate.rank.fields import IN_BODY, IN_TITLE
+from headgate.rank.fields import IN_BODY, IN_TITLE, field_flags
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, firsts, within
+from headgate.text.terms import numbers, terms
 
 NONE = np.zeros(0, np.uint64)
+NO_ORDS, NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.uint16)
 MOST = 500  # chunks that a hop may reach: five times the 100 that a ranking holds
 # Best chunks whose terms count as covered, and the share of the query's weight from which more that is new counts no
 # more. No figure was kept for either; the golden traces and the retrieval figures were made with them.
@@ -56,17 +60,14 @@ def find_name_postings(
     *,
     limit: int,
     share: float,
-    extra: Keys = NONE,
     query: Keys = NONE,
 ) -> NamePostings:
-    """The proper names of the seeds that lead on (2 to `limit` chunks) or that the query names; and extra ones."""
+    """The proper names of the seeds that lead on (2 to `limit` chunks) or that the query names."""
     mine = view.names(seeds)
-    own = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
-    keys = distinct(np.concatenate([own, extra])) if len(extra) else own
+    keys = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
     held = view.count_names(keys, limit=limit)
-    fits = ((held > 1) | ((held > 0) & within(query, keys))) & within(own, keys)
+    fits = (held > 1) | ((held > 0) & within(query, keys))
     fits[fits] = view.is_proper(keys[fits], share=share)
-    fits |= (held > 0) & within(extra, keys)
     keys = keys[fits]
     hits = view.find_names(keys)
     which = np.repeat(np.arange(len(keys)), hits.counts)
@@ -82,6 +83,48 @@ def find_name_postings(
         growth = np.maximum(view.name_frequencies(keys) / np.maximum(hits.counts, 1), 1.0)
         counts = [np.rint(count * growth).astype(np.int64) for count in counts]
     return NamePostings(keys, owned, hits.ords, which, inside, titled, *counts)
+
+
+def find_written_names(
+    view: Snapshot, names: Sequence[str], *, limit: int
+) -> tuple[list[str], NamePostings]:
+    """Those of some names that chunks write, in whichever case, and where: a chunk holds every word of the name.
+
+    A name in more than `limit` chunks leads nowhere, as among names with capitals. No seed owns one.
+    """
+    found: list[str] = []
+    parts: list[tuple[Ints, npt.NDArray[np.uint16]]] = []
+    for name in names:
+        asked = distinct(np.array(terms(name, view.language), np.uint64))
+        rarest = int(view.frequencies(asked).min()) if len(asked) else 0
+        if not 0 < rarest <= limit:
+            continue
+        ords, values = _holding_all(view.postings(asked))
+        if len(ords):
+            found.append(name)
+            parts.append((ords, values))
+    which = np.repeat(np.arange(len(parts)), [len(ords) for ords, _ in parts])
+    inside, titled = field_flags(np.concatenate([NO_VALUES, *(values for _, values in parts)]))
+    return found, NamePostings(
+        keys=np.array(numbers(found), np.uint64),
+        owned=np.zeros((0, len(found)), bool),
+        ords=np.concatenate([NO_ORDS, *(ords for ords, _ in parts)]),
+        which=which,
+        inside=inside,
+        titled=titled,
+        counts=np.bincount(which[inside], minlength=len(found)),
+        title_counts=np.bincount(which[titled], minlength=len(found)),
+    )
+
+
+def _holding_all(hits: Postings) -> tuple[Ints, npt.NDArray[np.uint16]]:
+    """The chunks that all of some terms stand in, and where the last of these terms stands there."""
+    ends = np.cumsum(hits.counts)
+    ords, values = hits.ords[: ends[0]], hits.values[: ends[0]]
+    for begin, end in pairwise(ends.tolist()):
+        here = within(ords, hits.ords[begin:end])
+        ords, values = hits.ords[begin:end][here], hits.values[begin:end][here]
+    return ords, values
 
 
 def shares_name(view: Snapshot, seeds: Ints, query: Keys, *, limit: int, share: float) -> bool:
@@ -134,6 +177,23 @@ def receive(ords: Ints, sent: Floats, receptivities: Floats) -> ReachedChunks:
     boost = (sent * receptivities).sum(0)
     reached = boost > _LEAST_BOOST
     return ReachedChunks(ords[reached], boost[reached])
+
+
+def receive_by_name(
+    names: NamePostings, posting_flow: Floats, hits: Postings, term_weight: Floats, *, least: float
+) -> ReachedChunks:
+    """The chunks that mass flows to which no seed gave. Of those that hold a name, the one that holds most of the query
+    takes all that flows to it, the others less.
+    """
+    ords, slots = np.unique(names.ords, return_inverse=True)
+    (open_to,) = receptivity(hits, term_weight, ords[:0], ords, least=least)
+    taken = open_to[slots]
+    most = np.zeros(len(names.keys))
+    np.maximum.at(most, names.which, taken)
+    share = np.divide(taken, most[names.which], out=np.ones_like(taken), where=taken > 0)
+    boost = np.zeros(len(ords))
+    np.add.at(boost, slots, posting_flow * share)
+    return ReachedChunks(ords, boost)
 
 
 def _top_postings(names: NamePostings, posting_flow: Floats) -> tuple[Ints, Ints, Ints]:

@@ -1,16 +1,19 @@
 """Propagate: from what was found to what it is connected to.
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
-(rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
-s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `open` is the share of the query that the
-best chunk does not hold: an answer in one place needs no second one. It is less in code, where capitals do not mark
-names, and 0 in JSON (text/languages.py). If nothing came over given edges, a chunk also gains by the share of the query
-that better ones do not hold, since the parts of such an answer differ.
+(rank/name_hop.py): s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `open` is the share of
+the query that the best chunk does not hold: an answer in one place needs no second one. It is less in code, where
+capitals do not mark names, and 0 in JSON (text/languages.py). A chunk also gains by the share of the query that better
+ones do not hold, since the parts of such an answer differ.
+Given knowledge edges carry signals up to three hops, from the query's names and the best chunks to the names and chunks
+they lead to: s gains .7·x, where x is 1 one edge of weight 1 away from a name of the query, and .85 of it each edge on.
 "fire": leaky integrate-and-fire (published/entropy_gating.py) over given edges, neighbors and shared names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
+from itertools import islice, pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -23,15 +26,16 @@ from headgate.published.entropy_gating import FIRING_THRESHOLD, integrate_and_fi
 from headgate.rank.edge_walk import ChunkGraph, Node, carry, link_nodes
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, idf, within
 from headgate.rank.name_hop import (
-    NONE,
     NamePostings,
     ReachedChunks,
     find_name_postings,
+    find_written_names,
     name_masses,
     novelty_shares,
     open_share,
     posting_shares,
     receive,
+    receive_by_name,
     receptivity,
     shares_name,
     spread,
@@ -40,13 +44,19 @@ from headgate.rank.name_hop import (
 from headgate.rank.top import RankingScores, best, read_chunks, scores_of, top
 from headgate.relevance.cues import CueFactors, cues
 from headgate.text.languages import likeness_to_code
-from headgate.text.names import names
+from headgate.text.names import names, spelled_words
 from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
-from headgate.types import Candidate, Edge, Sifted
+from headgate.types import Candidate, Chunk, Edge, Sifted
 
 # best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
 RERANK_DEPTH = 40
+# Bounds on what given edges lead to, chosen so that a request over a large graph stays within some milliseconds.
+SEED_WORDS = 200  # words of a seed that are looked up in the graph
+MAX_NAMES = 64  # names that edges lead to, whose chunks are found
+MAX_PARTS = 64  # chunks of a document among which the best is chosen
+
+Charges = dict[Node, float]
 
 
 class PropagatePolicy(Policy):
@@ -81,7 +91,8 @@ class PropagatePolicy(Policy):
     floor: Tuning[Unit] = 0.02
     """Weaker signals are discarded."""
     hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
-    """How many edges a signal travels."""
+    """How many given edges a signal travels; each takes its share (`leak`). Shared names lead one hop: a second brought
+    nothing in any labeled set."""
     question_factor: Tuning[Unit] = 0.8
     """Conversations: what is left of the score of a line that ends with a question."""
     other_speaker_factor: Tuning[Unit] = 0.6
@@ -94,11 +105,6 @@ class PropagatePolicy(Policy):
     """"fire": the weight of the edge between neighboring lines of a conversation."""
     max_name_chunks: Tuning[PositiveCount] = 64
     """"fire": names in more than this many chunks connect none of them."""
-
-    @property
-    def edge_hops(self) -> int:
-        """How many hops of given edges are needed: "fire" follows them as far as signals go."""
-        return self.hops if self.mode == "fire" else 1
 
     @property
     def shares(self) -> CueFactors:
@@ -117,18 +123,29 @@ class PropagationSeeds:
     query_keys: Keys  # the same as keys
     hits: Postings  # of the query's terms
     term_weight: Floats  # the idf of each, 0 for a term that no chunk holds
+    chunks: tuple[Chunk | None, ...] = ()  # the seeds' own, None for one that was not handed on
+    written_names: tuple[tuple[str, ...], ...] = ()
+    """For each seed, the names of the graph that its text writes without capitals."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameFlow:
+    """What flowed through the postings of which names; `labels` is how they read, if the index does not know it."""
+
+    names: NamePostings
+    posting_flow: Floats
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreBoost:
-    """What was reached, and what flowed through the postings of which names to get there.
+    """What was reached, and what flowed through which names to get there.
 
     With a `novelty_weight` the ranking is ordered once more by what each chunk says anew.
     """
 
     reached: ReachedChunks
-    names: NamePostings | None = None
-    posting_flow: Floats | None = None
+    flows: tuple[NameFlow, ...] = ()
     novelty_weight: float = 0.0
 
 
@@ -146,8 +163,9 @@ def propagate(
     `seeds` are what `find_seeds` gives for the same arguments, if the caller has them already; `edges` are the given
     edges around them.
     """
-    seeds = seeds or find_seeds(found, query, view, policy)
-    if seeds is None:
+    if policy.mode != "off":
+        seeds = seeds or find_seeds(found, query, view, policy)
+    if policy.mode == "off" or seeds is None:
         return Sifted(kept=found.kept)
     if policy.mode == "fire":
         boost = _fire(view, seeds, policy, edges)
@@ -170,40 +188,93 @@ def find_seeds(
     found: Sifted, query: str, view: Snapshot, policy: PropagatePolicy
 ) -> PropagationSeeds | None:
     """Where signals start for what was found; None if none do."""
-    if policy.mode == "off" or not found.kept:
+    if not found.kept:
         return None
     scores = scores_of(found, view)
+    handed = dict(zip(scores.kept.tolist(), found.kept, strict=True))
+    first = scores.seeds[: policy.seeds]
+    came = [handed.get(ord) for ord in first.tolist()]
     hits = scores.hits
     if hits is None:
         hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
     query_names = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
     return PropagationSeeds(
-        ords=scores.seeds[: policy.seeds],
+        ords=first,
         strength=scores.strength[: policy.seeds],
         scores=scores,
         query_names=query_names,
         query_keys=distinct(np.array([number(name) for name in query_names], np.uint64)),
         hits=hits,
         term_weight=idf(view.count, hits.counts) * (hits.counts > 0),
+        chunks=tuple(candidate.chunk if candidate else None for candidate in came),
     )
 
 
-def graph_nodes(seeds: PropagationSeeds, view: Snapshot, policy: PropagatePolicy) -> list[str]:
-    """The nodes whose edges matter: the query's names, the seeds' ids and the seeds' names."""
-    held = _seed_names(view, seeds, policy)
-    return [*seeds.query_names, *view.ids(seeds.ords), *view.labels(held.keys)]
+def seed_words(seeds: PropagationSeeds) -> list[str]:
+    """The words of the seeds' texts, and pairs of them, each once: a text may write a name of the graph in any case."""
+    found: dict[str, None] = {}
+    for chunk in filter(None, seeds.chunks):
+        found |= dict.fromkeys(_words_and_pairs(chunk.text))
+    return list(found)
 
 
-def _seed_names(
-    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, extra: Keys = NONE
-) -> NamePostings:
-    """The seeds' names that lead on, and some given ones."""
+def with_written_names(
+    seeds: PropagationSeeds, view: Snapshot, nodes: Collection[str], policy: PropagatePolicy
+) -> PropagationSeeds:
+    """The seeds with those nodes of the graph that their texts write; a common word is no name."""
+    limit = _name_limit(view, policy)
+    rare = {node for node in nodes if _frequency(view, node) <= limit}
+    written = [
+        tuple(dict.fromkeys(w for w in _words_and_pairs(chunk.text) if w in rare)) if chunk else ()
+        for chunk in seeds.chunks
+    ]
+    return replace(seeds, written_names=tuple(written))
+
+
+def edge_charges(seeds: PropagationSeeds, view: Snapshot, policy: PropagatePolicy) -> Charges:
+    """Where given edges are followed from, and with what charge.
+
+    The names of the query and, as chunks, its words have the charge of an edge; the best chunks and their documents
+    their share of it, of which their names get a part each.
+    """
+    charges = dict.fromkeys(map(Node, seeds.query_names), policy.edge)
+    # a word of the query may be the id of a chunk too
+    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in seeds.query_names), policy.edge)
+    if not len(seeds.ords):
+        return charges
+    masses = (policy.edge * (seeds.strength / seeds.strength[0]) ** 2).tolist()
+    written = seeds.written_names or ((),) * len(masses)
+    chunks = seeds.chunks or (None,) * len(masses)
+    ids, names_held = view.ids(seeds.ords), view.names(seeds.ords)
+    for id, held, chunk, own, mass in zip(ids, names_held, chunks, written, masses, strict=True):
+        charges[Node(id, is_chunk=True)] = mass
+        if chunk is not None and chunk.document:
+            charges.setdefault(Node(chunk.document, is_chunk=True), mass)
+        labels = dict.fromkeys((*view.labels(held), *own))
+        for label in labels:
+            charges.setdefault(Node(label), mass / len(labels))
+    return charges
+
+
+def _words_and_pairs(text: str) -> list[str]:
+    """The words of a text, and each with the one after it, up to a bound, as names are compared."""
+    found = list(islice(spelled_words(text), SEED_WORDS))
+    return [*found, *map(" ".join, pairwise(found))]
+
+
+def _frequency(view: Snapshot, name: str) -> int:
+    """In how many chunks a name may stand: those with its rarest word; 0 for a name without one."""
+    keys = distinct(np.array(terms(name, view.language), np.uint64))
+    return int(view.frequencies(keys).min()) if len(keys) else 0
+
+
+def _seed_names(view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy) -> NamePostings:
+    """The seeds' names that lead on."""
     return find_name_postings(
         view,
         seeds.ords,
         limit=_name_limit(view, policy),
         share=policy.proper,
-        extra=extra,
         query=seeds.query_keys,
     )
 
@@ -225,29 +296,72 @@ def _hop(
     found: Sequence[Candidate],
 ) -> ScoreBoost:
     """What shared names and given edges reach; nothing if neither the query's names nor edges lead anywhere."""
+    by_names = _follow_names(view, seeds, policy, found)
     carried = _carry_mass(view, seeds, edges, policy) if edges else {}
-    gain = policy.weight
     if not carried:
-        gain = min(gain, _open_weight(view, seeds, policy, found))
+        return by_names
+    by_edges = _follow_edges(view, seeds, policy, carried)
+    gained = by_edges.reached.boost.max() if len(by_edges.reached.boost) else 0.0
+    return ScoreBoost(
+        _join_reached(by_names.reached, by_edges.reached),
+        (*by_names.flows, *by_edges.flows),
+        # what edges lead to says something else than the query does
+        by_names.novelty_weight * (1.0 - gained / (policy.weight or 1.0)),
+    )
+
+
+def _follow_names(
+    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, found: Sequence[Candidate]
+) -> ScoreBoost:
+    """What the seeds' names lead to: the most strongly reached chunk gains what the best one leaves open."""
+    gain = min(policy.weight, _open_weight(view, seeds, policy, found))
     if gain <= 0:
         return ScoreBoost(ReachedChunks(seeds.ords[:0], np.zeros(0)))
-    extra = np.array(sorted({number(node.text.lower()) for node in carried}), np.uint64)
-    held = _seed_names(view, seeds, policy, extra)
-    from_seeds = name_masses(view, held, seeds.strength, without=seeds.query_keys)
-    score_mass = np.vstack([from_seeds, _mass_by_name(carried, held)])
+    held = _seed_names(view, seeds, policy)
+    score_mass = name_masses(view, held, seeds.strength, without=seeds.query_keys)
     posting_share = posting_shares(held, gamma=policy.spread, title=policy.title)
     ords, sent = spread(held, posting_share, score_mass, seeds.ords)
     receptivities = receptivity(
         seeds.hits, seeds.term_weight, seeds.ords, ords, least=policy.min_share
     )
-    reached = _join_linked(view, receive(ords, sent, receptivities), carried)
+    reached = receive(ords, sent, receptivities[:-1])
+    flow = NameFlow(held, score_mass.sum(0)[held.which] * posting_share)
+    return ScoreBoost(_scale(reached, gain), (flow,), novelty_weight=gain / policy.weight)
+
+
+def _follow_edges(
+    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, carried: Mapping[Node, float]
+) -> ScoreBoost:
+    """What given edges lead to: chunks by their ids, and those that write a name, in whichever case.
+
+    A chunk that one edge of weight 1 leads to from a name of the query gains `weight`, and less the farther and the
+    weaker the way is. Of the chunks that write a name, the one that holds most of the query gains most.
+    """
+    limit = _name_limit(view, policy)
+    names, held = find_written_names(view, _strongest_names(carried), limit=limit)
+    masses = np.array([carried[Node(name)] for name in names])
+    posting_share = posting_shares(held, gamma=policy.spread, title=policy.title)
+    flow = masses[held.which] * np.minimum(posting_share, 1.0)
+    by_names = receive_by_name(held, flow, seeds.hits, seeds.term_weight, least=policy.min_share)
+    reached = _join_reached(by_names, _find_linked(view, carried, seeds.scores.every))
+    whole = policy.edge * policy.leak or 1.0
+    boost = policy.weight * np.minimum(reached.boost / whole, 1.0)
+    return ScoreBoost(ReachedChunks(reached.ords, boost), (NameFlow(held, flow, names),))
+
+
+def _scale(reached: ReachedChunks, gain: float) -> ReachedChunks:
+    """What was reached, so that the most strongly reached chunk gains `gain`."""
     peak = reached.boost.max() if len(reached.boost) else 1.0
-    return ScoreBoost(
-        ReachedChunks(reached.ords, gain * reached.boost / peak),
-        held,
-        posting_flow=score_mass.sum(0)[held.which] * posting_share,
-        novelty_weight=0.0 if carried else gain / policy.weight,
-    )
+    return ReachedChunks(reached.ords, gain * reached.boost / peak)
+
+
+def _join_reached(one: ReachedChunks, other: ReachedChunks) -> ReachedChunks:
+    """What was reached in two ways: a chunk gains by both."""
+    ords = distinct(np.concatenate([one.ords, other.ords]))
+    total = np.zeros(len(ords))
+    for part in (one, other):
+        total[np.searchsorted(ords, part.ords)] += part.boost
+    return ReachedChunks(ords, total)
 
 
 def _open_weight(
@@ -269,42 +383,30 @@ def _carry_mass(
     view: Snapshot, seeds: PropagationSeeds, edges: Sequence[Edge], policy: PropagatePolicy
 ) -> dict[Node, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
-    ords = seeds.ords
-    charges = dict.fromkeys(map(Node, seeds.query_names), policy.edge)
-    # a word of the query may be the id of a chunk too
-    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in seeds.query_names), policy.edge)
-    masses = policy.edge * (seeds.strength / seeds.strength[0]) ** 2
-    for id, held, mass in zip(view.ids(ords), view.names(ords), masses.tolist(), strict=True):
-        charges[Node(id, is_chunk=True)] = mass
-        for label in view.labels(held):
-            charges.setdefault(Node(label), mass / len(held))
+    charges = edge_charges(seeds, view, policy)
     links = link_nodes(edges, view)
     return carry(charges, links, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _mass_by_name(carried: Mapping[Node, float], held: NamePostings) -> Floats:
-    """The mass that edges carried to each name."""
-    masses = np.zeros(len(held.keys))
-    for node, mass in carried.items():
-        named = held.keys == number(node.text.lower())
-        masses[named] = np.maximum(masses[named], mass)
-    return masses
+def _strongest_names(carried: Mapping[Node, float]) -> list[str]:
+    """The names that most mass was carried to."""
+    names = {node.text: mass for node, mass in carried.items() if not node.is_chunk}
+    return nlargest(MAX_NAMES, names, key=names.__getitem__)
 
 
-def _join_linked(
-    view: Snapshot, reached: ReachedChunks, carried: Mapping[Node, float]
-) -> ReachedChunks:
-    """What was reached through names, joined with the chunks that edges lead to by their ids."""
+def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) -> ReachedChunks:
+    """The chunks that edges lead to by their ids; of a document that was split, the one that `scores` best."""
     nodes = sorted(node for node in carried if node.is_chunk)
     linked = view.find([node.text for node in nodes])
-    if not (linked >= 0).any():
-        return reached
+    for place in np.flatnonzero(linked < 0).tolist():
+        parts = view.find([f"{nodes[place].text}#{n}" for n in range(MAX_PARTS)])
+        parts = parts[parts >= 0]
+        if len(parts):
+            linked[place] = parts[np.argmax(scores[parts])]
     masses = np.array([carried[node] for node in nodes])[linked >= 0]
-    linked = linked[linked >= 0]
-    ords = distinct(np.concatenate([reached.ords, linked]))
+    ords, slots = np.unique(linked[linked >= 0], return_inverse=True)
     total = np.zeros(len(ords))
-    total[np.searchsorted(ords, reached.ords)] = reached.boost
-    np.add.at(total, np.searchsorted(ords, linked), masses)
+    np.add.at(total, slots, masses)
     return ReachedChunks(ords, total)
 
 
@@ -418,10 +520,14 @@ def _reason(name: str, gain: float) -> tuple[NoteCode, str, float]:
 
 
 def _name_labels(boost: ScoreBoost, ords: Ints, view: Snapshot) -> dict[int, str]:
-    """For each chunk, the name through which most of its score reached it."""
-    if boost.names is None or boost.posting_flow is None:
-        return {}
-    through = strongest_names(boost.names, boost.posting_flow, ords)
-    used = sorted(set(through.values()))
-    labels = dict(zip(used, view.labels(boost.names.keys[used]), strict=True))
-    return {ord: labels[name] for ord, name in through.items()}
+    """For each chunk, the name through which most of its score reached it; a name of a given edge goes first."""
+    found: dict[int, str] = {}
+    for flow in boost.flows:
+        through = strongest_names(flow.names, flow.posting_flow, ords)
+        used = sorted(set(through.values()))
+        labels = (
+            [flow.labels[i] for i in used] if flow.labels else view.labels(flow.names.keys[used])
+        )
+        by_index = dict(zip(used, labels, strict=True))
+        found |= {ord: by_index[index] for ord, index in through.items()}
+    return found

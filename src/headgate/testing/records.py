@@ -44,6 +44,22 @@ class RecordContract:
         assert store.edges_touching("t", ["a", "b"]) == []
         assert not store.has_edges("t")
 
+    def test_names_of_nodes_are_compared_without_case(self, store: Store) -> None:
+        edges = [Edge("Payments", "uses", "Ledger"), Edge("ledger", "uses", "Öl-Depot", 0.5)]
+        assert store.link("t", edges) == 2
+        for name in ("ledger", "LEDGER", "Ledger"):
+            assert store.edges_touching("t", [name]) == edges
+            assert store.edges_touching("t", [name], direction="in") == edges[:1]
+        assert store.edges_touching("t", ["öl-depot", "ÖL-DEPOT"]) == edges[1:]
+        assert store.link("t", [Edge("payments", "uses", "ledger", 0.2)]) == 1
+        assert [edge.source for edge in store.edges_touching("t", ["PAYMENTS"])] == [
+            "Payments",
+            "payments",
+        ]
+        assert store.unlink("t", [Edge("PAYMENTS", "uses", "LEDGER")]) == 2
+        assert store.unlink("t", [Edge("ledger", "uses", "öl-depot")]) == 1
+        assert not store.has_edges("t")
+
     @pytest.mark.parametrize(
         "bad", [Edge("", "p", "b"), Edge("a", "", "b"), Edge("a", "p", "b", float("nan"))]
     )

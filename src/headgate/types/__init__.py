@@ -31,6 +31,7 @@ from headgate.types.knowledge import (
     ReviewStatus,
     TrustChange,
     fact_key,
+    node_key,
 )
 from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
 from headgate.types.request import Request
@@ -79,4 +80,5 @@ __all__ = [
     "Window",
     "WindowLike",
     "fact_key",
+    "node_key",
 ]

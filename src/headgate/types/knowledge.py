@@ -57,6 +57,11 @@ class Fact:
         return fact_key(self.content)
 
 
+def node_key(name: str) -> str:
+    """The form in which names of nodes are compared: without case."""
+    return name.lower()
+
+
 _STOPS = ".! 。！．｡।۔"  # what closes a sentence in Latin, East Asian, Indic and Arabic scripts
 
 

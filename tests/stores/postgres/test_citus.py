@@ -125,7 +125,7 @@ def test_rows_are_counted_as_they_come_back(postgres_url):
     store.link("t", [Edge(f"a{n}", "is", "b") for n in range(60)])
     with store._pool.write("t") as connection:
         connection.cursor_factory = Cursor
-        rows = [("t", f"a{n}", "is", "b", 1.0, "") for n in range(30, 90)]
+        rows = [("t", f"a{n}", "is", "b", 1.0, "", f"a{n}", "b") for n in range(30, 90)]
         assert insert_rows(connection, "edges", rows, on_conflict="ON CONFLICT DO NOTHING") == 30
     store.close()
     (insert,) = [query for query in asked if "INSERT" in query]

@@ -14,6 +14,7 @@ from headgate.stores.postgres.migrations import (
     BY_TENANT,
     DIRECTORY,
     LOCK,
+    NODE_KEYS,
     STEPS,
     migrate,
     pending,
@@ -21,6 +22,7 @@ from headgate.stores.postgres.migrations import (
 )
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
+from headgate.types import Edge
 
 
 @pytest.fixture
@@ -75,6 +77,20 @@ def test_a_store_of_an_older_release_is_brought_up_to_date_and_keeps_its_rows(ur
     with pytest.raises(StoreError, match=r"has version \d+; this release reads up to .*upgrade"):
         PostgresStore(url)
     assert [chunk.text for chunk in store.scan("t", "main")] == ["kept"]
+    store.close()
+
+
+def test_edges_of_an_older_release_are_found_without_case(url):
+    before = STEPS[: STEPS.index(NODE_KEYS)]
+    with psycopg.connect(url) as connection:
+        migrate(connection, parse_address(url), steps=before)
+        connection.execute("SELECT set_config('headgate.tenant', 't', false)")
+        connection.execute(
+            "INSERT INTO headgate.edges VALUES ('t', 'Payments', 'uses', 'Ledger', 0.5, '')"
+        )
+    store = PostgresStore(url)
+    assert store.edges_touching("t", ["payments"]) == [Edge("Payments", "uses", "Ledger", 0.5)]
+    assert store.unlink("t", [Edge("PAYMENTS", "uses", "ledger")]) == 1
     store.close()
 
 

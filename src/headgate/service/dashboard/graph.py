@@ -6,8 +6,8 @@ that it was reached from. Only the strongest edges are drawn, as many as a pictu
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import cos, pi, sin
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.text.table import clip
-from headgate.types import Edge
+from headgate.types import Edge, node_key
 
 router = APIRouter(
     prefix=f"{DASHBOARD}/store/graph", route_class=PageRoute, include_in_schema=False
@@ -47,8 +47,14 @@ async def show_graph(
     """The neighborhood of a name; without one, names to begin with."""
     gate = service_of(request).gate_for(caller)
     name = node.strip()
-    names = [name] if name else []
-    edges = await asyncio.to_thread(neighborhood, gate.store, names, tenant=gate.tenant, hops=hops)
+    charges = {name: 1.0} if name else {}
+    found = await asyncio.to_thread(
+        neighborhood, gate.store, charges, tenant=gate.tenant, hops=hops
+    )
+    edges = spell_alike(chain(*found))
+    name = next(
+        (n for e in edges for n in (e.source, e.target) if node_key(n) == node_key(name)), name
+    )
     suggested = [] if edges else await asyncio.to_thread(suggest_names, gate)
     return render(
         request, "graph.html",
@@ -71,6 +77,19 @@ def suggest_names(gate: Headgate) -> list[str]:
     edges = gate.store.edges_touching(gate.tenant, tried, limit=1)
     found = dict.fromkeys(name for e in edges for name in (e.source, e.target))
     return list(found)[:SUGGESTED]
+
+
+def spell_alike(edges: Iterable[Edge]) -> list[Edge]:
+    """The edges with each name as the first of them spells it: names are compared without case."""
+    known: dict[str, str] = {}
+    return [
+        replace(
+            edge,
+            source=known.setdefault(node_key(edge.source), edge.source),
+            target=known.setdefault(node_key(edge.target), edge.target),
+        )
+        for edge in edges
+    ]
 
 
 WIDTH, HEIGHT = 1000, 640

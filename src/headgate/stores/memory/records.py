@@ -16,7 +16,7 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret
+from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
 EdgeName = tuple[str, str, str]
 EdgeRank = tuple[float, str, str, str]
@@ -45,11 +45,11 @@ class MemoryRecords(MemoryPart):
         changed = 0
         with self._lock:
             for name, edge in {_edge_name(edge): edge for edge in edges}.items():
-                leaving = self._out.setdefault((tenant, edge.source), {})
+                leaving = self._out.setdefault((tenant, node_key(edge.source)), {})
                 changed += leaving.get(name) != edge
                 self._edge_counts[tenant] += name not in leaving
                 leaving[name] = edge
-                self._in.setdefault((tenant, edge.target), {})[name] = edge
+                self._in.setdefault((tenant, node_key(edge.target)), {})[name] = edge
                 self._forget_order(tenant, edge)
         return changed
 
@@ -57,10 +57,13 @@ class MemoryRecords(MemoryPart):
         gone = 0
         with self._lock:
             for edge in edges:
-                held = self._out.get((tenant, edge.source), {}).pop(_edge_name(edge), None)
-                self._in.get((tenant, edge.target), {}).pop(_edge_name(edge), None)
+                leaving = self._out.get((tenant, node_key(edge.source)), {})
+                entering = self._in.get((tenant, node_key(edge.target)), {})
+                same = [name for name in leaving if _edge_key(name) == _edge_key(_edge_name(edge))]
+                for name in same:
+                    del leaving[name], entering[name]
                 self._forget_order(tenant, edge)
-                gone += held is not None
+                gone += len(same)
             self._edge_counts[tenant] -= gone
         return gone
 
@@ -76,7 +79,7 @@ class MemoryRecords(MemoryPart):
         found: dict[EdgeRank, Edge] = {}
         with self._lock:
             for side in sides:
-                for node in dict.fromkeys(nodes):
+                for node in dict.fromkeys(map(node_key, nodes)):
                     found.update(self._sorted_edges(side, tenant, node)[: max(limit, 0)])
         return [found[rank] for rank in sorted(found)]
 
@@ -212,8 +215,8 @@ class MemoryRecords(MemoryPart):
         return ranked
 
     def _forget_order(self, tenant: str, edge: Edge) -> None:
-        self._sorted.pop(("out", tenant, edge.source), None)
-        self._sorted.pop(("in", tenant, edge.target), None)
+        self._sorted.pop(("out", tenant, node_key(edge.source)), None)
+        self._sorted.pop(("in", tenant, node_key(edge.target)), None)
 
     def _log_fact(self, tenant: str, id: str) -> None:
         self._fact_seqs[tenant] += 1
@@ -224,3 +227,9 @@ class MemoryRecords(MemoryPart):
 def _edge_name(edge: Edge) -> EdgeName:
     """What tells an edge from every other."""
     return edge.source, edge.predicate, edge.target
+
+
+def _edge_key(name: EdgeName) -> EdgeName:
+    """What two spellings of an edge have in common."""
+    source, predicate, target = name
+    return node_key(source), predicate, node_key(target)

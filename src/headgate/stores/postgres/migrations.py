@@ -182,7 +182,23 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES)
+# Names of nodes are compared without case. What the database takes for lower case depends on its locale, so the form
+# compared is a column that gateways fill. For the edges that are there, a change of type fills it as well as the
+# database can: an UPDATE would not see the rows of other tenants.
+NODE_KEYS = """
+ALTER TABLE headgate.edges ADD source_key text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE headgate.edges ADD target_key text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE headgate.edges ALTER source_key DROP DEFAULT, ALTER target_key DROP DEFAULT;
+ALTER TABLE headgate.edges
+  ALTER source_key TYPE text COLLATE "C" USING lower(source COLLATE "default"),
+  ALTER target_key TYPE text COLLATE "C" USING lower(target COLLATE "default");
+DROP INDEX headgate.edges_out;
+DROP INDEX headgate.edges_in;
+CREATE INDEX edges_out ON headgate.edges (tenant, source_key, weight DESC, source, predicate, target);
+CREATE INDEX edges_in ON headgate.edges (tenant, target_key, weight DESC, source, predicate, target);
+"""
+
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES, NODE_KEYS)
 
 
 # Only if the database has pgvector: vectors.py. A step of its own kind, since the extension may come later.

@@ -34,7 +34,7 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret
+from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
 _LINK = """
 ON CONFLICT (tenant, source, predicate, target) DO UPDATE
@@ -42,25 +42,25 @@ SET weight = excluded.weight, provenance = excluded.provenance
 WHERE edges.weight <> excluded.weight OR edges.provenance <> excluded.provenance
 """
 _UNLINK = """
-DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s AND target = %s
+DELETE FROM headgate.edges WHERE tenant = %s AND source_key = %s AND predicate = %s AND target_key = %s
 """
 _FACT = "SELECT body FROM headgate.facts WHERE tenant = %s AND id = %s"
 _ANY = "SELECT 1 FROM headgate.edges WHERE tenant = %s LIMIT 1"
 # the strongest edges of each node, found in the order of an index
 _STRONGEST = """
 (SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%s::text[]) AS node,
-LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
-ORDER BY weight DESC, {ties} LIMIT %s) e)
+LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side}_key = node COLLATE "C"
+ORDER BY weight DESC, source, predicate, target LIMIT %s) e)
 """
 _BYTES_OF_EDGES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
   + octet_length(e.provenance)), 0)::bigint
 FROM unnest(%s::text[], %s::text[], %s::text[]) AS n (source, predicate, target)
-JOIN headgate.edges e ON e.tenant = %s AND e.source = n.source COLLATE "C"
-  AND e.predicate = n.predicate COLLATE "C" AND e.target = n.target COLLATE "C"
+JOIN headgate.edges e ON e.tenant = %s AND e.source_key = n.source COLLATE "C"
+  AND e.predicate = n.predicate COLLATE "C" AND e.target_key = n.target COLLATE "C"
 """
-_OUT = _STRONGEST.format(side="source", ties="predicate, target")
-_IN = _STRONGEST.format(side="target", ties="source, predicate")
+_OUT = _STRONGEST.format(side="source")
+_IN = _STRONGEST.format(side="target")
 _SECRETS = """
 SELECT key, created, expires FROM (
   SELECT key, created, expires, number FROM headgate.secrets WHERE tenant = %s
@@ -81,7 +81,10 @@ class PostgresRecords:
         check_edges(tenant, edges)
         self._tenants.add(tenant)
         rows = {(e.source, e.predicate, e.target): (e.weight, e.provenance) for e in edges}
-        lines = [(tenant, *key, *value) for key, value in sorted(rows.items())]
+        lines = [
+            (tenant, *key, *value, node_key(key[0]), node_key(key[2]))
+            for key, value in sorted(rows.items())
+        ]
         with self._pool.write(tenant) as connection:
             with _count_edges(connection, tenant, edges):
                 changed = insert_rows(connection, "edges", lines, on_conflict=_LINK)
@@ -90,7 +93,7 @@ class PostgresRecords:
             return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
-        rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
+        rows = [(tenant, node_key(e.source), e.predicate, node_key(e.target)) for e in edges]
         if not rows:
             return 0
         with (
@@ -108,7 +111,7 @@ class PostgresRecords:
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
-        values = (as_text_array(dict.fromkeys(nodes)), tenant, max(limit, 0))
+        values = (as_text_array(dict.fromkeys(map(node_key, nodes))), tenant, max(limit, 0))
         sides = 1 + (direction == "both")
         rows = self._pool.fetch(tenant, _TOUCHING[direction], values * sides)
         found = sorted(set(rows), key=lambda row: (-row[3], *row[:3], row[4]))
@@ -315,7 +318,10 @@ def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterat
     """Let the counter of edges' bytes follow what the block does to these edges."""
     lock_counter(connection, tenant, EDGE_BYTES)
     ends = [
-        list(part) for part in zip(*{(e.source, e.predicate, e.target) for e in edges}, strict=True)
+        list(part)
+        for part in zip(
+            *{(node_key(e.source), e.predicate, node_key(e.target)) for e in edges}, strict=True
+        )
     ]
     if not ends:
         yield

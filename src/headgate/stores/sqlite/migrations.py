@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headgate.errors import StoreError
 from headgate.stores.stored_trace import summarize_json
-from headgate.types import fact_key
+from headgate.types import fact_key, node_key
 
 APPLICATION = 0x48474154  # "HGAT" in the file's header, so that no other database is taken for ours
 
@@ -205,6 +205,17 @@ DROP INDEX facts_size;
 {_count_triggers("facts", _FACT_BYTES)}
 """
 
+# Names of nodes are compared without case, which SQLite does for ASCII alone: the form compared is a column.
+NODE_KEYS = """
+ALTER TABLE edges ADD COLUMN source_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE edges ADD COLUMN target_key TEXT NOT NULL DEFAULT '';
+UPDATE edges SET source_key = node_key(source), target_key = node_key(target);
+DROP INDEX edges_out;
+DROP INDEX edges_in;
+CREATE INDEX edges_out ON edges (tenant, source_key, weight DESC, source, predicate, target, provenance);
+CREATE INDEX edges_in ON edges (tenant, target_key, weight DESC, source, predicate, target, provenance)
+"""
+
 STEPS = (
     DOCUMENTS,
     RECORDS,
@@ -216,6 +227,7 @@ STEPS = (
     INDEX_MARKS,
     SHARED_HEADS,
     COUNTED_RECORDS,
+    NODE_KEYS,
 )
 
 
@@ -235,6 +247,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
             hint="upgrade headgate: pip install --upgrade headgate",
         )
     connection.create_function("fact_key", 1, fact_key, deterministic=True)
+    connection.create_function("node_key", 1, node_key, deterministic=True)
     connection.create_function("trace_summary", 1, summarize_json, deterministic=True)
     for step in steps[current:]:
         for statement in _statements(step):

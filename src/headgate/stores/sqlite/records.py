@@ -20,14 +20,26 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret
+from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
 _EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
 _ANY = "SELECT 1 FROM edges WHERE tenant = ? LIMIT 1"
-_OUT = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND source = ? ORDER BY weight DESC, predicate, target LIMIT ?"
-_IN = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND target = ? ORDER BY weight DESC, source, predicate LIMIT ?"
+_STRONGEST = f"""
+SELECT {_EDGE} FROM edges WHERE tenant = ? AND {{side}}_key = ?
+ORDER BY weight DESC, source, predicate, target LIMIT ?
+"""
+# most names of a request are no nodes: to look them all up at once takes a tenth of the time of one by one
+_NODES = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM edges WHERE tenant = ? AND {side}_key = value)"
+_SIDES = {
+    direction: (_NODES.format(side=side), _STRONGEST.format(side=side))
+    for direction, side in (("out", "source"), ("in", "target"))
+}
+_UNLINK = (
+    "DELETE FROM edges WHERE tenant = ? AND source_key = ? AND predicate = ? AND target_key = ?"
+)
 _LINK = """
-INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, source, predicate, target) DO UPDATE
+INSERT INTO edges (tenant, source, predicate, target, weight, provenance, source_key, target_key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, source, predicate, target) DO UPDATE
 SET weight = excluded.weight, provenance = excluded.provenance
 WHERE weight <> excluded.weight OR provenance <> excluded.provenance
 """
@@ -42,7 +54,11 @@ class SqliteRecords:
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
-        rows = [(tenant, e.source, e.predicate, e.target, e.weight, e.provenance) for e in edges]
+        rows = [
+            (tenant, e.source, e.predicate, e.target, e.weight, e.provenance,
+             node_key(e.source), node_key(e.target))
+            for e in edges
+        ]  # fmt: skip
         with self._pool.write() as connection:
             changed = connection.executemany(_LINK, rows).rowcount if rows else 0
             if changed:
@@ -50,10 +66,9 @@ class SqliteRecords:
             return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
-        rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
-        sql = "DELETE FROM edges WHERE tenant = ? AND source = ? AND predicate = ? AND target = ?"
+        rows = [(tenant, node_key(e.source), e.predicate, node_key(e.target)) for e in edges]
         with self._pool.write() as connection:
-            return connection.executemany(sql, rows).rowcount if rows else 0
+            return connection.executemany(_UNLINK, rows).rowcount if rows else 0
 
     def has_edges(self, tenant: str) -> bool:
         with self._pool.read() as connection:
@@ -63,12 +78,13 @@ class SqliteRecords:
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
-        sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
+        sides = _SIDES.values() if direction == "both" else (_SIDES[direction],)
+        asked = encode(list(dict.fromkeys(map(node_key, nodes))))
         found: set[tuple[float, str, str, str, str]] = set()
         with self._pool.snapshot() as connection:
-            for sql in sides:
-                for node in dict.fromkeys(nodes):
-                    found.update(connection.execute(sql, (tenant, node, max(limit, 0))))
+            for known, strongest in sides:
+                for (node,) in connection.execute(known, (asked, tenant)).fetchall():
+                    found.update(connection.execute(strongest, (tenant, node, max(limit, 0))))
         return [
             Edge(s, p, t, -negative, provenance) for negative, s, p, t, provenance in sorted(found)
         ]
