@@ -9,6 +9,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+HERMES := .venv-hermes
 READY := $(VENV)/.ready
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
@@ -57,7 +58,7 @@ test: $(READY) programs
 test-all: test test-rest
 
 # what `make test` leaves out: slow tests, the many examples of properties and hostile input, other versions
-test-rest: $(READY) $(LOWEST)/.ready programs
+test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 	@echo "== the slow tests, and many more examples"
 	@FUZZ_CASES=500 $(PYTEST) -m 'slow or hypothesis or fuzz' --hypothesis-profile large
 	@echo "== the stores once more, on an older PostgreSQL"
@@ -74,6 +75,13 @@ $(LOWEST)/.ready: $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --group lowest \
 		--editable '.[langchain,llamaindex,openai-agents,pydantic-ai]'
+	@touch $@
+
+# hermes-agent pins what it needs, so it has an environment of its own
+$(HERMES)/.ready: $(READY)
+	@echo "== setting up $(HERMES) (once)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(HERMES)
+	@$(BIN)/uv pip install --quiet --python $(HERMES)/bin/python 'hermes-agent==0.19.0' --editable .
 	@touch $@
 
 # make fuzz [CASES=100000] [SEED=0]: what comes from outside, in many more cases than a test run tries, by chance
@@ -159,4 +167,4 @@ $(VENV)/.model: $(READY)
 	@.bench/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.80'
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) $(LOWEST) $(HERMES) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

@@ -4,7 +4,6 @@ import json
 
 from headgate import Headgate
 from headgate.integrations.hermes import HeadgateMemory, MemoryManager
-from headgate.types import ContextBudget
 
 with Headgate.open(":memory:") as hg:
     hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
@@ -13,8 +12,8 @@ with Headgate.open(":memory:") as hg:
     fact = {"action": "add", "content": "Ann signs all refunds"}
     print(json.loads(memory.handle_tool_call("fact_store", fact))["status"])
 
-    memory.set_context_budget(ContextBudget(context_length=100_000, used_tokens=20_000))
+    memory.set_context_budget(context_length=100_000, used_tokens=20_000)
     print("Ann signs" in memory.prefetch_all("Who signs a refund?", session_id="monday"))
-    memory.set_context_budget(ContextBudget(context_length=100_000, used_tokens=99_000))
+    memory.set_context_budget(context_length=100_000, used_tokens=99_000)
     print(repr(memory.prefetch_all("Who signs a refund?", session_id="monday")))
     memory.shutdown_all()

@@ -1,6 +1,7 @@
 """Headgate as hermes-agent sees it: provider, engine, manager, tools, and the ways in."""
 
 import copy
+import gc
 import json
 import sys
 import tomllib
@@ -14,6 +15,7 @@ import pytest
 from tests.integrations.samples import FACT, QUESTION, open_gate
 
 from headgate import Headgate
+from headgate.errors import InputError
 from headgate.integrations import hermes
 from headgate.integrations.hermes import (
     ContextEngine,
@@ -23,6 +25,8 @@ from headgate.integrations.hermes import (
     MemoryProvider,
     plugin,
 )
+from headgate.integrations.hermes.engine import recall_for_question
+from headgate.integrations.hermes.install import FILES, install, plugin_folder, uninstall
 from headgate.text.fence import without_fences
 from headgate.types import ContextBudget
 
@@ -217,7 +221,9 @@ def test_what_leaves_the_window_is_kept_and_comes_back_when_asked_for(gate):
     engine = engine_on(gate)
     engine.update_model("m", 100_000)
     messages = conversation(12)
+    engine.select_context(messages)  # hermes-agent lets it select
     shorter = engine.compress(messages)
+    assert any("is recalled with it" in message["content"] for message in shorter)
     assert shorter[0] == messages[0]
     assert shorter[-6:] == messages[-6:]
     assert len(shorter) < 16
@@ -278,6 +284,95 @@ def test_a_subagent_may_copy_the_engine(gate):
     copied = copy.deepcopy(engine)
     copied.compression_count += 1
     assert engine.compression_count == 0
+
+
+def test_agents_of_one_gateway_have_stores_of_their_own(tmp_path):
+    offered = HeadgateEngine()
+    one, two = copy.deepcopy(offered), copy.deepcopy(offered)
+    one.on_session_start("monday", hermes_home=str(tmp_path), conversation_id="chat-1")
+    two.on_session_start("tuesday", hermes_home=str(tmp_path), conversation_id="chat-2")
+    one.compress(conversation(12))
+    asked = {"user_message": "What of the kettle number 5?", "conversation_history": []}
+    assert "kettle number 5" in recall_for_question(session_id="monday", **asked)["context"]
+    assert recall_for_question(session_id="tuesday", **asked) is None
+    two.on_session_end("tuesday", [])
+    assert one.compress(conversation(13)) != conversation(13)
+    one.on_session_end("monday", [])
+
+
+def test_an_engine_that_may_not_select_recalls_into_the_compressed_conversation(gate):
+    engine = engine_on(gate, budget=100)
+    messages = [*conversation(12), {"role": "user", "content": "What of the kettle number 5?"}]
+    shorter = engine.compress(messages)
+    (note,) = (m["content"] for m in shorter if "moved to memory" in m["content"])
+    assert "What they say about the question" in note
+    assert "Kettle 5 is blue" in note
+    assert "is recalled with it" not in note
+
+
+def test_without_anything_to_say_about_the_question_nothing_is_promised():
+    with Headgate.open(":memory:") as gate:
+        messages = [*conversation(12), {"role": "user", "content": "Hvad med det?"}]
+        shorter = engine_on(gate).compress(messages)
+    (note,) = (m["content"] for m in shorter if "moved to memory" in m["content"])
+    assert note.endswith("earlier messages were moved to memory.]")
+
+
+def test_an_engine_uses_the_store_of_the_memory_beside_it(gate):
+    memory = initialized(gate, user_id="ann")
+    engine = HeadgateEngine(path="/nowhere")
+    engine.on_session_start("monday", hermes_home="/nowhere", conversation_id="chat-1")
+    engine.compress(conversation(12))
+    assert "turns" in memory.gate.collections()
+    assert "turns" not in gate.collections()
+    asked = {"user_message": "What of the kettle number 5?", "conversation_history": []}
+    assert recall_for_question(session_id="monday", **asked) is None  # the memory gives it
+    assert "kettle number 5" in memory.prefetch("What of the kettle number 5?")
+    engine.on_session_start("tuesday", boundary_reason="compression", old_session_id="monday")
+    memory.on_session_switch("tuesday", parent_session_id="monday")
+    assert engine.compress(conversation(14)) != conversation(14)
+
+
+def test_what_the_model_sees_is_not_recalled_again(gate):
+    memory = initialized(gate)
+    given = memory.prefetch(QUESTION)
+    assert FACT in given
+    seen = [{"role": "user", "content": "Hm?", "api_content": f"Hm?\n\n{given}"}]
+    assert recall_for_question("monday", QUESTION, seen) is None
+    assert FACT not in memory.prefetch(QUESTION)
+
+
+def test_a_memory_asks_the_engine_how_full_the_window_is(gate):
+    memory, engine = initialized(gate), engine_on(gate)
+    engine.update_model("m", 100_000)
+    engine.update_from_response({"prompt_tokens": 10_000})
+    assert FACT in memory.prefetch(QUESTION)
+    engine.update_from_response({"prompt_tokens": 74_900})  # of 75 000, where it compresses
+    assert memory.prefetch(QUESTION) == ""
+    engine.last_prompt_tokens, engine.last_compression_rough_tokens = -1, 9_000
+    assert FACT in memory.prefetch(QUESTION)
+
+
+def test_a_memory_on_the_command_line_asks_the_engine_of_the_agent(gate):
+    class Agent:
+        compression_enabled = False
+
+        def __init__(self):
+            self.context_compressor = types.SimpleNamespace(
+                context_length=1000, last_prompt_tokens=100, threshold_tokens=500
+            )
+
+        def emit(self, text):
+            raise AssertionError(text)
+
+    agent = Agent()
+    memory = initialized(gate, status_callback=agent.emit)
+    assert FACT in memory.prefetch(QUESTION)
+    agent.context_compressor.last_prompt_tokens = 990
+    assert memory.prefetch(QUESTION) == ""
+    del agent
+    gc.collect()
+    assert FACT in memory.prefetch(QUESTION)
 
 
 # The manager
@@ -345,6 +440,30 @@ def test_a_manager_asks_less_the_fuller_the_window_is(gate):
     manager.shutdown_all()
 
 
+def test_a_budget_may_be_told_by_its_parts(gate):
+    memory = initialized(gate)
+    manager = MemoryManager([memory], tenant=gate.tenant)
+    full = {"context_length": 1000, "used_tokens": 490, "threshold_tokens": 500}
+    for teller in (manager, memory):
+        teller.set_context_budget(**full, compression_enabled=True)
+        assert manager.prefetch_all(QUESTION) == ""
+        assert memory.prefetch(QUESTION) == ""
+        teller.set_context_budget(**full, compression_enabled=False)
+        assert FACT in memory.prefetch(QUESTION)
+        teller.set_context_budget()
+        assert FACT in memory.prefetch(QUESTION)
+    with pytest.raises(InputError, match="context_length is -1"):
+        manager.set_context_budget(context_length=-1)
+    manager.shutdown_all()
+
+
+def test_facts_too_stop_when_the_window_is_full(gate):
+    gate.remember("Ann signs all refunds")
+    memory = initialized(gate)
+    memory.set_context_budget(context_length=1000, used_tokens=990)
+    assert memory.prefetch("Who signs refunds?") == ""
+
+
 def test_a_provider_that_fails_keeps_nobody_from_answering(caplog):
     manager = MemoryManager([Broken(), Older()])
     manager.initialize_all("monday")
@@ -376,6 +495,9 @@ class Context:
     def register_tool(self, *, name, toolset, schema, handler):
         self.given[name] = (toolset, schema, handler)
 
+    def register_hook(self, name, callback):
+        self.given[name] = callback
+
 
 @pytest.mark.parametrize(
     ("group", "module"),
@@ -392,6 +514,7 @@ def test_a_plugin_context_gets_provider_engine_and_tool():
     hermes.register(context)
     plugin.register(context)
     assert context.given["provider"].name == context.given["engine"].name == "headgate"
+    assert context.given["pre_llm_call"] is recall_for_question
     _, schema, handler = context.given["context_strategy"]
     assert schema["parameters"]["required"] == ["query"]
     assert json.loads(handler({"query": "what is X?"}, task_id="1"))["strategy"]
@@ -419,3 +542,42 @@ def test_inside_hermes_agent_the_provider_is_one_of_its_own(monkeypatch):
     assert isinstance(provider, Base)
     assert provider.on_delegation("a", "b") == "default"
     assert provider.name == "headgate"
+
+
+def test_the_plugin_folder_is_written_once_and_taken_away_again(tmp_path):
+    folder = plugin_folder(tmp_path)
+    assert install(folder)
+    assert not install(folder)
+    assert "register_memory_provider" in (folder / "__init__.py").read_text()
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "__init__.cpython-311.pyc").write_bytes(b"")
+    assert uninstall(folder)
+    assert not uninstall(folder)
+    assert not folder.exists()
+
+
+def test_a_plugin_folder_of_someone_else_is_left_alone(tmp_path):
+    folder = plugin_folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("theirs = 1\n")
+    for act in (install, uninstall):
+        with pytest.raises(InputError, match="is not ours"):
+            act(folder)
+    assert (folder / "__init__.py").read_text() == "theirs = 1\n"
+
+
+def test_a_file_beside_ours_stays(tmp_path):
+    folder = plugin_folder(tmp_path)
+    install(folder)
+    (folder / "notes.txt").write_text("mine")
+    uninstall(folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_the_written_plugin_registers_the_provider(tmp_path):
+    install(plugin_folder(tmp_path))
+    found = {}
+    exec(compile(FILES["__init__.py"], "plugin", "exec"), found)
+    context = Context()
+    found["register"](context)
+    assert context.given["provider"].name == "headgate"

@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "xray": ("headgate.cli.xray:xray", "Show what filled the window in recorded agent sessions."),
         "serve": ("headgate.cli.service:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
         "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
+        "hermes": ("headgate.cli.hermes:hermes", "Install Headgate as the memory of hermes-agent."),
     },
     "Set-up": {
         "demo": ("headgate.cli.demo:demo", "Show Headgate at work on its own documentation."),

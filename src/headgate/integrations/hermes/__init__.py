@@ -1,6 +1,6 @@
 """hermes-agent: Headgate as its memory provider and its context engine.
 
-    memory:  {provider: headgate}        # in config.yaml; `pip install headgate` beside hermes-agent is enough
+    memory:  {provider: headgate}        # in config.yaml, after `headgate hermes install`
     context: {engine: headgate}          # with the plugin on: hermes plugins enable headgate
 
 `register` is what hermes-agent calls for the provider, plugin.py what it calls for the engine and the tool.

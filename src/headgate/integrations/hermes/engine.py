@@ -2,24 +2,34 @@
 it.
 
 `compress` keeps the system prompt, the first and the last messages as they are, and moves the rest into the
-store. No model is asked and nothing is summarized away. `select_context` puts a block of passages and turns in
-front of each question, the same block in every later request.
+store. No model is asked and nothing is summarized away. How it comes back depends on hermes-agent:
+
+- One that calls `select_context` gets a block of passages and turns in front of each question, the same block in every
+  later request.
+- One that does not (0.19) gets what the moved messages say about the question in their place. With each later question
+  the memory gives what it is about, or, without it, the plugin's hook (`recall_for_question`).
 """
 
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
-from headgate.integrations.blocks import LOGGER, Asking, Blocks
-from headgate.integrations.hermes.host import Store
+from headgate.integrations.blocks import LOGGER, Asking, Blocks, question_of, texts_of
+from headgate.integrations.hermes.host import Store, is_compression_enabled, read_window
 from headgate.integrations.hermes.protocols import Message
+from headgate.integrations.hermes.sessions import SessionMemory, engines, memories
+from headgate.memory.providers import needs_recall
+from headgate.types import ContextBudget
 
 NOTE = (
     "[{count} earlier messages were moved to memory. What a question is about is recalled with it.]"
 )
+RECALLED = "[{count} earlier messages were moved to memory. What they say about the question:]"
+MOVED = "[{count} earlier messages were moved to memory.]"
 
 
 class HeadgateEngine:
@@ -44,19 +54,49 @@ class HeadgateEngine:
         self._budget, self._collection = budget, collection
         self._blocks: Blocks | None = None
         self._session = ""
+        self._memory: ref[SessionMemory] | None = None
+        self._selects = False
+        self._compression_enabled = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HeadgateEngine":
-        """A copy with counts of its own over the same store, as a subagent has it."""
-        return copy.copy(self)
+        """A copy with counts of its own over a store of its own: hermes-agent gives one to every agent."""
+        copied = copy.copy(self)
+        vars(copied).update(_store=self._store.copy(), _blocks=None, _memory=None)
+        return copied
 
     def on_session_start(self, session_id: str, **details: Any) -> None:
-        """Open the store for a session."""
-        self._session = session_id
-        self._store.open(
-            hermes_home=str(details.get("hermes_home") or ""),
-            tenant=str(details.get("tenant") or details.get("user_id") or ""),
-        )
-        self._blocks = None
+        """Find the store of a session: the memory's if the agent has ours, else one for who is talking."""
+        former = str(details.get("old_session_id") or "")
+        memory = memories.get(session_id) or memories.get(former)
+        self._session, self._blocks = session_id, None
+        self._memory = None if memory is None else ref(memory)
+        self._compression_enabled = is_compression_enabled()
+        engines[session_id] = self
+        if self._gate is None or details.get("boundary_reason") != "compression":
+            self._open(details)
+
+    def _open(self, details: Mapping[str, Any]) -> None:
+        """Open a store of its own unless the memory has one; each conversation of a gateway is a tenant."""
+        if self._shared is None:
+            who = (details.get(name) for name in ("tenant", "user_id", "conversation_id"))
+            self._store.open(
+                hermes_home=str(details.get("hermes_home") or ""),
+                tenant=next((str(one) for one in who if one), ""),
+            )
+
+    @property
+    def _shared(self) -> Headgate | None:
+        """The gate of the agent's memory, if that is ours and open."""
+        memory = self._memory() if self._memory else None
+        return None if memory is None else memory.gate
+
+    @property
+    def _gate(self) -> Headgate | None:
+        return self._shared or self._store.gate
+
+    def window(self) -> ContextBudget | None:
+        """How full the window is; None before the model is known."""
+        return read_window(self, compression_enabled=self._compression_enabled)
 
     def on_session_reset(self) -> None:
         """Count anew."""
@@ -83,6 +123,11 @@ class HeadgateEngine:
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         return bool(self.threshold_tokens) and used >= self.threshold_tokens
 
+    def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
+        """Whether there is a middle that could leave."""
+        first, last = self._middle(messages)
+        return last > first
+
     def compress(
         self,
         messages: list[Message],
@@ -93,7 +138,7 @@ class HeadgateEngine:
         """The conversation without its middle, which is kept as turns; as it was if that cannot be."""
         first, last = self._middle(messages)
         moved = messages[first:last]
-        gate = self._store.gate
+        gate = self._gate
         if gate is None or not moved:
             return messages
         try:
@@ -102,11 +147,31 @@ class HeadgateEngine:
             LOGGER.warning("the conversation was not compressed: %s", error)
             return messages
         self.compression_count += 1
-        note = NOTE.format(count=len(moved))
-        if focus_topic:
-            block = self._find_blocks(gate).find(focus_topic, [focus_topic])
-            note = f"{note}\n\n{block}" if block else note
+        stays = [*messages[:first], *messages[last:]]
+        note = self._note(gate, len(moved), stays, focus_topic or "")
         return [*messages[:first], {"role": "user", "content": note}, *messages[last:]]
+
+    def _note(self, gate: Headgate, count: int, stays: Sequence[Message], focus: str) -> str:
+        """What stands in the place of moved messages: how many they were, and what they say about the question.
+
+        An agent that calls `select_context` gets the latter with each question, and here only for a focus.
+        """
+        asked = [question for message in stays if (question := question_of(message))]
+        question = focus or ("" if self._selects else next(reversed(asked), ""))
+        block = ""
+        if question:
+            texts = [text for message in stays for text in texts_of(message)]
+            block = self._find_blocks(gate).find(question, [*texts, question])
+        note = NOTE if self._selects else RECALLED if block else MOVED
+        return "\n\n".join(part for part in (note.format(count=count), block) if part)
+
+    def recall(self, question: str, texts: Sequence[str]) -> str:
+        """The block for a question, if nothing else brings one: no `select_context`, and no memory of ours."""
+        gate = self._store.gate
+        if self._selects or self._shared is not None or gate is None or not needs_recall(question):
+            return ""
+        used = max(0, self.last_prompt_tokens)
+        return self._find_blocks(gate).find(question, [*texts, question], used_tokens=used)
 
     def select_context(
         self,
@@ -117,7 +182,8 @@ class HeadgateEngine:
         budget_tokens: int = 0,
     ) -> list[Message] | None:
         """The request with a block in front of each question; None if there is none."""
-        gate = self._store.gate
+        self._selects = True
+        gate = self._gate
         if gate is None:
             return None
         blocks, block = self._find_blocks(gate, budget_tokens), ""
@@ -159,6 +225,31 @@ class HeadgateEngine:
             self._budget, self._collection, self._session, context_length or self.context_length
         )
         return self._blocks
+
+
+def recall_for_question(
+    session_id: str = "",
+    user_message: Any = "",
+    conversation_history: Sequence[Message] = (),
+    **_told: Any,
+) -> dict[str, str] | None:
+    """hermes-agent's hook before a turn: what the session's engine recalls for it; None for nothing.
+
+    The memory of the session, which is asked afterwards, hears what the model sees.
+    """
+    texts = [text for message in conversation_history for text in _sent_texts(message)]
+    if (memory := memories.get(session_id)) is not None:
+        memory.see(texts)
+    engine = engines.get(session_id)
+    if engine is None or not isinstance(user_message, str):
+        return None
+    block = engine.recall(user_message, texts)
+    return {"context": block} if block else None
+
+
+def _sent_texts(message: Message) -> list[str]:
+    """The texts of a message as the model gets it: with what was injected, which hermes-agent keeps beside it."""
+    return texts_of({**message, "content": message.get("api_content") or message.get("content")})
 
 
 def _leading_system(messages: Sequence[Message]) -> list[Message]:

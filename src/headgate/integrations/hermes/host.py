@@ -1,10 +1,12 @@
 """How Headgate's parts live inside hermes-agent: as subclasses of its own, over a store in its home folder."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headgate.gateway import Headgate
+from headgate.types import ContextBudget
 
 T = TypeVar("T")
 
@@ -18,6 +20,36 @@ def host_class(own: type[T], module: str, name: str) -> type[T]:
     return type(own.__name__, (own, base), {})
 
 
+def read_window(engine: Any, *, compression_enabled: bool) -> ContextBudget | None:
+    """How full the window is that a context engine looks after, of hermes-agent's own or of ours; None if unknown."""
+    length = getattr(engine, "context_length", 0)
+    if not isinstance(length, int) or length <= 0:
+        return None
+    used = getattr(engine, "last_prompt_tokens", 0)
+    if used < 0:  # the conversation was just compressed: what hermes-agent then estimates
+        used = getattr(engine, "last_compression_rough_tokens", 0)
+    threshold = getattr(engine, "threshold_tokens", 0)
+    return ContextBudget(
+        length, int(used), max(0, int(threshold)), compression_enabled=compression_enabled
+    )
+
+
+def agent_behind(details: Mapping[str, Any]) -> Any:
+    """The agent that starts a memory: on the command line its callbacks are among the details; else None."""
+    callback = details.get("status_callback") or details.get("warning_callback")
+    return getattr(callback, "__self__", None)
+
+
+def is_compression_enabled() -> bool:
+    """Whether hermes-agent compresses by itself, by its configuration; true if that cannot be read."""
+    try:
+        config = import_module("hermes_cli.config").load_config()
+        enabled = config["compression"]["enabled"]
+    except (ImportError, AttributeError, KeyError, TypeError, OSError, ValueError):
+        return True
+    return str(enabled).lower() in ("true", "1", "yes")
+
+
 class Store:
     """A gate that was given, or one that is opened with the first session and closed at the end."""
 
@@ -25,6 +57,10 @@ class Store:
         self._given, self._path = gate, path
         self._opened: Headgate | None = None
         self.gate: Headgate | None = gate
+
+    def copy(self) -> "Store":
+        """The same place, opened on its own."""
+        return Store(self._given, self._path)
 
     def open(self, *, hermes_home: str = "", tenant: str = "") -> Headgate:
         """The gate of a tenant; without a path the store is the folder `headgate` in hermes-agent's home."""

@@ -51,10 +51,13 @@ class MemoryManager:
         self._pool = ProviderPool([*self._providers, provider], self._policy)
         self._providers.append(provider)
 
-    def set_context_budget(self, budget: ContextBudget | None) -> None:
-        """How full the window is; None if it is not known."""
-        self._window = budget
-        self._call_hook("set_context_budget", budget)
+    def set_context_budget(self, budget: ContextBudget | None = None, **parts: Any) -> None:
+        """How full the window is, as one value or by the names of its parts; nothing at all if it is not known.
+
+        For example: `manager.set_context_budget(context_length=200_000, used_tokens=50_000, threshold_tokens=150_000)`.
+        """
+        self._window = ContextBudget(**parts) if parts else budget
+        self._call_hook("set_context_budget", self._window)
 
     def initialize_all(self, session_id: str, **details: Any) -> None:
         """A session begins: those that are available are told of it, and of the tenant."""

@@ -2,24 +2,27 @@
 
 Before a turn it gives the facts that fit, each with its id so that the agent can rate it, and a block of passages and
 turns. After a turn it keeps what was said. Each user of a gateway is a tenant of their own. What agents do on
-their own account (cron, subagents) is not remembered.
+their own account (cron, subagents) is not remembered. The fuller the window, the less it gives.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
 from headgate.integrations.blocks import LOGGER
-from headgate.integrations.hermes.host import Store
+from headgate.integrations.hermes.host import Store, agent_behind, read_window
 from headgate.integrations.hermes.protocols import Message
+from headgate.integrations.hermes.sessions import memories, window_of
 from headgate.integrations.hermes.tools import TOOLS, call
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.providers import needs_recall
+from headgate.stages.decide import DecidePolicy, decide
 from headgate.text.fence import fence, fence_secret, quote
-from headgate.types import ContextBudget, fact_key
+from headgate.types import ContextBudget, Request, fact_key
 
 PROMPT = (
     "# Headgate memory\n"
@@ -54,6 +57,13 @@ class HeadgateMemory:
         self._budget, self._collection = budget, collection
         self._session, self._keeps, self._recalled = "", True, 0
         self._window: ContextBudget | None = None
+        self._agent: ref[Any] | None = None
+        self._seen: Sequence[str] = ()
+
+    @property
+    def gate(self) -> Headgate | None:
+        """The gate of the session's tenant; None before it is open."""
+        return self._store.gate
 
     def is_available(self) -> bool:
         """Always: nothing has to be set up."""
@@ -65,10 +75,32 @@ class HeadgateMemory:
         self._store.open(hermes_home=str(details.get("hermes_home") or ""), tenant=tenant)
         self._session = session_id
         self._keeps = details.get("agent_context", "primary") == "primary"
+        agent = agent_behind(details)
+        self._agent = None if agent is None else ref(agent)
+        memories[session_id] = self
 
-    def set_context_budget(self, budget: ContextBudget | None) -> None:
-        """How full the window is: the fuller, the less is given, and nothing when it is full."""
-        self._window = budget
+    def set_context_budget(self, budget: ContextBudget | None = None, **parts: Any) -> None:
+        """How full the window is, as one value or by the names of its parts; nothing at all if it is not known.
+
+        The fuller, the less is given, and nothing when it is full. Without this call the memory asks the engine, which
+        knows it in the same process.
+        """
+        self._window = ContextBudget(**parts) if parts else budget
+
+    def see(self, texts: Sequence[str]) -> None:
+        """What the model sees in the coming turn, so that nothing of it is recalled again."""
+        self._seen = texts
+
+    def _read_window(self, session: str) -> ContextBudget | None:
+        """How full the window is: what was told, else what the session's engine or the agent's own knows."""
+        if self._window is not None:
+            return self._window
+        if (known := window_of(session)) is not None:
+            return known
+        agent = self._agent() if self._agent else None
+        engine = getattr(agent, "context_compressor", None)
+        enabled = bool(getattr(agent, "compression_enabled", True))
+        return read_window(engine, compression_enabled=enabled)
 
     def prefetch(
         self,
@@ -82,11 +114,12 @@ class HeadgateMemory:
         gate, self._recalled = self._store.gate, 0
         if gate is None or not needs_recall(query):
             return ""
-        hits = gate.recall(query, limit=limit, min_trust=min_trust)
+        session = session_id or self._session
+        window = self._read_window(session)
+        hits = recall_within(gate, query, window, limit=limit, min_trust=min_trust)
         context = gate.context(
-            query, window=[hit.fact.content for hit in hits], budget=self._budget,
-            collection=self._existing_collections(gate), session=session_id or self._session,
-            context_budget=self._window,
+            query, window=[*self._seen, *(hit.fact.content for hit in hits)], budget=self._budget,
+            collection=self._existing_collections(gate), session=session, context_budget=window,
         )  # fmt: skip
         self._recalled = len(hits) + len(context.chunks)
         return "\n\n".join(part for part in (_facts(gate, hits), context.text) if part)
@@ -129,6 +162,7 @@ class HeadgateMemory:
     def on_session_switch(self, new_session_id: str, **_told: Any) -> None:
         """The agent goes on in another session."""
         self._session = new_session_id
+        memories[new_session_id] = self
 
     def queue_prefetch(self, query: str, *, session_id: str = "") -> None:
         """Nothing: a prefetch takes milliseconds."""
@@ -164,6 +198,25 @@ class HeadgateMemory:
         names = [self._collection] if isinstance(self._collection, str) else self._collection
         there = gate.collections()
         return [name for name in names if name in there] or names[0]
+
+
+def recall_within(
+    gate: Headgate,
+    query: str,
+    window: ContextBudget | None,
+    *,
+    limit: int | None,
+    min_trust: float | None,
+) -> Sequence[FactHit]:
+    """The facts that a window has room for: the fuller it is, the fewer, and the more they must be trusted."""
+    if window is not None:
+        plan = decide(Request(query, tenant=gate.tenant, context_budget=window), DecidePolicy())
+        if plan.skip or not plan.prefetch:
+            return ()
+        if plan.limit is not None:
+            limit = plan.limit if limit is None else min(limit, plan.limit)
+        min_trust = max(min_trust or 0.0, plan.min_trust or 0.0)
+    return gate.recall(query, limit=limit, min_trust=min_trust)
 
 
 def _facts(gate: Headgate, hits: Sequence[FactHit]) -> str:

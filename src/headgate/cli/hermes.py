@@ -1,0 +1,56 @@
+"""`headgate hermes`: the plugin folder by which hermes-agent finds Headgate as its memory."""
+
+from pathlib import Path
+
+import click
+
+from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import echo
+from headgate.integrations.hermes.install import (
+    install,
+    is_beside_hermes,
+    plugin_folder,
+    uninstall,
+)
+
+home_option = click.option(
+    "--home", type=click.Path(path_type=Path, file_okay=False), envvar="HERMES_HOME",
+    help="The home of hermes-agent (default: HERMES_HOME, else ~/.hermes).",
+)  # fmt: skip
+
+
+@click.group()
+def hermes() -> None:
+    """Install Headgate as the memory of hermes-agent, or take it out."""
+
+
+@hermes.command("install", epilog="Example: headgate hermes install")
+@home_option
+@json_option
+def install_command(home: Path | None, as_json: bool) -> None:
+    """Write the plugin folder by which hermes-agent finds the memory provider."""
+    folder = plugin_folder(home)
+    changed, beside = install(folder), is_beside_hermes()
+    if as_json:
+        print_json({"path": str(folder), "changed": changed, "hermes_agent_found": beside})
+        return
+    echo(f"wrote {folder}" if changed else f"{folder} is there already")
+    if not beside:
+        echo(
+            "note: hermes-agent is not installed in this Python; install headgate in the one that has it",
+            err=True,
+        )
+    echo("to use it: hermes config set memory.provider headgate")
+
+
+@hermes.command("uninstall", epilog="Example: headgate hermes uninstall")
+@home_option
+@json_option
+def uninstall_command(home: Path | None, as_json: bool) -> None:
+    """Remove the plugin folder. Stored memories stay."""
+    folder = plugin_folder(home)
+    changed = uninstall(folder)
+    if as_json:
+        print_json({"path": str(folder), "changed": changed})
+        return
+    echo(f"removed {folder}" if changed else f"{folder} is not there")
