@@ -94,6 +94,10 @@ class Metrics:
         self._call_tokens = count("model_tokens", "Tokens of these calls.", *call, "direction")
         self._call_seconds = measure("model_call_seconds", "Time of these calls.", CALL_SECONDS, *call)  # fmt: skip
         self._first_byte = measure("model_first_byte_seconds", "Time to the first byte of the reply.", CALL_SECONDS, *call)  # fmt: skip
+        self._cache_read = count("cache_read_tokens", "Input tokens that providers read from their prompt cache.", *call)  # fmt: skip
+        self._cache_written = count("cache_written_tokens", "Input tokens that providers wrote to their prompt cache.", *call)  # fmt: skip
+        self._cache_lost = count("cache_lost_tokens", "Input tokens paid in full again because a prompt cache broke, by whose doing.", *call, "blame")  # fmt: skip
+        self._cost = count("model_cost", "What these calls cost, in the currency of the prices.", *call)  # fmt: skip
         self._lost_traces = count("traces_lost", "Traces of model calls that could not be stored.")
         self._models: set[str] = set()
         self._rungs = count(
@@ -164,6 +168,7 @@ class Metrics:
         for direction, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
             if tokens:
                 self._child(self._call_tokens, *labels, direction).inc(tokens)
+        self._count_cache(call, labels)
         if call.report is not None:
             self.count_stream(call.report)
         for mark in call.climb.marks:
@@ -173,6 +178,17 @@ class Metrics:
             self._cap_share.labels(status.scope).observe(status.share)
             if status.calls_left is not None:
                 self._calls_left.labels(status.scope).observe(status.calls_left)
+
+    def _count_cache(self, call: ModelCall, labels: tuple[str, str, str]) -> None:
+        cached, judged = call.cached_input, call.cache_judgment
+        if read := cached.within + cached.read:
+            self._child(self._cache_read, *labels).inc(read)
+        if cached.written:
+            self._child(self._cache_written, *labels).inc(cached.written)
+        if judged is not None and judged.is_break:
+            self._child(self._cache_lost, *labels, judged.blame).inc(judged.lost)
+        if call.cost:
+            self._child(self._cost, *labels).inc(call.cost)
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""

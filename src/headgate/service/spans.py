@@ -62,12 +62,17 @@ def _record_call(call: ModelCall, context: "Context") -> None:
     now, now_ns = time.perf_counter(), time.time_ns()
     start = now_ns - int(1e9 * (now - call.began))
     server = urlsplit(call.server)
-    attributes: dict[str, str | int | None] = {
+    cached = call.cached_input
+    attributes: dict[str, str | int | float | None] = {
         "gen_ai.operation.name": call.operation,
         "gen_ai.provider.name": call.upstream,
         "gen_ai.request.model": call.model,
         "gen_ai.response.id": call.response_id,
-        "gen_ai.usage.input_tokens": call.input_tokens,
+        "gen_ai.conversation.id": call.session,
+        # the conventions count what a cache read or wrote as part of the input, Anthropic's API beside it
+        "gen_ai.usage.input_tokens": call.input_tokens + cached.read + cached.written,
+        "gen_ai.usage.cache_read.input_tokens": cached.within + cached.read,
+        "gen_ai.usage.cache_creation.input_tokens": cached.written,
         "gen_ai.usage.output_tokens": call.output_tokens,
         "server.address": server.hostname,
         "server.port": server.port,
@@ -76,6 +81,9 @@ def _record_call(call: ModelCall, context: "Context") -> None:
         "headgate.guard": call.outcome,
         "headgate.rollbacks": call.report.rollbacks if call.report else 0,
         "headgate.unwatched": call.unwatched,
+        "headgate.cost": call.cost,
+        "headgate.cache.lost_tokens": call.cache_judgment.lost if call.cache_judgment else None,
+        "headgate.cache.reason": call.cache_judgment.reason if call.cache_judgment else None,
     }
     span = trace.get_tracer("headgate").start_span(
         f"{call.operation} {call.model}", context=context, start_time=start,
