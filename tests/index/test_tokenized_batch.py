@@ -1,17 +1,14 @@
 """Reading a batch of chunks gives what reading each word alone would."""
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import tokenized_batch as module
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.lexicon import Tokens
-from headgate.index.name_spans import find_spans
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import detect_all
@@ -97,38 +94,6 @@ def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
         assert labels_of(segment) == [name]
         assert segment.names.keys.tolist() == [number(name)]
         assert segment.names.own.tolist() == segment.names.ords.tolist() == [0]
-
-
-def test_names_beyond_the_limit_are_read_and_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_SPANS", 5)
-    monkeypatch.setattr(module, "_current", first := module._NameIds())
-    names = [f"Quay{n}" for n in range(50)]
-    segment = build([Chunk("a", " and then ".join(names))], [0])
-    assert sorted(labels_of(segment)) == sorted(map(str.lower, names))
-    keys = find_spans(names).keys | np.uint64(1)
-    assert (first._known.find(keys) >= 0).sum() == 5
-    assert module._current is not first
-
-
-def test_long_names_count_toward_the_limit_too(monkeypatch):
-    monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
-    monkeypatch.setattr(module, "_current", first := module._NameIds())
-    build([Chunk("a", "Quay")], [0])
-    assert module._current is first
-    build([Chunk("a", "Quay" * 500)], [0])
-    assert module._current is not first
-
-
-def test_threads_that_meet_names_at_once_give_each_its_own_slot():
-    names = module._NameIds()
-    spans = [f"Quay{n}" for n in range(2_000)]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: names.of(find_spans(spans)), range(4)))
-    labels, keys = names.read()
-    for counts, ids in found:
-        assert counts.tolist() == [1] * len(spans)
-        assert [labels[id] for id in ids] == [span.lower() for span in spans]
-    assert keys.tolist() == [number(label) for label in labels]
 
 
 @given(chunks)

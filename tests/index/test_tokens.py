@@ -53,7 +53,7 @@ def test_other_processes_have_other_keys(monkeypatch):
 
 @given(st.lists(st.integers(1, 2**64 - 1), unique=True, max_size=60), st.integers(0, 60))
 def test_a_table_finds_what_was_added_and_nothing_else(keys, count):
-    table = KeyTable(6)
+    table = KeyTable(2)
     every = np.array(keys, np.uint64)
     table.add(every[:count], np.arange(len(every[:count]), dtype=np.int32))
     expected = [at if at < count else -1 for at in range(len(keys))]
@@ -61,7 +61,7 @@ def test_a_table_finds_what_was_added_and_nothing_else(keys, count):
 
 
 def test_keys_that_fall_on_one_place_go_on_to_the_next_around_the_end_and_keep_their_numbers():
-    table = KeyTable(2)
+    table = KeyTable(4)
     keys = np.array([2**64 - 1, 2**64 - 2, 2**64 - 3], np.uint64)
     table.add(keys, np.array([7, 8, 9], np.int32))
     table.add(keys, np.array([1, 2, 3], np.int32))

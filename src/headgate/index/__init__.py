@@ -1,9 +1,20 @@
 """Internal: the derived indexes of a store. They follow its change feed and can be deleted: the store is the truth.
 
-It may know the text, rank and protocol packages, and no concrete store. Start with indexes.py (all collections of a
-store), then collection.py (one of them) and snapshot.py (what ranking reads). Below them a collection is a list of
-segments: segment.py builds one from chunks, files.py and folder.py save it, merging.py makes one of several.
+It may know the text, rank and protocol packages, and no concrete store. From the outside in, each file uses those below
+it; read them in this order:
 
-Two packages are imported only if a store needs them: large/ (collections too large for a process) and shared/ (ready
-indexes that gateways copy from each other).
+    indexes.py            all collections of a store, and the thread that follows their feeds
+    collection.py         one collection: follows its feed, saves, hands out snapshots
+      snapshot.py         what ranking reads; collection_kind.py tells conversations and languages
+      segment_list.py     a batch of changes becomes a segment; when segments are merged
+        segment.py        the postings of a run of chunks; live_segment.py adds which chunks are dead
+          tokenized_batch.py  chunks to terms, names (lexicon.py) and capitals (casing.py)
+        merging.py        one segment of several, in bounded memory
+      folder.py, files.py the same segments on disk
+    vectors.py            embeddings and the nearest to a query
+    posting_list.py, arrays.py  lists of postings, and the few array functions that all of this is made of
+
+Start with segment.py to see what an index is, and with indexes.py to see who asks for it. Two packages are imported
+only if a store needs them: large/ (collections too large for a process) and shared/ (ready indexes that gateways copy
+from each other).
 """

@@ -4,7 +4,6 @@ One thread follows the change feeds of all collections in the background, batch 
 delays no other. The collections used last stay open; the others are saved and closed.
 """
 
-import time
 from collections import OrderedDict
 from pathlib import Path
 from sys import getsizeof
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
 OPEN = 128  # collections that stay open; each may hold a few mapped files
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
-_SIZED_S = 10.0  # for which the size of a collection is believed
+_SIZES_BYTES = 1 << 20  # of the numbers of chunks of collections, some thousand ...
+_SIZED_S = 10.0  # ... each of which is believed for so long
 
 Key = tuple[str, str]
 
@@ -54,7 +54,7 @@ class Indexes:
         self._store = store
         self._posting_store = store if isinstance(store, PostingStore) else None
         self._policy = policy
-        self._sizes: dict[Key, tuple[float, int]] = {}
+        self._sizes: Cache[Key, int] = Cache(_SIZES_BYTES, max_age_s=_SIZED_S)
         self._large: LargeCollections | None = None
         self._folder = folder
         self._storage = self._open_storage(*segments) if segments else None
@@ -62,6 +62,7 @@ class Indexes:
         self._vectors: Cache[str, npt.NDArray[np.float32]] = Cache(
             _VECTOR_BYTES, lambda query, vector: getsizeof(query) + vector.nbytes
         )
+        # not a Cache: a collection that is closed must be saved first, and one without a folder is never closed
         self._open: OrderedDict[Key, Collection] = OrderedDict()
         self._changed = Condition()
         self._due: OrderedDict[Key, None] = OrderedDict()
@@ -160,13 +161,10 @@ class Indexes:
 
     def _count_chunks(self, tenant: str, collection: str) -> int:
         """How many chunks the store had a few seconds ago."""
-        key, now = (tenant, collection), time.monotonic()
-        looked, chunks = self._sizes.get(key, (-_SIZED_S, 0))
-        if now - looked >= _SIZED_S:
+        chunks = self._sizes.get((tenant, collection))
+        if chunks is None:
             chunks = self._store.size(tenant, collection).chunks
-            if len(self._sizes) > 10 * OPEN:
-                self._sizes = {}
-            self._sizes[key] = (now, chunks)
+            self._sizes.put((tenant, collection), chunks)
         return chunks
 
     def _collection(self, tenant: str, collection: str) -> Collection:

@@ -46,17 +46,17 @@ def absorb(
         chunks = [change.chunk for change in fresh if change.chunk is not None]
         vectors = embeddings.rows_of(chunks, changes[-1].seq) if embeddings else None
         places = [change.place for change in fresh]
-        for some in _split_evenly(chunks):
+        for some in split_evenly(chunks):
             own = None if vectors is None else vectors[some]
             live = LiveSegment(build(chunks[some], places[some]), vectors=own)
             out.append(_merge([live], folder) if folder and is_large(live.segment) else live)
     return out
 
 
-def _split_evenly(chunks: Sequence[Chunk]) -> Iterator[slice]:
+def split_evenly(chunks: Sequence[Chunk]) -> Iterator[slice]:
     """Runs of chunks that are read together, so that memory does not grow with the document they are of."""
     parts = -(-sum(_most_words(chunk.text) for chunk in chunks) // _WORDS) or 1
-    size = -(-len(chunks) // parts)
+    size = -(-len(chunks) // parts) or 1
     return (slice(at, at + size) for at in range(0, len(chunks), size))
 
 

