@@ -28,6 +28,8 @@ class Forkable(Protocol):
 
 
 _NUMBERS = count()
+# A dict, which is copied at once while others add to it. Adding to a WeakSet would need a lock, and a thread that waits
+# for it inside a call of a store would keep a fork waiting for that call.
 _OPEN: dict[int, "ref[Forkable]"] = {}
 _FORKING = Lock()  # one fork at a time
 _HELD: list[Forkable] = []  # by the fork under way

@@ -15,6 +15,7 @@ from headgate.protocols import Snapshot
 from headgate.rank.lexical import Weighing, idf, lexical
 from headgate.rank.top import read_chunks, top
 from headgate.text.terms import word_terms
+from headgate.text.tokens import tokens_by_size
 from headgate.types import Candidate
 
 DEPTH = 300  # chunks of a ranking: more than fill 4 096 tokens, but for very short lines
@@ -54,6 +55,6 @@ def order_by_value(ranking: Iterable[Candidate], *, talk: bool) -> list[Candidat
 
 
 def size(candidate: Candidate) -> float:
-    """Tokens of a candidate with its title, by four characters a token."""
+    """Tokens of a candidate with its title, by four characters a token, as other retrievers are measured."""
     chunk = candidate.chunk
-    return (len(chunk.text) + (len(chunk.title) + 2 if chunk.title else 0)) / 4
+    return tokens_by_size(len(chunk.text) + (len(chunk.title) + 2 if chunk.title else 0))

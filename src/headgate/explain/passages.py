@@ -4,13 +4,12 @@ A passage is a run of at least as many equal words as the measure of overlap ask
 it goes. Offsets are in the texts as they are, so that both can be shown with the passage marked.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headgate.text.coverage import shingle_size
+from headgate.text.words import find_tokens
 
-_WORD = re.compile(r"\w+")
 PLACES = 20  # places in the window that are compared for the longest passage
 
 
@@ -62,7 +61,7 @@ def mark(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, bool]]:
 
 
 def _words(text: str) -> list[_Word]:
-    return [_Word(found[0].casefold(), found.start(), found.end()) for found in _WORD.finditer(text)]  # fmt: skip
+    return [_Word(found[0].casefold(), found.start(), found.end()) for found in find_tokens(text)]
 
 
 def _run(words: Sequence[_Word], at: int, size: int) -> tuple[str, ...]:

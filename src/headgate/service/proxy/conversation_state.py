@@ -50,6 +50,7 @@ class ConversationState:
         self._tenant = tenant
         self._memory_bytes = memory_bytes
         self._file_bytes = file_bytes
+        # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
         self._bytes = 0

@@ -22,7 +22,7 @@ from headgate.service.proxy.upstreams import (
     returned_headers,
 )
 from headgate.service.proxy.whole_answer import guard_answer
-from headgate.text.tokens import estimate_tokens
+from headgate.text.tokens import estimate_tokens, tokens_by_size
 
 
 class GuardedAnswer:
@@ -138,7 +138,7 @@ class GuardedAnswer:
         while data := await response.read():
             await reply.write(data)
             size += len(data)
-        self._usage.note(self._dialect.estimate_usage(0, size // 4))
+        self._usage.note(self._dialect.estimate_usage(0, int(tokens_by_size(size))))
 
     def _note_tokens(self) -> None:
         """The tokens of all calls: as the upstream reported them, else estimated."""
