@@ -43,3 +43,10 @@ def test_passages_have_equal_words_and_do_not_overlap(text, blocks):
 def test_marking_loses_nothing(text, spans):
     spans = [(min(a, b), min(max(a, b), len(text))) for a, b in spans]
     assert "".join(piece for piece, _ in mark(text, spans)) == text
+
+
+def test_a_script_without_spaces_is_compared_sign_by_sign():
+    shared = "黑豹队的防守只丢了三百零八分"
+    (found,) = find_passages(f"据说{shared}", [f"今年{shared}，排名第六"])
+    assert (found.start, found.end) == (2, 2 + len(shared))
+    assert (found.block, found.block_start) == (0, 2)
