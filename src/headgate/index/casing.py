@@ -51,7 +51,9 @@ def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np
     return np.fromiter(map(known.__getitem__, characters), bool, len(characters))
 
 
-def count_case(cases: npt.NDArray[np.uint64], ids: npt.NDArray[np.int32], lengths: Ints) -> Counts:
+def count_case(
+    cases: npt.NDArray[np.uint64], ids: npt.NDArray[np.integer], lengths: Ints
+) -> Counts:
     """Count the words of texts by how they stand.
 
     `cases` has what `cases_of` says of each distinct token, `ids` the tokens of all texts in reading order, `lengths`

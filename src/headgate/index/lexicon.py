@@ -167,12 +167,12 @@ class Lexicon:
             ids[new] = found[back]
         return ids
 
-    def read(self, ids: Ints) -> TokenTerms:
+    def read(self, ids: npt.NDArray[np.integer]) -> TokenTerms:
         """What is known of the tokens with some ids."""
         with self._lock:
             return self._copy(ids)
 
-    def _copy(self, ids: Ints) -> TokenTerms:
+    def _copy(self, ids: npt.NDArray[np.integer]) -> TokenTerms:
         # a function of its own: as long as one of its arrays lives, the columns cannot grow
         ends = np.asarray(self._ends)
         begins, counts = ends[ids], ends[ids + 1] - ends[ids]
