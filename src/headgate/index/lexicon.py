@@ -2,8 +2,8 @@
 
 A token is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
 its word is written. From then on it is known by a hash, and everything is found and counted in arrays: with a dict of
-strings in place of `Tokens` and `KeyTable`, adding takes 11 % more CPU for English text and 20 % for a mixture of
-languages. A full lexicon gives way to an empty one, so memory stays bounded.
+strings in place of `Tokens` and `KeyTable`, reading a chunk of English text took 214 µs of CPU instead of 185.
+A full lexicon gives way to an empty one, so memory stays bounded.
 """
 
 from array import array
