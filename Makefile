@@ -141,7 +141,7 @@ $(BENCHMARKS): bench-%: $(READY)
 # what some of them need in addition
 bench-window bench-fit_tokens bench-build_onnx: $(VENV)/.peers
 bench-peers: $(VENV)/.peers $(VENV)/.static
-bench-ablation bench-engine: $(if $(findstring static,$(ARGS)),$(VENV)/.static)
+bench-engine: $(if $(findstring static,$(ARGS)),$(VENV)/.static)
 bench-recovery: $(VENV)/.model
 bench-circles: $(if $(findstring --model,$(ARGS)),$(VENV)/.model)
 bench-proxy: .bench/litellm/bin/litellm $(if $(findstring --model,$(ARGS)),$(VENV)/.model)

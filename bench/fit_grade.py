@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.evaluate.calibrate import Fitted, fit, fit_without
+from headgate.evaluate.calibrate import Fitted, ask_ungraded, fit, fit_without
 from headgate.evaluate.labeled import sample, sets
-from headgate.evaluate.retrieval import evaluate
+from headgate.evaluate.stored_set import StoredSet
 from headgate.relevance.confidence import KNOWS, LOWER
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
@@ -31,8 +31,9 @@ def main():
     everyone = [sample(one, QUESTIONS) for folder in folders for one in sets(folder)]
     asked = []
     for one in everyone:
-        run = evaluate(one, budgets=[1000], others=everyone, most_foreign=FOREIGN, to_fit=True)
-        asked += run.asked
+        with StoredSet(one) as stored:
+            found = ask_ungraded(stored, budgets=[1000], others=everyone, most_foreign=FOREIGN)
+        asked += found.asked
         print(f"asked {one.name}", file=sys.stderr)
     fitted, names = fit(asked), [one.name for one in everyone]
     print(f"KNOWS = {fitted.weights}\nLOWER = {fitted.lower:.3f}")

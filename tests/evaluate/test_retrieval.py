@@ -9,19 +9,18 @@ from click.testing import CliRunner
 from headgate.cli.evaluate import evaluation
 from headgate.errors import InputError
 from headgate.evaluate.bm25 import fill, order_by_value, size
-from headgate.evaluate.calibrate import Asked
+from headgate.evaluate.calibrate import Asked, Ungraded, ask_ungraded, judge_again, leave_one_out
 from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
 from headgate.evaluate.retrieval import (
-    SETTINGS,
     Run,
-    _judge_again,
+    Tally,
     _list_missed,
     _rank_figures,
     evaluate,
     foreign,
-    leave_one_out,
     ranking_of,
 )
+from headgate.evaluate.stored_set import SETTINGS, StoredSet
 from headgate.gateway import Headgate
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import retrieve
@@ -56,11 +55,21 @@ def folder(tmp_path):
     return path
 
 
+def measured(labeled, embedder="none", **how):
+    with StoredSet(labeled, embedder) as stored:
+        return evaluate(stored, **how)
+
+
+def ungraded(labeled, **how):
+    with StoredSet(labeled) as stored:
+        return ask_ungraded(stored, **how)
+
+
 def test_a_passage_is_shown_where_a_copy_of_it_is(folder):
     copy = {"_id": "b2", "title": "", "text": "A harbor contract was signed, in the spring!"}
     (folder / "corpus.jsonl").write_text(lines([*CORPUS, copy]))
     (folder / "qrels.tsv").write_text(f"{LABELS}q2\tb2\t1\n")
-    figures = evaluate(read(folder), budgets=[500]).figures()
+    figures = measured(read(folder), budgets=[500]).figures()
     assert figures["context_evidence@500"] == pytest.approx(2 / 3)
     assert figures["baselines"]["bm25"]["context_evidence@500"] == pytest.approx(2 / 3)
 
@@ -74,7 +83,7 @@ def test_copies_have_the_same_words_in_the_same_collection(folder):
 
 
 def test_figures_are_means_over_labeled_queries(folder):
-    figures = evaluate(read(folder), budgets=[10, 500]).figures()
+    figures = measured(read(folder), budgets=[10, 500]).figures()
     assert figures["queries"] == 3
     assert figures["passages"] == 4
     assert figures["ndcg@10"] == pytest.approx(2 / 3)
@@ -116,19 +125,21 @@ def four(folder):
 
 def test_questions_of_other_sets_should_be_stopped(four):
     everyone = list(sets(four))
-    run = evaluate(everyone[-1], budgets=[500], others=everyone, to_fit=True)
+    run = measured(everyone[-1], budgets=[500], others=everyone)
     assert run.labeled.name == "tiny"
     assert run.figures()["stopped"] == 1  # no word of theirs stands here
-    assert {one.source for one in run.asked} == {"tiny", "other0", "other1", "other2"}
+    asked = ungraded(everyone[-1], budgets=[500], others=everyone).asked
+    assert {one.source for one in asked} == {"tiny", "other0", "other1", "other2"}
 
 
 @pytest.mark.slow
 def test_each_set_can_be_judged_by_constants_fitted_without_it(four):
     everyone = list(sets(four))
-    runs = [evaluate(one, budgets=[500], others=everyone, to_fit=True) for one in everyone]
-    figures = leave_one_out(runs)
+    runs = [measured(one, budgets=[500], others=everyone) for one in everyone]
+    figures = leave_one_out(
+        runs, [ungraded(one, budgets=[500], others=everyone) for one in everyone]
+    )
     assert figures.keys() == {"tiny", "other0", "other1", "other2"}
-    assert figures["tiny"]["ungraded_evidence@500"] == pytest.approx(2 / 3)
     assert 0 <= figures["tiny"]["context_evidence@500"] <= 2 / 3
 
 
@@ -245,19 +256,17 @@ def test_a_grader_with_other_constants_shows_all_or_nothing():
         def refuses(self, one):
             return one.features is None
 
-    run = Run(Labeled("own", [], [], {}))
+    ours, found = Tally(), Ungraded()
     for seen, evidence in (({"x": 1.0}, 0.5), (None, 1.0)):
-        run.asked.append(Asked("own", "own", seen))
-        run.ours.add({"ungraded_evidence@500": evidence, "context_evidence@500": 0.1, "empty@500": 0.2, "recall@5": 0.3})  # fmt: skip
-    assert "stopped" not in _judge_again(run, Strict()).values
-    run.asked.append(Asked("own", "other", None))
-    run.asked.append(Asked("own", "other", {"x": 1.0}))
-    judged = _judge_again(run, Strict()).values
-    assert judged["context_evidence@500"] == [0.5, 0.0]
-    assert judged["empty@500"] == [0.0, 1.0]
-    assert judged["stopped"] == [1.0, 0.0]
-    assert judged["recall@5"] == [0.3, 0.3]
-    assert judged["ungraded_evidence@500"] == [0.5, 1.0]
+        found.asked.append(Asked("own", "own", seen))
+        found.evidence.add({"context_evidence@500": evidence})
+        ours.add({"context_evidence@500": 0.1, "empty@500": 0.2, "recall@5": 0.3})
+    assert "stopped" not in judge_again(ours, found, Strict()).values
+    found.asked.append(Asked("own", "other", None))
+    found.asked.append(Asked("own", "other", {"x": 1.0}))
+    assert judge_again(ours, found, Strict()).values == {
+        "context_evidence@500": [0.5, 0.0], "empty@500": [0.0, 1.0], "recall@5": [0.3, 0.3], "stopped": [1.0, 0.0],
+    }  # fmt: skip
 
 
 def test_times_are_milliseconds_and_none_are_zero():
@@ -286,9 +295,9 @@ def test_a_sample_is_drawn_if_there_are_more_questions(folder, most, left):
 
 def test_no_embedder_means_none_whatever_is_set(folder, monkeypatch):
     monkeypatch.setenv("HEADGATE_EMBED__MODEL", "/no/such/folder")
-    assert evaluate(read(folder), budgets=[500]).ours.values
+    assert measured(read(folder), budgets=[500]).ours.values
     monkeypatch.setenv("HEADGATE_EMBED__MODEL", "none")
-    assert evaluate(read(folder), embedder=SETTINGS, budgets=[500]).ours.values
+    assert measured(read(folder), embedder=SETTINGS, budgets=[500]).ours.values
 
 
 def test_the_ranking_in_a_trace_is_that_of_the_stages():
@@ -303,7 +312,7 @@ def test_the_ranking_in_a_trace_is_that_of_the_stages():
 
 def test_settings_change_what_is_measured(folder):
     refused = {"grade": {"lower": 1.0, "upper": 1.0}}
-    assert evaluate(read(folder), budgets=[500], settings=refused).figures()["empty@500"] == 1.0
+    assert measured(read(folder), budgets=[500], settings=refused).figures()["empty@500"] == 1.0
 
 
 def answered(folder):
@@ -318,7 +327,7 @@ def answered(folder):
 
 
 def test_the_words_of_the_answer_are_looked_for_in_the_text(folder):
-    figures = evaluate(answered(folder), budgets=[500]).figures()
+    figures = measured(answered(folder), budgets=[500]).figures()
     assert figures["answers@500"] == 0.5
     assert figures["baselines"]["bm25"]["answers@500"] == 0.5
 
@@ -326,7 +335,7 @@ def test_the_words_of_the_answer_are_looked_for_in_the_text(folder):
 def test_questions_without_an_answer_should_be_stopped(folder):
     labeled = answered(folder)
     assert [query["_id"] for query in labeled.unanswerable] == ["q5", "q6"]
-    assert evaluate(labeled, budgets=[500]).figures()["unanswerable_stopped"] == 0.5
+    assert measured(labeled, budgets=[500]).figures()["unanswerable_stopped"] == 0.5
     assert len(sample(labeled, 1).unanswerable) == 1
 
 

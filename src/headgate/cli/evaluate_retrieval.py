@@ -1,6 +1,6 @@
 """`headgate eval retrieval`: does the evidence arrive, in how many tokens, and is the rest refused?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ from headgate.cli.console import SafeConsole
 from headgate.cli.options import print_json
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
-from headgate.evaluate import labeled
+from headgate.evaluate import ablation, curve, labeled
 from headgate.evaluate import retrieval as measure
+from headgate.evaluate.calibrate import ask_ungraded, leave_one_out
 from headgate.evaluate.labeled import Labeled
-from headgate.evaluate.retrieval import Figures, Run
+from headgate.evaluate.retrieval import Figures, Run, Tick
+from headgate.evaluate.stored_set import StoredSet
 from headgate.text.table import table
 
+ALL = "all"
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
 # the columns of a budget: heading, and the name of the figure; `bm25_` is the baseline's
 _BUDGET_COLUMNS = {
@@ -68,7 +71,23 @@ _SET_COLUMNS = {
     "--misses", is_flag=True, help="Also list passages that were not among the first ten."
 )
 @click.option(
-    "--leave-one-out", is_flag=True, help="Judge each set by a grader fitted on the others."
+    "--leave-one-out",
+    "held_out",
+    is_flag=True,
+    help="Judge each set by a grader fitted on the others.",
+)
+@click.option(
+    "--curve",
+    "draws",
+    is_flag=True,
+    help="Print evidence and answers against tokens sent: grade.floor at several levels, beside plain cuts.",
+)
+@click.option(
+    "--without",
+    "parts",
+    type=click.Choice([*ablation.PARTS, ALL]),
+    multiple=True,
+    help="Print what a part is worth: the difference without it. Repeat for more; `all` for each.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 def retrieval(
@@ -78,56 +97,124 @@ def retrieval(
     sample: int | None,
     foreign: int,
     misses: bool,
-    leave_one_out: bool,
+    held_out: bool,
+    draws: bool,
+    parts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Measure retrieval on labeled questions, beside plain BM25.
 
     Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv), or holds sets.
     """
+    if draws + bool(parts) + held_out > 1:
+        raise InputError(
+            "--curve, --without and --leave-one-out are three measurements",
+            hint="run the command once for each",
+        )
     sets = [labeled.sample(one, sample) for folder in folders for one in labeled.sets(folder)]
-    if leave_one_out and len(sets) < MIN_SETS:
+    if draws:
+        points = _draw(sets, embedder, budgets or (measure.JUDGED,))
+        print_json(points) if as_json else _print_curves(points)
+    elif parts:
+        names = [*ablation.PARTS] if ALL in parts else [*dict.fromkeys(parts)]
+        rows = _compare(sets, embedder, budgets or (measure.JUDGED,), names, foreign)
+        print_json(rows) if as_json else _print_ablations(rows)
+    else:
+        runs, found = _evaluate(
+            sets, embedder, budgets or measure.BUDGETS, foreign, held_out=held_out
+        )
+        if not misses:
+            found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}  # fmt: skip
+        if as_json:
+            alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
+            rest = {**measure.mean(found), "reliability": measure.reliability(runs)}
+            print_json(next(iter(found.values())) if alone else {"sets": found, **rest})
+        else:
+            _print_figures(found)
+            _print_reliability(measure.reliability(runs))
+            for figures in found.values():
+                _print_misses(figures.get("misses", ()))
+
+
+# Measuring, with a bar on a terminal
+
+
+def _evaluate(
+    sets: Sequence[Labeled],
+    embedder: str,
+    budgets: Sequence[int],
+    foreign: int,
+    *,
+    held_out: bool,
+) -> tuple[list[Run], dict[str, Figures]]:
+    """Each set as it was measured, and its figures, judged by a grader fitted on the others if that is asked for."""
+    if held_out and len(sets) < MIN_SETS:
         raise InputError(
             f"--leave-one-out fits on the other sets, and there are {len(sets) - 1}",
             hint=f"give at least {MIN_SETS} sets",
         )
-    runs = _measure(
-        sets,
-        embedder=embedder,
-        budgets=budgets or measure.BUDGETS,
-        most_foreign=foreign,
-        to_fit=leave_one_out,
-    )
-    found = (
-        measure.leave_one_out(runs)
-        if leave_one_out
-        else {run.labeled.name: run.figures() for run in runs}
-    )
-    if not misses:
-        found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}
-    if as_json:
-        alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
-        rest = {**measure.mean(found), "reliability": measure.reliability(runs)}
-        print_json(next(iter(found.values())) if alone else {"sets": found, **rest})
-        return
-    _print_figures(found)
-    _print_reliability(measure.reliability(runs))
-    for figures in found.values():
-        _print_misses(figures.get("misses", ()))
+    runs, ungraded = [], []
+    for stored, tick in _store_each(sets, embedder, rounds=1 + held_out, foreign=foreign):
+        runs.append(
+            measure.evaluate(stored, budgets=budgets, others=sets, most_foreign=foreign, tick=tick)
+        )
+        if held_out:
+            ungraded.append(
+                ask_ungraded(stored, budgets=budgets, others=sets, most_foreign=foreign, tick=tick)
+            )
+    if held_out:
+        return runs, leave_one_out(runs, ungraded)
+    return runs, {run.labeled.name: run.figures() for run in runs}
 
 
-def _measure(sets: Sequence[Labeled], *, most_foreign: int, **how: Any) -> list[Run]:  # noqa: ANN401
-    """Measure each set, with a bar on a terminal."""
-    runs = []
+def _draw(
+    sets: Sequence[Labeled], embedder: str, budgets: Sequence[int]
+) -> dict[str, list[Figures]]:
+    """The curve of each budget."""
+    found: dict[str, list[Figures]] = {}
+    for budget in budgets:
+        stored_sets = _store_each(sets, embedder, rounds=len(curve.LEVELS))
+        points = [curve.draw(stored, budget=budget, tick=tick) for stored, tick in stored_sets]
+        found[str(budget)] = curve.mean(points)
+    return found
+
+
+def _compare(
+    sets: Sequence[Labeled],
+    embedder: str,
+    budgets: Sequence[int],
+    parts: Sequence[str],
+    foreign: int,
+) -> dict[str, list[Figures]]:
+    """What each part is worth at each budget."""
+    found: dict[str, list[Figures]] = {}
+    for budget in budgets:
+        stored_sets = _store_each(sets, embedder, rounds=1 + len(parts), foreign=foreign)
+        runs = [
+            ablation.compare(
+                stored, parts, budget=budget, others=sets, most_foreign=foreign, tick=tick
+            )
+            for stored, tick in stored_sets
+        ]
+        found[str(budget)] = ablation.differences(runs)
+    return found
+
+
+def _store_each(
+    sets: Sequence[Labeled], embedder: str, *, rounds: int, foreign: int = 0
+) -> Iterator[tuple[StoredSet, Tick]]:
+    """Each set in a store, and a function that moves its bar; its questions are asked so many times."""
     with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in sets:
-            apart = measure.foreign(one, sets, most_foreign)
-            asked = len(one.queries) + len(apart) + len(one.unanswerable)
-            tick = partial(progress.advance, progress.add_task(one.name, total=asked))
-            runs.append(
-                measure.evaluate(one, others=sets, most_foreign=most_foreign, tick=tick, **how)
-            )
-    return runs
+            apart = measure.foreign(one, sets, foreign)
+            asked = rounds * (len(one.queries) + len(apart) + len(one.unanswerable))
+            task = progress.add_task(one.name, total=asked)
+            with StoredSet(one, embedder) as stored:
+                yield stored, partial(progress.advance, task)
+            progress.update(task, completed=asked)
+
+
+# Printing
 
 
 def _print_figures(found: Mapping[str, Figures]) -> None:
@@ -156,24 +243,25 @@ def _print_table(
     spans: Mapping[str, tuple[float, float]],
 ) -> None:
     """Print the columns that some row has a figure for; `spans` are the intervals of the last row."""
-    kept = {head: name for head, name in columns.items() if any(name in row for row in rows.values())}  # fmt: skip
-    lines = [[title, *kept]]
-    for label, row in rows.items():
-        lines.append([label, *(_number(name, row.get(name)) for name in kept.values())])
-    intervals = [spans.get(name) for name in kept.values()]
-    shown = [
-        "-".join(_number(name, end) for end in span) if span else ""
-        for name, span in zip(kept.values(), intervals, strict=True)
+    shown = {
+        head: name
+        for head, name in columns.items()
+        if any(name in figures for figures in rows.values())
+    }
+    lines = [[title, *shown]]
+    for label, figures in rows.items():
+        lines.append([label, *(_number(name, figures.get(name)) for name in shown.values())])
+    intervals = [
+        "-".join(_number(name, end) for end in spans.get(name, ())) for name in shown.values()
     ]
-    lines.append(["95 %", *shown])
-    echo(table(lines) + "\n")
+    echo(table([*lines, ["95 %", *intervals]]) + "\n")
 
 
 def _number(name: str, value: float | None) -> str:
     """A figure with the digits that it deserves."""
     if value is None:
         return ""
-    if "tokens@" in name:
+    if name.partition("@")[0].endswith("tokens"):
         return f"{value:.0f}"
     return f"{value:.1f}" if name.endswith("_ms") else f"{value:.3f}"
 
@@ -182,15 +270,49 @@ def _print_reliability(found: Figures) -> None:
     """Print what the confidences say beside what is true."""
     if not found["bands"]:
         return
-    echo(f"calibration error over all pairs, each set weighing the same: {found['calibration_error']:.3f}")  # fmt: skip
-    rows = [
-        (f"{b['low']:.1f}-{b['high']:.1f}", *(f"{b[name]:.3f}" for name in ("said", "true", "share")), str(b["pairs"]))
-        for b in found["bands"]
-    ]  # fmt: skip
-    echo(table([("confidence", "said", "evidence", "share of pairs", "pairs"), *rows]))
+    error = found["calibration_error"]
+    echo(f"calibration error over all pairs, each set weighing the same: {error:.3f}")
+    lines = [["confidence", "said", "evidence", "share of pairs", "pairs"]]
+    for band in found["bands"]:
+        figures = [f"{band[name]:.3f}" for name in ("said", "true", "share")]
+        lines.append([f"{band['low']:.1f}-{band['high']:.1f}", *figures, str(band["pairs"])])
+    echo(table(lines))
 
 
 def _print_misses(misses: Sequence[Figures]) -> None:
     for miss in misses:
         places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
         echo(f"{miss['query']}: {miss['text']}\n  missed {places}")
+
+
+def _print_curves(found: Mapping[str, Sequence[Figures]]) -> None:
+    """Print the points of each budget, a line each."""
+    for budget, points in found.items():
+        names = ["context_evidence", "whole_evidence", "answers", "tokens", "saved", "empty"]
+        names = [name for name in names if name in points[0]]
+        lines = [[f"at {budget} tokens", "level", *(name.removeprefix("context_") for name in names)]]  # fmt: skip
+        for point in points:
+            figures = [_number(name, point.get(name)) for name in names]
+            lines.append([point["rule"], f"{point['level']:g}", *figures])
+        echo(table(lines) + "\n")
+
+
+def _print_ablations(found: Mapping[str, Sequence[Figures]]) -> None:
+    """Print what each part is worth: the difference without it, and the standard error."""
+    for budget, rows in found.items():
+        names = [name for name in rows[0] if name not in {"without", "p50_ms"}]
+        heads = [name.removesuffix(f"@{budget}").removeprefix("context_") for name in names]
+        lines = [[f"at {budget} tokens, without", *heads, "CPU ms p50"]]
+        for row in rows:
+            cells = [_change(name, row.get(name), row["without"]) for name in names]
+            lines.append([row["without"], *cells, _number("p50_ms", row.get("p50_ms"))])
+        echo(table(lines) + "\n")
+
+
+def _change(name: str, found: Mapping[str, float] | None, row: str) -> str:
+    if found is None:
+        return ""
+    if row == ablation.AS_SHIPPED:
+        return _number(name, found["value"])
+    sign = "-" if found["change"] < 0 else "+"
+    return f"{sign}{_number(name, abs(found['change']))} ({_number(name, found['error'])})"

@@ -6,16 +6,33 @@ foreign ones. `lower` is then the confidence under which one in 400 of the answe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from headgate.evaluate.labeled import Labeled
+from headgate.evaluate.retrieval import (
+    FOREIGN,
+    JUDGED,
+    Figures,
+    Run,
+    Tally,
+    Tick,
+    foreign,
+    judged_budget,
+)
+from headgate.evaluate.shown import measure, pieces_of
+from headgate.evaluate.stored_set import StoredSet, collection_of
+from headgate.gateway import Headgate
 from headgate.rank.lexical import Floats
-from headgate.relevance.confidence import KNOWS
+from headgate.relevance.confidence import KNOWS, LOOK, evidence, has_enough_terms_to_refuse
+from headgate.relevance.query_terms import ask, match
+from headgate.types import Context
 
 REFUSED = 1 / 400  # share of the answerable questions that `lower` may cost, the mean over sets
 _RIDGE = 1.0
 _STEPS = 60
+_UNGRADED = {"grade": {"enabled": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,81 @@ class Fitted:
         """The chance that the question is asked in the right place."""
         logit = sum(weight * features[name] for name, weight in self.weights.items())
         return float(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
+
+
+@dataclass(slots=True)
+class Ungraded:
+    """A set asked without a grader: each question as one would see it, and the evidence when nothing is refused."""
+
+    asked: list[Asked] = field(default_factory=list)
+    evidence: Tally = field(default_factory=Tally)
+
+
+def ask_ungraded(
+    stored: StoredSet,
+    *,
+    budgets: Sequence[int],
+    others: Sequence[Labeled],
+    most_foreign: int = FOREIGN,
+    tick: Tick = lambda: None,
+) -> Ungraded:
+    """Ask the questions of a set, and those of others in it, without a grader."""
+    labeled, found = stored.labeled, Ungraded()
+    with stored.open(_UNGRADED) as gate:
+        for query in labeled.queries:
+            text, collection = query["text"], collection_of(query)
+            for budget in budgets:
+                shown = gate.context(text, budget=budget, collection=collection)
+                figures = measure(pieces_of(shown), shown.token_estimate, stored.truth(query))
+                found.evidence.add({f"context_evidence@{budget}": figures["context_evidence"]})
+                if budget == judged_budget(budgets):
+                    seen = _see(gate, text, collection, shown, stored, source=labeled.name)
+                    found.asked.append(seen)
+            tick()
+        for collection, source, text in foreign(labeled, others, most_foreign):
+            shown = gate.context(text, budget=JUDGED, collection=collection)
+            found.asked.append(_see(gate, text, collection, shown, stored, source=source))
+            tick()
+    return found
+
+
+def _see(
+    gate: Headgate, text: str, collection: str, shown: Context, stored: StoredSet, *, source: str
+) -> Asked:
+    """A question as the grader sees it beside a context."""
+    name = stored.labeled.name
+    if not shown.chunks:
+        return Asked(name, source, None)
+    view = gate.index(collection)
+    question, best = ask(text, view), shown.chunks[:LOOK]
+    matches = match(question, best, view.language)
+    features = evidence(question, matches, [chunk.text for chunk in best], view)
+    return Asked(name, source, features, has_enough_terms_to_refuse(question, matches))
+
+
+def leave_one_out(runs: Sequence[Run], found: Sequence[Ungraded]) -> dict[str, Figures]:
+    """The figures of each set, judged by a grader fitted on the others."""
+    asked = [one for ungraded in found for one in ungraded.asked]
+    return {
+        run.labeled.name: run.figures(
+            judge_again(run.ours, ungraded, fit_without(run.labeled.name, asked))
+        )
+        for run, ungraded in zip(runs, found, strict=True)
+    }
+
+
+def judge_again(ours: Tally, ungraded: Ungraded, held_out: Fitted) -> Tally:
+    """Our figures as a grader with other constants makes them: it shows all or nothing."""
+    own = [one for one in ungraded.asked if one.answerable]
+    refused = np.array([held_out.refuses(one) for one in own], bool)
+    judged = Tally({name: list(found) for name, found in ours.values.items()})
+    for name, found in ungraded.evidence.values.items():
+        judged.values[name] = np.where(refused, 0.0, found).tolist()
+        judged.values[name.replace("context_evidence", "empty")] = refused.astype(float).tolist()
+    away = [one for one in ungraded.asked if not one.answerable]
+    if away:
+        judged.values["stopped"] = [float(held_out.refuses(one)) for one in away]
+    return judged
 
 
 def fit(asked: Sequence[Asked]) -> Fitted:

@@ -29,21 +29,16 @@ from typing import Any
 import numpy as np
 
 from headgate.evaluate import bm25
-from headgate.evaluate.calibrate import Asked, Fitted, fit_without
-from headgate.evaluate.labeled import Labeled, Query, copies
+from headgate.evaluate.labeled import Labeled, Query
 from headgate.evaluate.reliability import Pair, bands, expected_error, graded_pairs, pool
-from headgate.evaluate.shown import Truth, measure, pieces_of, whole_pieces
+from headgate.evaluate.shown import measure, pieces_of
+from headgate.evaluate.stored_set import Settings, StoredSet, collection_of, collections_of
 from headgate.gateway import Headgate
 from headgate.notes import Fate, Stage
-from headgate.relevance.confidence import LOOK, evidence, has_enough_terms_to_refuse
-from headgate.relevance.query_terms import ask, match
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.fence import fence_cost, frame
-from headgate.types import Candidate, Context, Trace
+from headgate.types import Candidate, Context
 
 BUDGETS = (500, 1000, 2000, 4096)
 FOREIGN = 120  # questions of other sets that are asked in a set
-SETTINGS = "settings"  # as an embedder: the one that the settings name
 JUDGED = 1000  # tokens of the context that foreign questions are judged by
 _RESAMPLES = 1000
 _SEED = 7
@@ -51,8 +46,6 @@ _RANKING = {Stage.RETRIEVE, Stage.PROPAGATE}
 
 Tick = Callable[[], object]
 Figures = dict[str, Any]
-Settings = Mapping[str, Any]
-"""Settings by section, as `Headgate.open` takes them."""
 
 
 @dataclass(slots=True)
@@ -81,36 +74,20 @@ class Tally:
         return out
 
 
-class MeasuredStore(MemoryStore):
-    """A store for several gates, which keeps no traces. Everyone knows its secret, so that two runs count the same
-    tokens for their fences.
-    """
-
-    def secret(self, tenant: str) -> bytes:  # noqa: D102  (see the class)
-        return bytes(32)
-
-    def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
-        """Keep nothing: every context has its trace."""
-
-    def close(self) -> None:
-        """Stay open for the gates that are still open."""
-
-
 @dataclass(slots=True)
 class Run:
-    """One set as it was measured: figures of each query, and what the grader saw of it."""
+    """One set as it was measured: figures of each query, and the confidences of what was graded."""
 
     labeled: Labeled
     ours: Tally = field(default_factory=Tally)
     bm25: Tally = field(default_factory=Tally)
-    asked: list[Asked] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     misses: list[Figures] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def figures(self, held_out: Fitted | None = None) -> Figures:
-        """All figures of the set; judged by constants fitted without it if they are given."""
-        ours = self.ours if held_out is None else _judge_again(self, held_out)
+    def figures(self, judged: Tally | None = None) -> Figures:
+        """All figures of the set; `judged` are ours as another grader makes them."""
+        ours = judged or self.ours
         p50, p95 = np.percentile(self.seconds, [50, 95]) if self.seconds else (0.0, 0.0)
         return {
             **ours.means(),
@@ -127,51 +104,29 @@ class Run:
 
 
 def evaluate(
-    labeled: Labeled,
+    stored: StoredSet,
     *,
     settings: Settings | None = None,
-    embedder: str = "none",
     budgets: Sequence[int] = BUDGETS,
     others: Sequence[Labeled] = (),
     most_foreign: int = FOREIGN,
-    to_fit: bool = False,
     tick: Tick = lambda: None,
 ) -> Run:
-    """Measure one set; `others` are the sets of whose questions it should refuse `most_foreign`.
-
-    `settings` change what is measured. `embedder` is a model as `embed.model` names it, or SETTINGS for the one that
-    the settings name. With `to_fit`, each question is also asked without a grader, as fitting one needs.
-    """
-    run, store = Run(labeled), MeasuredStore()
-    changes = dict(settings or {})
-    if embedder != SETTINGS:
-        changes["embed"] = {"model": embedder, "url": ""}
-    ungraded = changes | {"grade": {"enabled": False}}
-    with (
-        Headgate.open(store=store, **changes) as gate,
-        Headgate.open(store=store, **ungraded) as open_gate,
-    ):
-        gate.add(labeled.rows)
-        bench = _Bench(labeled, gate, open_gate if to_fit else None, budgets)
-        for collection in _collections(labeled):
-            gate.index(collection)
+    """Measure one set under some settings; `others` are the sets of whose questions it should refuse `most_foreign`."""
+    labeled = stored.labeled
+    run = Run(labeled)
+    with stored.open(settings) as gate:
         for query in labeled.queries:
-            _measure(run, bench, query)
+            _measure(run, stored, gate, budgets, query)
             tick()
-        for collection, source, text in foreign(labeled, others, most_foreign):
-            _refuse(run, bench, collection, source, text)
-            tick()
-        for query in labeled.unanswerable:
-            given = gate.context(query["text"], budget=JUDGED, collection=_collection(query))
-            run.ours.add({"unanswerable_stopped": float(not given.chunks)})
-            tick()
+        apart = foreign(labeled, others, most_foreign)
+        own = [(collection_of(query), "", query["text"]) for query in labeled.unanswerable]
+        for name, asked in (("stopped", apart), ("unanswerable_stopped", own)):
+            for collection, _, text in asked:
+                given = gate.context(text, budget=JUDGED, collection=collection)
+                run.ours.add({name: float(not given.chunks)})
+                tick()
     return run
-
-
-def leave_one_out(runs: Sequence[Run]) -> dict[str, Figures]:
-    """The figures of each set, judged by a grader fitted on the others; the runs were made `to_fit`."""
-    asked = [one for run in runs for one in run.asked]
-    return {run.labeled.name: run.figures(fit_without(run.labeled.name, asked)) for run in runs}
 
 
 def mean(found: Mapping[str, Figures]) -> Figures:
@@ -201,93 +156,44 @@ def foreign(
 ) -> list[tuple[str, str, str]]:
     """Which questions of other sets are asked where: collection, set and text; the same in every run."""
     dice = random.Random(labeled.name)  # noqa: S311  a sample, no secret
-    collections = _collections(labeled)
+    collections = collections_of(labeled)
     apart = [other for other in others if other.name != labeled.name and other.queries]
     drawn = [apart[at % len(apart)] for at in range(most if apart else 0)]
     return [(dice.choice(collections), o.name, dice.choice(o.queries)["text"]) for o in drawn]
 
 
-def _collections(labeled: Labeled) -> list[str]:
-    return sorted({str(row["collection"]) for row in labeled.rows})
-
-
-def _collection(query: Query) -> str:
-    return query.get("collection", "main")
-
-
-class _Bench:
-    """One set behind the gate that is measured, and behind one that refuses nothing if a grader is to be fitted."""
-
-    def __init__(
-        self,
-        labeled: Labeled,
-        gate: Headgate,
-        ungraded: Headgate | None,
-        budgets: Sequence[int],
-    ) -> None:
-        self.gate = gate
-        self.ungraded = ungraded
-        self.budgets = budgets
-        self.judged = budgets[min(1, len(budgets) - 1)]
-        self.framing = fence_cost(gate.count_tokens)
-        self._labeled = labeled
-        self._copies = copies(labeled)
-        self._costs: dict[str, int] = {}
-
-    def truth(self, query: Query) -> Truth:
-        """What the labels say about a query."""
-        id = query["_id"]
-        return Truth(self._labeled.labels[id], self._labeled.answers.get(id, ()), self._copies)
-
-    def cost(self, candidate: Candidate) -> int:
-        """Tokens of a candidate, counted and framed as `context()` does it."""
-        chunk = candidate.chunk
-        if chunk.id not in self._costs:
-            framed = frame(1, chunk.title, chunk.text) + "\n"
-            self._costs[chunk.id] = self.gate.count_tokens(framed)
-        return self._costs[chunk.id]
-
-    def ask(self, text: str, collection: str, shown: Context, *, source: str) -> Asked:
-        """A question as the grader sees it beside a context."""
-        if not shown.chunks:
-            return Asked(self._labeled.name, source, None)
-        view = self.gate.index(collection)
-        question, best = ask(text, view), shown.chunks[:LOOK]
-        matches = match(question, best, view.language)
-        features = evidence(question, matches, [chunk.text for chunk in best], view)
-        telling = has_enough_terms_to_refuse(question, matches)
-        return Asked(self._labeled.name, source, features, telling)
-
-
-def _measure(run: Run, bench: _Bench, query: Query) -> None:
+def _measure(
+    run: Run, stored: StoredSet, gate: Headgate, budgets: Sequence[int], query: Query
+) -> None:
     """Ask one question at every budget, and the baseline beside it."""
-    truth, view = bench.truth(query), bench.gate.index(_collection(query))
+    truth, view = stored.truth(query), gate.index(collection_of(query))
     plain = bm25.rank(query["text"], view)
     ours: dict[str, float] = {}
     theirs = _rank_figures(plain, truth.labels)
-    for budget in bench.budgets:
+    for budget in budgets:
         began = time.thread_time()
-        given = bench.gate.context(query["text"], budget=budget, collection=_collection(query))
+        given = gate.context(query["text"], budget=budget, collection=collection_of(query))
         spent = time.thread_time() - began
         ours |= _at(budget, measure(pieces_of(given), given.token_estimate, truth))
-        inside = bm25.fill(plain, budget - bench.framing, bench.cost)
-        sent = sum(map(bench.cost, inside)) + (bench.framing if inside else 0)
-        theirs |= _at(budget, measure(whole_pieces(inside), sent, truth))
-        if budget == bench.judged:
+        theirs |= _at(budget, measure(*stored.fill_by_bm25(plain, budget, gate), truth))
+        if budget == judged_budget(budgets):
             run.seconds.append(spent)
             run.pairs += graded_pairs(given, truth)
-        if bench.ungraded:
-            ours |= _without_grader(run, bench, query, budget)
     ranking = ranking_of(given)
     by_value = bm25.order_by_value(ranking, talk=view.conversational)
     ours |= _rank_figures(ranking, truth.labels)
     for figures, order in ((ours, by_value), (theirs, plain)):
-        for budget in bench.budgets:
+        for budget in budgets:
             chosen = {c.chunk.document for c in bm25.fill(order, budget, bm25.size)}
             figures[f"evidence@{budget}"] = _share(chosen, truth.labels)
     run.ours.add(ours)
     run.bm25.add(theirs)
     run.misses.append(_list_missed(query, ranking, truth.labels))
+
+
+def judged_budget(budgets: Sequence[int]) -> int:
+    """The budget at which CPU and confidences are measured: the second, if there are several."""
+    return budgets[min(1, len(budgets) - 1)]
 
 
 def _at(budget: int, figures: Mapping[str, float]) -> dict[str, float]:
@@ -320,43 +226,6 @@ def _rank_figures(ranking: Sequence[Candidate], labels: Mapping[str, int]) -> di
         "recall@10": _share(set(first), labels),
         "all_evidence@10": float(labels.keys() <= set(first)),
     }
-
-
-def _without_grader(run: Run, bench: _Bench, query: Query, budget: int) -> dict[str, float]:
-    """The evidence when nothing is refused; what a grader would see is noted in the run."""
-    assert bench.ungraded is not None
-    text, collection = query["text"], _collection(query)
-    shown = bench.ungraded.context(text, budget=budget, collection=collection)
-    if budget == bench.judged:
-        run.asked.append(bench.ask(text, collection, shown, source=run.labeled.name))
-    figures = measure(pieces_of(shown), shown.token_estimate, bench.truth(query))
-    return {f"ungraded_evidence@{budget}": figures["context_evidence"]}
-
-
-def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
-    """Ask a question that the collection cannot answer, and note whether it came back empty."""
-    given = bench.gate.context(text, budget=JUDGED, collection=collection)
-    run.ours.add({"stopped": float(not given.chunks)})
-    if bench.ungraded:
-        shown = bench.ungraded.context(text, budget=JUDGED, collection=collection)
-        run.asked.append(bench.ask(text, collection, shown, source=source))
-
-
-def _judge_again(run: Run, held_out: Fitted) -> Tally:
-    """The figures as a grader with other constants makes them: it shows all or nothing."""
-    own = [one for one in run.asked if one.answerable]
-    refused = np.array([held_out.refuses(one) for one in own], bool)
-    judged = Tally({name: list(found) for name, found in run.ours.values.items()})
-    for name, found in run.ours.values.items():
-        kind, _, budget = name.partition("@")
-        if kind == "ungraded_evidence":
-            judged.values[f"context_evidence@{budget}"] = np.where(refused, 0.0, found).tolist()
-        if kind == "empty":
-            judged.values[name] = refused.astype(float).tolist()
-    away = [one for one in run.asked if not one.answerable]
-    if away:
-        judged.values["stopped"] = [float(held_out.refuses(one)) for one in away]
-    return judged
 
 
 def _list_missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:

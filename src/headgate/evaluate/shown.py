@@ -105,6 +105,6 @@ def cut_at_share(pieces: Sequence[Piece], share: float) -> list[Piece]:
     return [piece for piece in pieces if piece.score >= least]
 
 
-def count_pieces(pieces: Sequence[Piece], framing: int, count: Callable[[str], int]) -> int:
-    """The tokens of some pieces as `context()` frames and counts them, `framing` of them for the fence."""
-    return sum(count(frame(1, p.title, p.text) + "\n") for p in pieces) + (framing if pieces else 0)
+def count_pieces(pieces: Iterable[Piece], count: Callable[[str], int]) -> int:
+    """The tokens of some pieces as `context()` frames and counts them, without those of the fence."""
+    return sum(count(frame(1, piece.title, piece.text) + "\n") for piece in pieces)

@@ -1,0 +1,79 @@
+"""Evidence against tokens sent."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from headgate.cli.evaluate import evaluation
+from headgate.errors import InputError
+from headgate.evaluate.curve import BM25, FLOOR, LEVELS, PLAIN, draw, mean
+from headgate.evaluate.labeled import Labeled
+from headgate.evaluate.stored_set import StoredSet
+
+HARBOR = "The harbor master of Porto keeps the keys of the old lighthouse."
+ROWS = [
+    {"id": "key", "title": "", "text": HARBOR, "collection": "main"},
+    *(
+        {"id": f"n{n}", "title": "", "text": f"Harbor number {n} has {n} cranes and a pier.", "collection": "main"}
+        for n in range(12)
+    ),
+]  # fmt: skip
+QUERIES = [{"_id": "q", "text": "who keeps the keys of the lighthouse in the harbor"}]
+SET = Labeled("harbors", ROWS, QUERIES, {"q": {"key": 1}}, {"q": ["harbor master"]})
+
+
+@pytest.fixture(scope="module")
+def points():
+    with StoredSet(SET) as stored:
+        return draw(stored, budget=300)
+
+
+def test_every_rule_has_a_point_at_every_level(points):
+    assert [*points] == [(rule, level) for rule in (BM25, PLAIN, FLOOR) for level in LEVELS]
+
+
+def test_a_cut_sends_less_and_keeps_the_best(points):
+    rows = {(row["rule"], row["level"]): row for row in mean([points])}
+    for rule in (BM25, PLAIN, FLOOR):
+        sent = [rows[rule, level]["tokens"] for level in LEVELS]
+        assert sent == sorted(sent, reverse=True)
+        assert sent[-1] < sent[0]
+        assert rows[rule, 0.0]["saved"] == 0
+        assert rows[rule, 0.5]["saved"] == pytest.approx(1 - sent[-1] / sent[0])
+        assert rows[rule, 0.5]["context_evidence"] == rows[rule, 0.5]["answers"] == 1.0
+    assert rows[PLAIN, 0.0] == rows[FLOOR, 0.0] | {"rule": PLAIN}
+
+
+def test_the_mean_weighs_each_set_the_same(points):
+    empty = {point: type(tally)() for point, tally in points.items()}
+    for tally in empty.values():
+        for _ in range(9):
+            tally.add({"context_evidence": 0.0, "tokens": 0.0})
+    first = mean([points, empty])[0]
+    assert first["context_evidence"] == 0.5
+    assert first["answers"] == 1.0  # of the one set that has answers
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = [{**row, "_id": row["id"]} for row in ROWS]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "queries.jsonl").write_text(json.dumps(QUERIES[0]))
+    (tmp_path / "qrels.tsv").write_text("query\tpassage\tgrade\nq\tkey\t1\n")
+    return tmp_path
+
+
+def test_the_command_prints_the_curve_of_each_budget(folder):
+    args = ["retrieval", str(folder), "--curve", "--budget", "200", "--budget", "300"]
+    found = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)
+    assert found.keys() == {"200", "300"}
+    assert found["300"][0].keys() >= {"rule", "level", "context_evidence", "tokens", "saved"}
+    shown = CliRunner().invoke(evaluation, args).stdout
+    assert "at 300 tokens" in shown
+    assert "plain cut" in shown
+
+
+def test_the_command_measures_one_thing_at_a_time(folder):
+    args = ["retrieval", str(folder), "--curve", "--without", "names"]
+    assert isinstance(CliRunner().invoke(evaluation, args).exception, InputError)
