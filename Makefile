@@ -53,18 +53,25 @@ POSTGRES_16 = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/pixeltable
 
 test: $(READY) programs
 	@echo "== running the tests"
-	@$(PYTEST) -m 'not slow'
+	@$(PYTEST) -m 'not slow and not agents'
 
 test-all: test test-rest
 
 # what `make test` leaves out: slow tests, the many examples of properties and hostile input, other versions
 test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 	@echo "== the slow tests, and many more examples"
-	@FUZZ_CASES=500 $(PYTEST) -m 'slow or hypothesis or fuzz' --hypothesis-profile large
+	@FUZZ_CASES=500 $(PYTEST) -m '(slow or hypothesis or fuzz) and not agents' --hypothesis-profile large
 	@echo "== the stores once more, on an older PostgreSQL"
 	@POSTGRES_PROGRAMS=$(POSTGRES_16) $(PYTEST) -m postgres tests/stores
 	@echo "== the integrations once more, with the lowest versions they allow"
 	@SKIP_NOTHING= $(LOWEST)/bin/python -m pytest tests/integrations -m lowest --ignore-glob '*/test_mcp*' -W ignore
+
+# make test-agents [AGENTS="claude codex"]: real agents, installed once into ~/.cache/headgate-agents, and the table of
+# what each does in every scenario without Headgate, under `wrap` and with `serve`
+test-agents: $(READY) programs
+	@echo "== real agents"
+	@$(BIN)/python -m tests.agents.install $(AGENTS)
+	@AGENTS="$(AGENTS)" $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m agents tests/agents
 
 programs: $(READY)
 	@sh requirements/programs.sh

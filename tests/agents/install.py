@@ -1,0 +1,120 @@
+"""Install the agents, each at one version, into a cache folder: $HEADGATE_AGENTS or ~/.cache/headgate-agents.
+
+python -m tests.agents.install [NAME ...] installs them ahead of the tests, and prints where each is.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class CannotInstall(Exception):
+    """An agent cannot be installed here; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of npm or PyPI at the version that the tests were written against."""
+
+    source: str
+    name: str
+    version: str
+
+    @property
+    def folder(self):
+        flat = self.name.replace("/", "+")
+        return cache_folder() / f"{self.source}-{flat}-{self.version}"
+
+    @property
+    def programs(self):
+        """The folder of its programs."""
+        return self.folder / ("node_modules/.bin" if self.source == "npm" else "bin")
+
+
+def cache_folder():
+    return Path(os.environ.get("HEADGATE_AGENTS") or Path.home() / ".cache" / "headgate-agents")
+
+
+def is_installed(package):
+    return package.folder.exists()
+
+
+def install(package):
+    """Install a package once; the folder of its programs."""
+    if not package.folder.exists():
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        # to a place of its own first: another process may be at it too
+        place = Path(tempfile.mkdtemp(dir=cache_folder()))
+        try:
+            _INSTALLERS[package.source](package, place)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+    return package.programs
+
+
+def _install_npm(package, place):
+    npm = shutil.which("npm")
+    if npm is None:
+        raise CannotInstall(
+            f"{package.name} needs Node.js 20 or newer with npm: apt-get install nodejs npm"
+        )
+    (place / "package.json").write_text('{"private": true}')
+    wanted = f"{package.name}@{package.version}"
+    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", wanted, cwd=place)
+    _move(place, package.folder)
+
+
+def _install_pypi(package, place):
+    """A virtual environment of its own. It cannot be moved, so it is made at its place, under a lock."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        raise CannotInstall(f"{package.name} needs uv, which `make test-agents` installs")
+    place.rmdir()
+    lock = package.folder.with_suffix(".lock")
+    with lock.open("w") as held:
+        _lock(held)
+        if not package.folder.exists():
+            new = package.folder
+            try:
+                _run(uv, "venv", "--quiet", "--python", sys.executable, str(new))
+                _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(new / "bin" / "python"), f"{package.name}=={package.version}")  # fmt: skip
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
+
+
+def _lock(held):
+    import fcntl
+
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+
+_INSTALLERS = {"npm": _install_npm, "pypi": _install_pypi}
+
+
+def _run(*command, cwd=None):
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode:
+        raise CannotInstall(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+
+
+def _move(new, folder):
+    try:
+        new.rename(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(new)
+        assert folder.exists()
+
+
+if __name__ == "__main__":
+    from tests.agents.known import AGENTS
+
+    for name in sys.argv[1:] or AGENTS:
+        print(f"{name}: {install(AGENTS[name].package)}", flush=True)

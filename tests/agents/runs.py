@@ -1,0 +1,123 @@
+"""Run an agent in one of three ways: straight to the model service, under `headgate wrap`, or with `headgate serve`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.agents.scenarios import RESULT, TASK
+
+WAYS = ("direct", "wrap", "serve")
+MOST_S = 180  # ends an agent that hangs
+HEADGATE = (sys.executable, "-P", "-m", "headgate")
+# a machine that is busy must not make the gateway look slow
+PATIENCE = ("--patience", "60")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    way: str
+    play: object
+    code: int
+    stdout: str
+    stderr: str
+    files: dict[str, bytes]  # what the agent has made in its project
+
+    @property
+    def finished(self):
+        """Whether the task is done: the result is on the disk."""
+        return self.files.get("result.txt") == RESULT.encode()
+
+    @property
+    def calls(self):
+        return len(self.play.calls)
+
+    @property
+    def input_tokens(self):
+        return sum(call.input_tokens for call in self.play.calls if call.status == 200)
+
+    @property
+    def output_tokens(self):
+        return sum(call.output_tokens for call in self.play.calls)
+
+
+class Bed:
+    """A place in which agents run: the model service, and a gateway that serves in front of it."""
+
+    def __init__(self, folder, service):
+        self.folder, self.service, self.gateway = folder, service, ""
+
+    def run(self, agent, scenario, way):
+        """Run an agent in a clean home and project, always at the same paths."""
+        home, project = self.folder / "home", self.folder / "project"
+        for place in (home, project, self.folder / "tmp"):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
+        play = self.service.begin(scenario, agent)
+        root = self.gateway if way == "serve" else self.service.root
+        environ = self.environ(agent, home) | agent.set_up(home, project, root)
+        command = agent.command(TASK)
+        if way == "wrap":
+            command = [*HEADGATE, "wrap", *PATIENCE, *command]
+        before = files_in(project)
+        done = run_to_end(command, cwd=project, env=environ)
+        files = {name: data for name, data in files_in(project).items() if name not in before}
+        return Outcome(way, play, *done, files)
+
+    def environ(self, agent, home):
+        """The environment of a new user: nothing of this process but the path."""
+        return {
+            "PATH": os.pathsep.join([str(agent.package.programs), os.environ["PATH"]]),
+            "HOME": str(home),
+            "TMPDIR": str(self.folder / "tmp"),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "USER": "somebody",
+            "SHELL": "/bin/bash",
+        }
+
+
+def files_in(folder):
+    """The files of a project by their paths, without those of git."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = ((str(path.relative_to(folder)), path) for path in paths)
+    return {name: path.read_bytes() for name, path in names if not name.startswith(".git/")}
+
+
+def run_to_end(command, *, cwd, env):
+    """Run a command, and end it with all that it has started if it takes too long: exit code, stdout, stderr."""
+    process = subprocess.Popen(
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        stdout, stderr = process.communicate(timeout=MOST_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+        stderr += f"\n(ended after {MOST_S} s)"
+    return process.returncode, stdout, stderr
+
+
+@contextmanager
+def serving(folder, service):
+    """`headgate serve` in front of the service: its address."""
+    environ = {
+        **os.environ,
+        "HOME": str(folder),
+        "HEADGATE_PROXY__UPSTREAMS__MAIN__URL": f"{service.root}/v1",
+    }
+    line = [*HEADGATE, "serve", "--port", "0", "--store", str(folder / "store")]
+    with (folder / "serve.log").open("w") as log:
+        process = subprocess.Popen(line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)  # fmt: skip
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)

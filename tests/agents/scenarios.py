@@ -1,0 +1,165 @@
+"""Scenarios: what the model does in a run, and what the agent's work must come to.
+
+The task is always the same: four commands of the shell, of which the last writes `result.txt`. A scenario says how the
+model strays from it. It sees how many results of tools the conversation has (`done`), and which try for the same ones
+this is (`attempt`), so an agent may ask again as often as it likes.
+"""
+
+from dataclasses import dataclass
+
+from tests.agents.apis import Reply
+from tests.agents.wire import Cut, Piece
+
+TASK = "Write one, two and three into result.txt, each in a line of its own. Go step by step."
+COMMANDS = (
+    "mkdir -p notes && echo one > notes/list.txt",
+    "echo two >> notes/list.txt",
+    "echo three >> notes/list.txt && cat notes/list.txt",
+    "cp notes/list.txt result.txt && wc -l < result.txt",
+)
+SAID = (
+    "I will begin the list with its first word.",
+    "Now the second word.",
+    "The third word, and a look at the whole list.",
+    "The list is complete, so I copy it to its place.",
+)
+DONE = "The file result.txt has the three words, each in a line of its own."
+RESULT = "one\ntwo\nthree\n"
+
+INTRO = "Let me look at the list before I go on. It has two words so far, and one is missing. "
+UNIT = "Then I will check the list again to be sure that nothing was lost, "
+LOOP = INTRO + UNIT * 150  # 2 500 tokens: a short one, as loops go
+STRAY = 2  # the results after which the model strays
+CIRCLE = 14  # calls of a circle until the model gives up by itself
+WRITE_ALL = "printf 'one\\ntwo\\nthree\\n' > result.txt && echo all is written"
+NOTE = "[headgate: "  # how a note in a tool's result begins
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A model that does its task."""
+
+    name: str = "healthy"
+    loops: bool = False  # the model strays, and Headgate may change what it is asked
+    recovers: bool = False  # direct, the task stays undone; with Headgate it must be done
+    more_calls: int = 0  # that Headgate may make for a loop that it does not get out of
+
+    def answer(self, agent, ask, done, attempt):
+        """The steps of an answer."""
+        return ask.say(self.reply(agent, done))
+
+    def reply(self, agent, done):
+        """What a healthy model says."""
+        at = len(done)
+        return agent.act(SAID[at], COMMANDS[at]) if at < len(COMMANDS) else Reply(text=DONE)
+
+
+@dataclass(frozen=True)
+class TextLoop(Scenario):
+    """The model repeats a sentence instead of its third step; asked again, it goes on."""
+
+    always: bool = False
+
+    def answer(self, agent, ask, done, attempt):
+        if len(done) == STRAY and (self.always or attempt == 0):
+            return ask.say(self.loop())
+        return super().answer(agent, ask, done, attempt)
+
+    def loop(self):
+        return Reply(text=LOOP)
+
+
+class ThinkingLoop(TextLoop):
+    """The same in the model's thinking."""
+
+    def loop(self):
+        return Reply(thinking=LOOP, text="I am not sure what to do.")
+
+
+@dataclass(frozen=True)
+class Circle(Scenario):
+    """The model makes the same call again and again; a note in the results brings it back to its task."""
+
+    def reply(self, agent, done):
+        if any("all is written" in result for result in done):
+            return Reply(text=DONE)
+        if any(NOTE in result for result in done):
+            return agent.act("I try another way.", WRITE_ALL)
+        if len(done) >= CIRCLE:
+            return Reply(text="I cannot find the list.")
+        return agent.act("I look at the list.", "cat lists/list.txt")
+
+
+@dataclass(frozen=True)
+class Fault(Scenario):
+    """The service fails once, and then works."""
+
+    status: int = 0  # 0: the connection breaks in the middle of the answer
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def answer(self, agent, ask, done, attempt):
+        steps = super().answer(agent, ask, done, attempt)
+        if len(done) != STRAY or attempt > 0:
+            return steps
+        if self.status:
+            status = ask.overloaded if self.status == OVERLOADED else self.status
+            return ask.error(status, "The service has a problem.", **dict(self.headers))
+        return cut(steps)
+
+
+OVERLOADED = 529  # Anthropic's status; the others have their own
+
+
+def cut(steps):
+    """The first half of an answer, and then the connection breaks."""
+    steps = list(steps)
+    pieces = [n for n, step in enumerate(steps) if isinstance(step, Piece)]
+    half = pieces[len(pieces) // 2]
+    if len(pieces) == 1:  # not streamed: half of the bytes
+        return [*steps[:half], Piece(steps[half].data[: len(steps[half].data) // 2]), Cut()]
+    return [*steps[:half], Cut()]
+
+
+@dataclass(frozen=True)
+class Slow(Scenario):
+    """The first token of one answer takes its time."""
+
+    wait_s: float = 4.0
+
+    def reply(self, agent, done):
+        said = super().reply(agent, done)
+        if len(done) != STRAY:
+            return said
+        return Reply(said.text, said.thinking, said.calls, wait_s=self.wait_s)
+
+
+@dataclass(frozen=True)
+class Long(Scenario):
+    """Many steps with long results, before the task."""
+
+    steps: int = 25
+
+    def reply(self, agent, done):
+        at = len(done)
+        if at < self.steps:
+            return agent.act(f"Part {at}.", f"for n in $(seq 60); do echo part {at} line $n; done")
+        return super().reply(agent, done[self.steps :])
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(),
+        TextLoop("loop in text", loops=True, recovers=True),
+        ThinkingLoop("loop in thinking", loops=True, recovers=True),
+        # three rollbacks, which is what guard.max_rollbacks allows
+        TextLoop("always loops", loops=True, more_calls=3, always=True),
+        Circle("circle", loops=True, recovers=True),
+        Fault("429", status=429, headers=(("retry-after", "1"),)),
+        Fault("500", status=500),
+        Fault("overloaded", status=OVERLOADED),
+        Fault("cut in mid-stream"),
+        Slow("slow first token"),
+        Long("long session"),
+    )
+}
