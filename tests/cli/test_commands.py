@@ -57,7 +57,6 @@ def test_strategy_speaks_json(run, tmp_path):
     [
         (["strategy", " "], "the query is empty"),
         (["strategy", "x" * 10_000_000], "limits.query_chars is 100,000"),
-        (["strategy", "x", "--file", "gone.txt"], "gone.txt"),
         (["strategy", "x", "--context-length", "-3"], "context_length is -3"),
         (["strategy", "x", "--chars", "-3"], "char_count is -3"),
     ],

@@ -102,6 +102,24 @@ def test_settings_and_options_choose_the_detector(monkeypatch):
     assert run(INTRO * 3, "--detector", "repeat").stderr == clean.stderr
 
 
+@pytest.mark.parametrize("detector", ["entropy", "both"])
+def test_the_entropy_rule_slices_where_the_repetition_begins(detector):
+    result = run(INTRO + "fo" * 300, "--json", "--detector", detector)
+    cut = json.loads(result.stdout)["cuts"][0]
+    assert (cut["onset"], cut["period"]) == (len(INTRO), 2)
+    assert "bits" in cut["reason"]
+
+
+def test_warm_up_and_span_of_the_entropy_rule_are_options():
+    text = "a" * 30 + INTRO
+    assert run(text, "--detector", "entropy").exit_code == 3
+    late = ("--detector", "entropy", "--warm-up", "64", "--max-drop", "9", "--min-bits", "0.5")
+    assert run(text, *late).exit_code == 0
+    falling = ("--detector", "entropy", "--min-bits", "0", "--max-drop", "1")
+    assert run(INTRO + "a" * 64, *falling, "--span", "1").exit_code == 0
+    assert run(INTRO + "a" * 64, *falling, "--span", "40").exit_code == 3
+
+
 def test_a_model_has_settings_of_its_own(monkeypatch):
     monkeypatch.setenv("HEADGATE_GUARD__MODELS", '{"odd-*": {"detector": "entropy"}}')
     text = INTRO + "a" * 64

@@ -1,8 +1,12 @@
 """The published example: a tiny loop is held back early and cut at its onset, for the client and for the model."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headgate.guard import PUBLISHED_DIVERGENCE, Guard
+from headgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector, Guard, GuardPolicy, RepeatDetector
+from headgate.guard.entropy import find_trailing_run
+from headgate.guard.session import choose_detector
 from headgate.testing import ScriptedModel
 
 INTRO = "The gate was opened at dawn and the water ran down to the fields. The stall begins "
@@ -62,3 +66,42 @@ async def test_what_a_client_has_of_an_earlier_loop_never_comes_back_in_the_hist
     assert "fofo" in said
     history = model.calls[2].messages[-1]["content"]
     assert history == INTRO + tail + PUBLISHED_DIVERGENCE
+
+
+@pytest.mark.parametrize("detector", ["entropy", "both"])
+@pytest.mark.parametrize("unit", ["fo", "do ", "no, ", "xyxz", "ab ba "])
+async def test_the_entropy_rule_slices_where_the_repetition_begins(detector, unit):
+    intro = INTRO.replace("begins ", "begins here, no earlier:\n")
+    text = intro + unit * 200
+    _, model, report = await play(text, 3, detector=detector, divergence=PUBLISHED_DIVERGENCE)
+    onset = RepeatDetector().feed(text).onset
+    assert abs(onset - len(intro)) <= 1
+    assert "bits" in report.cuts[0].reason
+    assert (report.cuts[0].onset, report.cuts[0].period) == (onset, len(unit))
+    assert model.calls[1].messages[-1]["content"] == text[:onset] + PUBLISHED_DIVERGENCE
+
+
+@given(st.text("abcde ", max_size=40), st.text("abc ", min_size=1, max_size=12))
+def test_a_run_at_the_end_is_found_with_its_onset_and_period(intro, unit):
+    text = intro + unit * 9 + unit[: len(unit) // 2]
+    onset, period = find_trailing_run(text, len(text))
+    assert text[onset : len(text) - period] == text[onset + period :]
+    assert onset == 0 or text[onset - 1] != text[onset - 1 + period]
+    assert period <= len(unit)
+    assert onset <= len(intro)
+
+
+def test_prose_ends_in_no_run():
+    assert find_trailing_run(INTRO, len(INTRO)) is None
+    assert find_trailing_run("", 0) is None
+    stall = EntropyDetector(min_bits=9).feed(INTRO)
+    assert (stall.onset, stall.period) == (0, 0)
+
+
+def test_warm_up_and_span_are_settings_of_the_entropy_rule(monkeypatch):
+    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__WARM_UP", "40")
+    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__SPAN", "4")
+    policy = GuardPolicy.from_environment().replace({"detector": "entropy"})
+    detector = choose_detector(policy)()
+    assert (detector.span, detector.warm_up) == (4, 40)
+    assert [stall.position for stall in map(detector.feed, "a" * 60) if stall] == [40]

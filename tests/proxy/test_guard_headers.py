@@ -33,6 +33,22 @@ def test_headers_set_detector_and_thresholds(rig, served, upstream):
     assert len(upstream.seen[model]) == 2
 
 
+@pytest.mark.parametrize("detector", ["entropy", "both"])
+def test_the_entropy_rule_slices_where_the_repetition_begins(rig, served, upstream, detector):
+    intro = "".join(PROSE)
+    model = rig.script(said(intro, *["fo"] * 200), said("Done."))
+    post(served, model, detector=detector, divergence_token=TOKEN)
+    again = upstream.seen[model][1].json["messages"]
+    assert again[-1]["content"] == intro + TOKEN
+
+
+def test_headers_set_warm_up_and_span(rig, served, upstream):
+    model = rig.script(said("a" * 50, *PROSE))
+    knobs = {"min_bits": "0.5", "max_drop": "9", "warm_up": "64", "span": "4"}
+    post(served, model, detector="entropy", **knobs)
+    assert len(upstream.seen[model]) == 1
+
+
 def test_a_model_has_settings_of_its_own(rig, upstream):
     model = rig.script(said(*LOOP), said("Done."))
     served = rig.serve(guard=GuardPolicy(models={model: {"divergence_token": TOKEN}}))

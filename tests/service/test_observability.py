@@ -19,11 +19,11 @@ from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
 from headgate.explain.savings import tokens_saved
+from headgate.explain.window_figures import window_figures
 from headgate.gateway import Headgate
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
-from headgate.service.log import window_figures
 from headgate.service.metrics import Metrics
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
@@ -93,8 +93,8 @@ def test_the_figures_of_a_trace_are_those_of_its_notes():
     )  # fmt: skip
     seen = window_figures(made)
     assert seen.overlaps == (0.0, 0.5, 1.0, 0.1)
-    assert (seen.penalized, seen.exact_duplicates, seen.novel) == (3, 1, 2)
-    assert (seen.expansion, seen.expanded) == (True, 1)
+    assert (seen.penalized_count, seen.exact_duplicate_count, seen.novel_result_count) == (3, 1, 2)
+    assert (seen.expansion_triggered, seen.expanded_count) == (True, 1)
 
 
 def test_saved_tokens_are_those_that_would_have_been_sent():
@@ -257,10 +257,12 @@ async def test_one_line_a_request_with_the_query_only_if_allowed(stack, caplog, 
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json=body)
     (line,) = [json.loads(record.message) for record in caplog.records]
-    assert (line["route"], line["status"], line["session"]) == ("/v1/context", 200, "s1")
-    assert line["exact_duplicates"] == 1
-    assert line["candidates"] >= 2
-    assert line["expansion"] in (True, False)
+    assert (line["route"], line["status"], line["session_id"]) == ("/v1/context", 200, "s1")
+    assert line["exact_duplicate_count"] == line["penalized_count"] == 1
+    assert line["candidate_count"] >= 2
+    assert line["expansion_triggered"] in (True, False)
+    assert line["novel_result_count"] >= 1
+    assert line.keys().isdisjoint({"session", "candidates", "penalized", "expansion", "novel"})
     assert ("query" in line) is allowed
     assert "Refunds" not in json.dumps({**line, "query": ""})
 

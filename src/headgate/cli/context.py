@@ -222,6 +222,8 @@ def strategy(
     echo(answer["reasoning"])
     echo()
     echo(f"content    {answer['content_tokens']:>12,} tokens ({answer['utilization_pct']} % of the window)")  # fmt: skip
+    for skipped in answer["skipped_files"]:
+        echo(f"not counted: {skipped}", err=True)
     echo(f"available  {answer['available_budget']:>12,} tokens")
     echo(f"retrieval  {answer['retrieval_budget_tokens']:>12,} tokens")
     echo("\nnext")

@@ -26,6 +26,7 @@ from headgate.guard.session import Session
 from headgate.settings import load
 from headgate.xray.conversations import read_conversations
 
+RULE = ("window", "min_bits", "max_drop", "span", "warm_up")  # options of the entropy rule
 LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 
 
@@ -48,8 +49,10 @@ LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 @click.option("--window", type=int, help="Characters in the window of the entropy rule.")
 @click.option("--min-bits", type=float, help="Entropy below which that rule ends the stream.")
 @click.option(
-    "--max-drop", type=float, help="Fall of entropy over 8 characters at which it ends the stream."
+    "--max-drop", type=float, help="Fall of entropy within --span at which it ends the stream."
 )
+@click.option("--span", type=int, help="Characters over which that fall is measured.")
+@click.option("--warm-up", type=int, help="Characters before the first verdict of that rule.")
 @click.option("--divergence-token", help="With --json: the text that the next call injects.")
 @click.option("--model", default="", help="Use the settings of this model.")
 @click.option(
@@ -90,7 +93,7 @@ def guard(
 
 def _policy_changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
     """Turn the options that were given into changes of the guard's policy."""
-    rule = {name: given.pop(name) for name in ("window", "min_bits", "max_drop")}
+    rule = {name: given.pop(name) for name in RULE}
     changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
     return _set_only(changes)
 

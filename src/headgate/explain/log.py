@@ -1,7 +1,8 @@
 """The performance log: one JSON line for each request, rotated by size.
 
-A line holds the eviction report (counts, average entropies, evicted ids and the reason for each), tokens, the time
-of every stage and what was degraded. The query's text is left out unless the policy allows it.
+A line holds the eviction report (counts, average entropies, evicted ids and the reason for each), how the candidates
+relate to the window (window_figures.py), tokens, the time of every stage and what was degraded. The query's text is
+left out unless the policy allows it.
 The standard library rotates the files. Several processes may write to one file: a lock beside it lets one at a time
 rotate and write, and none keeps the file open between two lines.
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from headgate.explain.window_figures import log_keys
 from headgate.policy import LogPolicy
 from headgate.text.redact import redact
 from headgate.types import Context
@@ -95,7 +97,7 @@ def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
         "trace": trace.id,
         "tenant": trace.request.tenant,
         "collection": ", ".join(trace.request.collections),
-        "session": trace.request.session,
+        **log_keys(trace),
         **({"query": trace.request.query} if text else {}),
         "strategy": context.strategy.value,
         "budget": trace.plan.budget,

@@ -1,18 +1,35 @@
 """EntropyDetector: the entropy rule of published/stream_failsafe.py as a detector of the guard.
 
 It stalls when the entropy H of the last 64 characters is below 1.5 bits, or 0.3 bits less than 8 characters
-before. Entropy measures the alphabet, not repetition: see docs/figures.md for what that misses and cuts.
+before. Entropy measures the alphabet, not repetition: see docs/figures.md for what that misses and cuts. It tells when
+a loop is on, but hardly where it began: the published rule slices one window or 8 characters back, into the loop or
+into good text before it. So the onset is that of the exact repetition the text ends in, as RepeatDetector has it, if
+there is one.
 """
 
-from headgate.guard.detectors import RepeatDetector, Stall
+from headgate.guard.detectors import (
+    HISTORY,
+    TRIES,
+    RepeatDetector,
+    Stall,
+    repeats,
+    run_start,
+    shortest_unit,
+)
 from headgate.published.stream_failsafe import (
     DROP_THRESHOLD,
     MIN_ENTROPY,
     WARM_UP,
     WINDOW_SIZE,
+    Collapse,
     EntropyCRFConfig,
     EntropyMonitor,
     K,
+)
+
+NEEDLE = 8  # characters at the end of a text whose earlier copy tells the period
+LONGEST_PERIOD = (
+    256  # over which entropy may fall; RepeatDetector looks as far for its short periods
 )
 
 
@@ -21,7 +38,8 @@ class EntropyDetector:
 
     Over a window of 64 characters, from the 16th character on: below 1.5 bits ("absolute"), or 0.3 bits
     less than 8 characters before ("derivative"). It measures the alphabet, not repetition: an option and
-    a curve on the plot, not the judge. After a stall it rests for one window.
+    a curve on the plot, not the judge. After a stall it rests for one window. The onset of a stall is that of the
+    exact repetition the text ends in; without one, where the published rule slices, and the period is then 0.
     """
 
     def __init__(
@@ -36,14 +54,19 @@ class EntropyDetector:
         self.window, self.min_bits, self.max_drop, self.span = window, min_bits, max_drop, span
         self._monitor = EntropyMonitor(EntropyCRFConfig(window, min_bits, max_drop, span, warm_up))
         self.warm_up = self._monitor.warm_up
+        self._recent, self._start = (
+            "",
+            0,
+        )  # the last text seen, and the offset of its first character
 
     def reset(self) -> None:
         """Forget everything seen."""
-        self._monitor.reset()
+        self.prime("")
 
     def prime(self, text: str) -> None:
         """Begin anew behind this text, after which the window must fill with other characters."""
         self._monitor.reset(len(text))
+        self._recent, self._start = text, 0
 
     @property
     def bits(self) -> float:
@@ -52,12 +75,43 @@ class EntropyDetector:
 
     def feed(self, text: str) -> Stall | None:
         """Take text in; the first stall inside it, or None."""
+        if len(self._recent) > 2 * HISTORY:
+            self._start += len(self._recent) - HISTORY
+            self._recent = self._recent[-HISTORY:]
+        self._recent += text
         stall = None
         for char in text:
             found = self._monitor.push(char)
             if found and stall is None:
-                stall = Stall(found.position, found.boundary, 0, found.reason)
+                stall = self._stall(found)
         return stall
+
+    def _stall(self, found: Collapse) -> Stall:
+        end = found.position - self._start
+        run = find_trailing_run(self._recent, end)
+        if run is None:
+            return Stall(found.position, found.boundary, 0, found.reason)
+        onset, period = run
+        unit = self._recent[end - period : end]
+        return Stall(found.position, self._start + onset, period, found.reason, unit)
+
+
+def find_trailing_run(text: str, end: int) -> tuple[int, int] | None:
+    """Where the exact repetition begins in which the text up to `end` ends, and its period; None if it ends in none.
+
+    It must have two whole copies; a unit under eight characters must go on for eight beyond the first.
+    """
+    needle = text[end - NEEDLE : end] if end >= NEEDLE else ""
+    floor, found = max(0, end - LONGEST_PERIOD - NEEDLE), end - NEEDLE
+    for _ in range(TRIES * NEEDLE if needle else 0):
+        found = text.rfind(needle, floor, found + NEEDLE - 1)
+        if found < 0:
+            return None
+        period = end - NEEDLE - found
+        if repeats(text, end, period, max(NEEDLE, period)):
+            period = shortest_unit(text[end - period : end])
+            return run_start(text, end - NEEDLE, period, max(0, end - HISTORY)), period
+    return None
 
 
 class EitherDetector:

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from headgate.errors import ConfigError
 from headgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
-from headgate.published.stream_failsafe import DROP_THRESHOLD, MIN_ENTROPY, WINDOW_SIZE
+from headgate.published.stream_failsafe import DROP_THRESHOLD, MIN_ENTROPY, WARM_UP, WINDOW_SIZE, K
 
 PREFIX = "HEADGATE_GUARD__"
 
@@ -38,11 +38,13 @@ SAMPLING: tuple[Mapping[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class EntropyRule:
-    """The entropy rule: over a window of characters, too few bits, or too many fewer than 8 characters before."""
+    """The entropy rule: over a window of characters, too few bits, or too many fewer than `span` characters before."""
 
     window: Annotated[int, Field(ge=2)] = WINDOW_SIZE
     min_bits: Annotated[float, Field(ge=0)] = MIN_ENTROPY
     max_drop: Positive = DROP_THRESHOLD
+    span: Annotated[int, Field(ge=1)] = K
+    warm_up: Annotated[int, Field(ge=1)] = WARM_UP
 
 
 class GuardPolicy(Policy):
@@ -53,7 +55,8 @@ class GuardPolicy(Policy):
     detector: Literal["repeat", "entropy", "both"] = "repeat"
     """What finds a loop: exact repetition, the entropy rule, or whichever is first."""
     entropy: EntropyRule = EntropyRule()
-    """The entropy rule: `window` in characters, and both thresholds, `min_bits` and `max_drop`."""
+    """The entropy rule: `window` in characters, both thresholds, `min_bits` and `max_drop`, the `span` of characters
+    over which the drop is measured, and `warm_up`, the characters before the first verdict."""
     divergence_token: str = ""
     """What is injected after a cut; empty: a turn in plain words instead."""
     models: Mapping[str, Mapping[str, Any]] = {}

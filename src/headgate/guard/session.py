@@ -459,7 +459,13 @@ def choose_detector(policy: GuardPolicy) -> Callable[[], Detector]:
     rule = policy.entropy
 
     def entropy() -> EntropyDetector:
-        return EntropyDetector(window=rule.window, min_bits=rule.min_bits, max_drop=rule.max_drop)
+        return EntropyDetector(
+            window=rule.window,
+            min_bits=rule.min_bits,
+            max_drop=rule.max_drop,
+            span=rule.span,
+            warm_up=rule.warm_up,
+        )
 
     def both() -> EitherDetector:
         return EitherDetector(RepeatDetector(), entropy())

@@ -1,4 +1,4 @@
-"""Context strategy and pressure-aware memory, as published.
+"""Context strategy and pressure-aware memory, as published in "Long Context vs RAG Decision Framework".
 
 Pressure is used / threshold (used / window without a threshold). It says how much memory may give: STUFF below 0.30,
 HYBRID below 0.70, SELECTIVE above, nothing at all above 0.95. The task and the size of the content say how it should

@@ -1,4 +1,4 @@
-"""Entropy gating with corrective retrieval, as published.
+"""Entropy gating with corrective retrieval, as published in GenieHelper's documentation ("Entropy gating").
 
 A chunk's score is its Shannon entropy, H = -Σ p·log2 p, over its words (against 6 bits) and its characters (5.5):
     score = round(0.6 · min(H_words / 6, 1) + 0.4 · min(H_chars / 5.5, 1), 4)
@@ -47,9 +47,9 @@ def calculate_token_entropy(text: str) -> float:
     return token_entropy(text)
 
 
-def score_chunk(text: str) -> float:
-    """The entropy score of a text, 0..1, with four decimals."""
-    return information_score(text)
+def score_chunk(chunk: Mapping[str, Any] | str) -> float:
+    """The entropy score of a row's `content`, or of a text, 0..1, with four decimals."""
+    return information_score(chunk if isinstance(chunk, str) else _content(chunk))
 
 
 # -- into the budget -----------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def score_chunk(text: str) -> float:
 def annotate_chunks(chunks: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
     """Set `entropy`, the score of `content`, in each row; the rows themselves."""
     for at, row in enumerate(chunks):
-        row["entropy"] = score_chunk(_content(row, at))
+        row["entropy"] = information_score(_content(row, at))
     return list(chunks)
 
 
@@ -112,7 +112,7 @@ def _mean(values: Iterable[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def _content(row: Mapping[str, Any], at: int) -> str:
+def _content(row: Mapping[str, Any], at: int = 0) -> str:
     content = row.get("content")
     if not isinstance(content, str):
         raise InputError(
@@ -131,7 +131,7 @@ def _id(row: Mapping[str, Any], at: int) -> object:
 def _entropy_of(row: Mapping[str, Any], at: int) -> float:
     known = row.get("entropy")
     if known is None:
-        return score_chunk(_content(row, at))
+        return information_score(_content(row, at))
     if not isinstance(known, int | float) or not math.isfinite(known):
         raise InputError(f"row {at} has the entropy {known!r}; it must be a number", hint="leave it out to have it measured")  # fmt: skip
     return float(known)

@@ -1,4 +1,4 @@
-"""Self-referential penalization for a context gateway, as published.
+"""Self-referential penalization, as published in "Self-Referential Context Penalization for RAG++ Context Gateway".
 
 What the model's window already holds costs tokens and adds nothing. The caller sends the window's text, its blocks, or
 a fingerprint of it; each candidate's overlap r with the window lowers its score:

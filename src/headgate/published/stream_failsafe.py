@@ -1,4 +1,4 @@
-"""A stream failsafe by entropy, with rollback, as published: Entropy-Aware Context Rollback (LZ-CRF).
+"""A stream failsafe by entropy, with rollback, as published in an RFC: Entropy-Aware Context Rollback (LZ-CRF).
 
 A model that falls into a loop ("dodododo") writes text of low entropy. The middleware watches H, the Shannon entropy of
 the last 64 characters of its stream, and finds a collapse when H is below 1.5 bits ("absolute") or 0.3 bits less than

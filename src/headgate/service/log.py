@@ -1,59 +1,26 @@
 """The request log: one JSON line for each request, on the logger "headgate.request".
 
-{time, level, request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized,
-exact_duplicates, expansion, novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard,
-unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, first_byte_ms, error}; the query only where
-`service.log_query` allows it, and never the text of a chunk.
+{time, level, request_id, method, route, status, ms, tenant, key, session_id, trace, candidate_count, penalized_count,
+exact_duplicate_count, expansion_triggered, novel_result_count, tokens, degraded}, and for a call through the proxy
+{call, model, upstream, guard, unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, first_byte_ms,
+error}; the query only if `service.log_query` allows it, and never the text of a chunk.
 """
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from starlette.types import Scope
 
-from headgate.notes import Fate, NoteCode, Stage
+from headgate.explain.window_figures import log_keys
 from headgate.policy import ServicePolicy
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.text.redact import redact
-from headgate.types import Trace
 
 LOGGER = logging.getLogger("headgate.request")
-
-
-class WindowFigures(NamedTuple):
-    """How the candidates of a request relate to the window: each one's overlap, and what came of it."""
-
-    candidates: int
-    overlaps: tuple[float, ...]
-    penalized: int
-    exact_duplicates: int
-    novel: int
-    expansion: bool
-    expanded: int
-
-
-def window_figures(trace: Trace) -> WindowFigures:
-    """The numbers of a trace that log and metrics share."""
-    known = (c.number(Stage.PENALIZE, "overlap") for c in trace.candidates)
-    overlaps = tuple(overlap for overlap in known if overlap is not None)
-    notes = [note for c in trace.candidates for note in c.notes]
-    return WindowFigures(
-        candidates=len(trace.candidates),
-        overlaps=overlaps,
-        penalized=sum(overlap > 0 for overlap in overlaps),
-        exact_duplicates=sum(note.code is NoteCode.IN_WINDOW for note in notes),
-        novel=sum(note.code is NoteCode.NEW for note in notes),
-        expansion=any(step.stage is Stage.EXPAND for step in trace.steps),
-        expanded=sum(
-            any(n.stage is Stage.EXPAND and n.fate is not Fate.DROP for n in c.notes)
-            and not c.dropped
-            for c in trace.candidates
-        ),
-    )
 
 
 def request_logger(policy: ServicePolicy) -> Callable[[RequestState, Scope], None]:
@@ -90,15 +57,9 @@ def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> s
         "key": caller.key if caller else None,
     }
     if trace:
-        figures = window_figures(trace)
         line |= {
-            "session": trace.request.session,
+            **log_keys(trace),
             "trace": trace.id,
-            "candidates": figures.candidates,
-            "penalized": figures.penalized,
-            "exact_duplicates": figures.exact_duplicates,
-            "expansion": figures.expansion,
-            "novel": figures.novel,
             "tokens": state.tokens,
             "degraded": list(trace.degraded),
         }

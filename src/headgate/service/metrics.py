@@ -16,8 +16,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
 from headgate.explain.savings import tokens_saved
+from headgate.explain.window_figures import window_figures
 from headgate.guard.report import GuardReport, State
-from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import Step, Trace
@@ -227,14 +227,14 @@ class Metrics:
     def _count_window(self, trace: Trace) -> None:
         figures = window_figures(trace)
         self._compared.inc(len(figures.overlaps))
-        self._penalized.inc(figures.penalized)
-        self._duplicates.inc(figures.exact_duplicates)
-        self._expansions.inc(figures.expansion)
-        self._expanded.inc(figures.expanded > 0)
+        self._penalized.inc(figures.penalized_count)
+        self._duplicates.inc(figures.exact_duplicate_count)
+        self._expansions.inc(figures.expansion_triggered)
+        self._expanded.inc(figures.expanded_count > 0)
         for overlap in figures.overlaps:
             self._overlap.observe(overlap)
         if figures.overlaps:
-            self._novel_results.observe(figures.novel)
+            self._novel_results.observe(figures.novel_result_count)
 
 
 class _Registry(CollectorRegistry):

@@ -206,7 +206,7 @@ class WindowFingerprint:
             "global_minhash128": list(self.whole.minhash128),
             "spans": [
                 {
-                    "span_id": i,
+                    "span_id": str(i),
                     "sha256": span.sha256,
                     "simhash64": f"{span.simhash64:016x}",
                     "minhash128": list(span.minhash128),

@@ -37,6 +37,10 @@ class ContextArguments(Arguments):
     """Texts you already have; they are not repeated."""
     floor: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the best score under which passages are left out; 0 for as many as fit."""
+    context_length: Annotated[int, Field(ge=0)] | None = None
+    """Tokens your window holds."""
+    used_tokens: int = 0
+    """Tokens in use; a full window gets less."""
 
 
 class StrategyArguments(Arguments):
@@ -120,6 +124,7 @@ class StrategyResult(BaseModel):
     model_context_length: int
     used_tokens: int
     task_type: str
+    skipped_files: list[str]
     group: str
 
 

@@ -19,7 +19,7 @@ from headgate.notes import NoteCode
 from headgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 from headgate.text.fence import quote
 from headgate.text.table import clip
-from headgate.types import Context, Scope, Trace
+from headgate.types import Context, ContextBudget, Scope, Trace
 
 LONGEST_ID = 300  # characters of an id or reason that are shown
 MOST_LEFT_OUT = 10
@@ -85,6 +85,9 @@ async def get_context(
     access: Access, asked: schemas.ContextArguments, style: Style
 ) -> CallToolResult:
     """The best passages for a query, in a result that fits the budget as a whole."""
+    window = None
+    if asked.context_length is not None:
+        window = ContextBudget(asked.context_length, asked.used_tokens)
 
     async def ask(budget: int) -> Context:
         return await access.gate.acontext(
@@ -95,6 +98,7 @@ async def get_context(
             floor=asked.floor,
             session=access.session,
             cwd=access.cwd,
+            context_budget=window,
         )
 
     def render(context: Context | None) -> CallToolResult:
@@ -116,7 +120,9 @@ async def get_context(
 
 def _context_data(context: Context) -> schemas.ContextResult:
     notes = []
-    if not context.text:
+    if context.trace.plan.skip:
+        notes.append(context.trace.plan.reasoning)
+    elif not context.text:
         fell = (c.notes[-1].code for c in context.trace.candidates if c.dropped)
         notes.append(NO_ROOM if NoteCode.NO_ROOM in fell else NOTHING)
     notes += [_one_line(line) for line in context.degraded]
@@ -146,6 +152,7 @@ async def strategy(
     decision = context_strategy(**asked.model_dump(), policy=settings.decide)
     data = schemas.StrategyResult.model_validate(decision)
     lines = [f"{data.strategy} (confidence {data.confidence:.2f}): {data.reasoning}", *data.steps]
+    lines += [f"not counted: {skipped}" for skipped in data.skipped_files]
     return style.render("\n".join(lines), data)
 
 

@@ -41,6 +41,8 @@ ENTROPY_HEADERS = {
     "window": "x-headgate-guard-window",
     "min_bits": "x-headgate-guard-min-bits",
     "max_drop": "x-headgate-guard-max-drop",
+    "span": "x-headgate-guard-span",
+    "warm_up": "x-headgate-guard-warm-up",
 }
 # Names of a session, as Claude Code, Codex, OpenCode and others send them.
 SESSION_HEADERS = (

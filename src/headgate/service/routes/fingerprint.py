@@ -35,7 +35,7 @@ class FingerprintIn(Body):
 class SpanOut(BaseModel):
     """The fingerprint of one span."""
 
-    span_id: int
+    span_id: str
     sha256: str
     simhash64: str
     minhash128: list[int]
