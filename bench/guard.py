@@ -1,8 +1,8 @@
-"""The loop detector: on labeled streams, published answers, clean and hostile text, and over very long streams.
+"""The loop detector: on labeled streams, collected answers, clean and hostile text, and over very long streams.
 
     make bench-guard                                     clean and hostile text, growth: 5 minutes
     make bench-guard ARGS="streams FILE"                 labeled streams, and the published entropy rule: 2 minutes
-    make bench-guard ARGS="answers DIR"                  published answers: what is cut, and whether it loops
+    make bench-guard ARGS="answers DIR"                  collected answers: what is cut, and whether it loops
     make bench-guard ARGS="clean DIR ..."                clean text in other folders: stalls alone
     make bench-guard ARGS="long"                         1 GB through the whole guard: memory, 5 minutes
 
@@ -46,7 +46,7 @@ def main() -> None:
     elif given.part == "streams":
         labeled(given.paths[0])
     elif given.part == "answers":
-        published(given.paths[0])
+        collected(given.paths[0])
     else:
         parts = {"clean": lambda: clean(given.paths), "hostile": hostile, "growth": growth, "long": long}  # fmt: skip
         parts[given.part]()
@@ -80,8 +80,8 @@ def labeled(path: Path) -> None:
     out.print(table)
 
 
-def published(path: Path) -> None:
-    """The detector on published answers."""
+def collected(path: Path) -> None:
+    """The detector on collected answers."""
     figures = evaluate_answers(read_answers(path))
     table = Table("", "repeat (default)", "bar", title=f"answers of {path.name}")
     ending = figures["cut"] - figures["went_on"]

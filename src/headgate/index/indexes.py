@@ -39,7 +39,7 @@ class Indexes:
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
     `segments` is the place of storage that gateways share, and the part of it that is this store's: ready indexes are
-    copied from there and published to it.
+    copied from there and uploaded to it.
     """
 
     def __init__(

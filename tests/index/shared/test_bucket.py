@@ -12,14 +12,14 @@ import pytest
 
 from headgate.errors import ConfigError, MissingExtra, StoreError
 from headgate.index.indexes import Indexes
-from headgate.index.shared import bucket, published
+from headgate.index.shared import bucket, uploaded
 from headgate.index.shared.bucket import Bucket
 from headgate.index.shared.open import open_storage
 from headgate.index.shared.storage import SharedFolder
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Chunk, Document
 
-COUNT = published.LEAST
+COUNT = uploaded.LEAST
 SECRET = "wJalrXUtnFEMI-not-to-be-shown"
 
 

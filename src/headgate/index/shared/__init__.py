@@ -2,6 +2,6 @@
 
 It is used if the address of a PostgreSQL store names `segments=` a folder or a bucket; nothing here is imported
 otherwise. A tenant of 100 000 chunks costs a new gateway a copy of 180 MB instead of 40 seconds of one core
-(docs/stores.md). Start with collection.py; published.py has the layout of the versions, storage.py and bucket.py the
+(docs/stores.md). Start with collection.py; uploaded.py has the layout of the versions, storage.py and bucket.py the
 two places that they are kept in.
 """

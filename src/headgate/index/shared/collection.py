@@ -5,13 +5,13 @@ from pathlib import Path
 
 from headgate.index.collection import Collection
 from headgate.index.folder import manifest_is_there, manifest_mark, write_lock
-from headgate.index.shared.published import PublishedIndex
 from headgate.index.shared.storage import SharedStorage
+from headgate.index.shared.uploaded import UploadedIndex
 from headgate.protocols import Embedder, Store
 
 
 class SharedCollection(Collection):
-    """The index of one collection in a folder, and its published versions in storage that gateways share."""
+    """The index of one collection in a folder, and its uploaded versions in storage that gateways share."""
 
     def __init__(
         self,
@@ -25,18 +25,18 @@ class SharedCollection(Collection):
     ) -> None:
         super().__init__(store, tenant, name, folder=folder, embedder=embedder)
         self._own_folder = folder
-        self._published = PublishedIndex(storage, store, tenant, name, self._kind)
+        self._uploaded = UploadedIndex(storage, store, tenant, name, self._kind)
 
     def flush(self) -> None:
-        """Save what is not on disk yet, and publish it."""
+        """Save what is not on disk yet, and upload it."""
         super().flush()
         with self._lock:
-            self._publish()
+            self._upload()
 
     def delete(self) -> None:
-        """Delete the index here and what is published of it."""
+        """Delete the index here and what is uploaded of it."""
         super().delete()
-        self._published.clear()
+        self._uploaded.clear()
 
     def _loads_fast(self) -> bool:
         return not self._can_copy()  # copying an index may take long
@@ -49,26 +49,26 @@ class SharedCollection(Collection):
     def _flush(self, *, least: int) -> bool:
         saved = super()._flush(least=least)
         if saved:
-            self._publish()
+            self._upload()
         return saved
 
     def _can_copy(self) -> bool:
-        """Whether there is no index in the folder and a published one may be there to copy."""
-        return not manifest_is_there(self._own_folder) and self._published.may_be_there()
+        """Whether there is no index in the folder and an uploaded one may be there to copy."""
+        return not manifest_is_there(self._own_folder) and self._uploaded.may_be_there()
 
     def _copy(self) -> None:
-        """Copy the published index into the folder, unless the folder has one already."""
+        """Copy the uploaded index into the folder, unless the folder has one already."""
         if not self._can_copy():
             return
         with suppress(OSError), write_lock(self._own_folder) as locked:
             if locked and not manifest_is_there(self._own_folder):
-                self._published.fetch(self._own_folder)
+                self._uploaded.fetch(self._own_folder)
 
-    def _publish(self) -> None:
-        """Publish the saved index if it is complete; PublishedIndex leaves out one that is hardly newer."""
+    def _upload(self) -> None:
+        """Upload the saved index if it is complete; UploadedIndex leaves out one that is hardly newer."""
         state = self._state
         if self._unsaved or not state.complete:
             return
         with suppress(OSError), write_lock(self._own_folder) as locked:
             if locked and manifest_mark(self._own_folder) == state.mark:
-                self._published.publish(self._own_folder, seen=state.seen, count=state.count)
+                self._uploaded.upload(self._own_folder, seen=state.seen, count=state.count)

@@ -1,9 +1,9 @@
-"""Published: a collection's index in storage that gateways share, so that a new gateway need not build it.
+"""Uploaded: a collection's index in storage that gateways share, so that a new gateway need not build it.
 
     digest of tenant, collection, embeddings and format / SEEN-MARK / manifest.json, segments, checksums.json
 
 The list of checksums is written last, and nothing changes after that: a version without it is not whole, and is not
-seen. The store knows the mark of what was published, as of every index: a version of another store, or of a history
+seen. The store knows the mark of what was uploaded, as of every index: a version of another store, or of a history
 that a backup has undone, is left alone. Each file is compared with its checksum once it is copied. What was copied is
 then loaded like an index of this machine, with the same doubts.
 """
@@ -27,13 +27,13 @@ from headgate.protocols import Store
 
 LEAST = 1_000  # chunks; a smaller index is built about as fast as it is copied
 _PART = 4  # a version is replaced by one that is newer by at least this part of its chunks
-_ABANDONED_S = 86_400.0  # age from which an unfinished version belongs to a publisher that died
+_ABANDONED_S = 86_400.0  # age from which an unfinished version belongs to a gateway that died
 _MANIFEST, _CHECKSUMS = "manifest.json", "checksums.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What was published at once: `folder` has the last change that it has seen, and its mark."""
+    """What was uploaded at once: `folder` has the last change that it has seen, and its mark."""
 
     folder: str
     files: tuple[StoredFile, ...]
@@ -55,8 +55,8 @@ class _Version:
         return time.time() - max(file.written for file in self.files)
 
 
-class PublishedIndex:
-    """The published versions of one collection's index. `storage` is the store's own part of the shared storage."""
+class UploadedIndex:
+    """The uploaded versions of one collection's index. `storage` is the store's own part of the shared storage."""
 
     def __init__(
         self, storage: SharedStorage, store: Store, tenant: str, collection: str, kind: str
@@ -66,7 +66,7 @@ class PublishedIndex:
         self._place = folder_of(Path(), tenant, f"{collection}\0{kind}\0{FORMAT}").name
 
     def may_be_there(self) -> bool:
-        """Whether the collection is large enough that an index of it would be published."""
+        """Whether the collection is large enough that an index of it would be uploaded."""
         return self._store.size(self._tenant, self._collection).chunks >= LEAST
 
     def fetch(self, folder: Path) -> bool:
@@ -92,8 +92,8 @@ class PublishedIndex:
             shutil.rmtree(incoming, ignore_errors=True)
         return True
 
-    def publish(self, folder: Path, *, seen: int, count: int) -> bool:
-        """Publish the index in a folder, whose write lock is held, unless that is hardly newer; whether it was."""
+    def upload(self, folder: Path, *, seen: int, count: int) -> bool:
+        """Upload the index in a folder, whose write lock is held, unless that is hardly newer; whether it was."""
         if count < LEAST:
             return False
         try:
@@ -105,18 +105,18 @@ class PublishedIndex:
             self._upload(folder, f"{self._place}/{seen:020d}-{mark}", mark)
             self._delete_all_but(seen)
         except (OSError, StoreError, ValueError) as error:
-            LOGGER.warning("the index of %r is not published: %s", self._collection, error)
+            LOGGER.warning("the index of %r is not uploaded: %s", self._collection, error)
             return False
         return True
 
     def clear(self) -> None:
-        """Delete what is published, so that the next gateway builds the index anew."""
+        """Delete what is uploaded, so that the next gateway builds the index anew."""
         try:
             for version in self._versions():
                 self._delete(version)
         except OSError as error:
             raise StoreError(
-                f"the published index in {self._storage} cannot be deleted: {error.strerror}",
+                f"the uploaded index in {self._storage} cannot be deleted: {error.strerror}",
                 hint="delete it by hand, or leave segments out of the address of the store",
             ) from error
 
@@ -165,12 +165,12 @@ class PublishedIndex:
                 self._storage.upload(file, f"{version}/{file.name}")
 
     def _delete_all_but(self, seen: int) -> None:
-        """Delete versions that have seen less, those of an undone history, and what dead publishers left."""
+        """Delete versions that have seen less, those of an undone history, and what dead gateways left."""
         known = self._store.index_marks(self._tenant, self._collection)
         for version in self._versions():
             old = version.seen < seen or version.mark not in known
             if old if version.whole else version.age_s > _ABANDONED_S:
-                with suppress(OSError, StoreError):  # the next who publishes tries again
+                with suppress(OSError, StoreError):  # the next who uploads tries again
                     self._delete(version)
 
     def _delete(self, version: _Version) -> None:

@@ -10,11 +10,11 @@ import pytest
 from headgate.errors import NotReady
 from headgate.gateway import Headgate
 from headgate.index.indexes import Indexes
-from headgate.index.shared import published
+from headgate.index.shared import uploaded
 from headgate.stores.postgres.store import PostgresStore
 from headgate.types import Chunk, Document
 
-COUNT = published.LEAST
+COUNT = uploaded.LEAST
 QUESTION = "how long does refund 42 take by card?"
 
 
@@ -57,7 +57,7 @@ def gateway(store, folder):
     return Indexes(store, folder, segments=store.segments)
 
 
-def publish(store, folder):
+def upload(store, folder):
     indexes = gateway(store, folder)
     indexes.snapshot("t", "main")
     indexes.close()
@@ -73,7 +73,7 @@ def ids(view):
 
 @pytest.fixture
 def version(store, shared, tmp_path):
-    publish(store, tmp_path / "one")
+    upload(store, tmp_path / "one")
     (found,) = versions(shared)
     return found
 
@@ -90,11 +90,11 @@ def test_a_new_gateway_copies_the_index_and_reads_only_what_came_after(store, ve
 
 
 def test_both_gateways_keep_their_indexes_however_often_each_saves(store, version, tmp_path):
-    publish(store, tmp_path / "two")
+    upload(store, tmp_path / "two")
     for n in range(4):
         store.put("t", list(documents(COUNT + n, COUNT + n + 1)))
-        publish(store, tmp_path / "two")
-        publish(store, tmp_path / "one")
+        upload(store, tmp_path / "two")
+        upload(store, tmp_path / "one")
     for folder in ("one", "two", "three"):
         indexes = gateway(store, tmp_path / folder)
         assert not indexes.snapshot("t", "main").degraded
@@ -103,13 +103,13 @@ def test_both_gateways_keep_their_indexes_however_often_each_saves(store, versio
 
 def test_a_version_is_replaced_by_one_that_is_a_quarter_newer(store, version, shared, tmp_path):
     store.put("t", list(documents(COUNT, COUNT + 10)))
-    publish(store, tmp_path / "one")
+    upload(store, tmp_path / "one")
     assert versions(shared) == [version]
     store.put("t", list(documents(COUNT + 10, COUNT + COUNT // 2)))
-    publish(store, tmp_path / "one")
+    upload(store, tmp_path / "one")
     (newer,) = versions(shared)
     assert newer.name > version.name
-    publish(store, tmp_path / "two")
+    upload(store, tmp_path / "two")
     assert store.asked[0] == COUNT + COUNT // 2
 
 
@@ -147,7 +147,7 @@ def test_segments_of_another_store_or_of_an_undone_history_are_left_alone(
     with store.session() as connection, connection.transaction():
         connection.execute("SET LOCAL headgate.tenant = 't'")
         connection.execute("DELETE FROM headgate.index_marks WHERE tenant = 't'")
-    publish(store, tmp_path / "two")
+    upload(store, tmp_path / "two")
     assert store.asked[0] == 0
     (now,) = versions(shared)
     assert now != version
@@ -158,13 +158,13 @@ def test_an_unfinished_version_is_not_seen_and_goes_after_a_day(
     store, version, shared, tmp_path, monkeypatch
 ):
     (version / "checksums.json").unlink()
-    publish(store, tmp_path / "two")
+    upload(store, tmp_path / "two")
     assert store.asked[0] == 0
     assert version in versions(shared)
     later = time.time() + 2 * 86_400
-    monkeypatch.setattr(published.time, "time", lambda: later)
+    monkeypatch.setattr(uploaded.time, "time", lambda: later)
     store.put("t", list(documents(COUNT, 2 * COUNT)))
-    publish(store, tmp_path / "two")
+    upload(store, tmp_path / "two")
     assert len(versions(shared)) == 1
     assert version not in versions(shared)
 
@@ -179,7 +179,7 @@ def test_a_request_does_not_wait_for_the_copy(store, version, tmp_path):
     indexes.close()
 
 
-def test_reindex_builds_anew_and_replaces_what_is_published(store, version, shared, tmp_path):
+def test_reindex_builds_anew_and_replaces_what_is_uploaded(store, version, shared, tmp_path):
     indexes = gateway(store, tmp_path / "two")
     assert indexes.rebuild("t", "main").count == COUNT
     assert store.asked[0] == 0
@@ -196,7 +196,7 @@ def test_small_indexes_and_an_absent_folder_are_no_trouble(store, shared, tmp_pa
     indexes.close()
     assert versions(shared) == []
     shutil.rmtree(shared, ignore_errors=True)
-    publish(store, tmp_path / "one")
+    upload(store, tmp_path / "one")
     assert not shared.exists()
     assert f"the shared folder is not there: '{shared}'" in caplog.text
 
