@@ -125,9 +125,69 @@ def test_the_published_bounds_are_the_defaults():
     assert prune_to_budget(large) == []
 
 
-def test_a_row_without_text_or_id_is_named():
-    with pytest.raises(InputError, match="row 1 has no text"):
-        annotate_chunks([{"content": "x"}, {"id": "b"}])
+ROWS = [
+    {"id": "a", "content": "aaaaaaaa"},
+    {"id": "b", "content": PROSE},
+    {"id": "c", "content": "The tide turns twice a day and the boats wait for it."},
+]
+
+
+def test_annotate_sets_the_published_score_in_each_row():
+    rows = [dict(row) for row in ROWS]
+    assert annotate_chunks(rows) == rows
+    assert [row["entropy"] for row in rows] == [score_chunk(r["content"]) for r in ROWS]
+
+
+def test_prune_orders_by_entropy_and_counts_four_characters_a_token():
+    rows = [dict(row) for row in ROWS]
+    assert [r["id"] for r in prune_to_budget(rows)] == ["b", "c"]
+    exactly = len(ROWS[2]["content"]) // 4
+    assert [r["id"] for r in prune_to_budget(rows, max_tokens=exactly)] == ["c"]
+    assert [r["id"] for r in prune_to_budget(rows, min_entropy=0.0)] == ["b", "c", "a"]
+
+
+def test_prune_keeps_the_entropies_it_is_given():
+    rows = [dict(row) for row in ROWS]
+    rows[0]["entropy"], rows[1]["entropy"] = 0.99, 0.05
+    assert [r["id"] for r in prune_to_budget(rows)] == ["a", "c"]
+    assert [row["entropy"] for row in rows[:2]] == [0.99, 0.05]
+    assert rows[2]["entropy"] == score_chunk(ROWS[2]["content"])
+
+
+@pytest.mark.parametrize("entropy", ["high", float("nan")])
+def test_an_entropy_that_is_no_number_is_an_error_that_names_the_row(entropy):
+    with pytest.raises(InputError, match="row 0 has the entropy"):
+        prune_to_budget([{"id": "a", "content": "text", "entropy": entropy}])
+
+
+def test_the_eviction_report_counts_and_explains():
+    rows = [dict(row) for row in ROWS]
+    selected = prune_to_budget(rows, max_tokens=len(ROWS[1]["content"]) // 4)
+    seen = eviction_report(rows, selected)
+    assert seen["total_candidates"] == 3
+    assert (seen["kept"], seen["evicted"]) == (1, 2)
+    assert seen["evicted_ids"] == ["a", "c"]
+    assert seen["reasons"] == {"a": "entropy below 0.1", "c": "no room left"}
+    assert seen["avg_entropy_kept"] == rows[1]["entropy"]
+    assert seen["avg_entropy_evicted"] == pytest.approx(
+        (rows[0]["entropy"] + rows[2]["entropy"]) / 2
+    )
+
+
+def test_empty_rows_give_an_empty_report():
+    assert prune_to_budget([]) == []
+    assert eviction_report([], [])["avg_entropy_kept"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "row", [{"id": "a"}, {"id": "a", "content": None}, {"id": "a", "content": 3}]
+)
+def test_a_row_without_text_is_named(row):
+    with pytest.raises(InputError, match="row 0"):
+        annotate_chunks([row])
+
+
+def test_a_row_without_an_id_is_named():
     with pytest.raises(InputError, match="row 0 has no 'id'"):
         eviction_report([{"content": "x"}], [])
 

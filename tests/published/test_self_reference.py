@@ -166,3 +166,23 @@ def test_a_second_pass_is_asked_for_as_the_plain_rule_says(cases):
         plain = plain or not [r for r in overlaps[:k] if r < 0.60]
         assert should_expand(novel, overlaps[:k], k) is plain
         assert expansion_depth(k) == (12 if k < 4 else 3 * k)
+
+
+def words(start, end):
+    return " ".join(f"word{n}" for n in range(start, end))
+
+
+def test_a_copy_a_near_copy_and_a_stranger():
+    window = WindowFingerprint.of([words(0, 190), words(190, 380), "a b c"], sketch=False)
+    edited = words(0, 190).replace("word50 ", "changed ")
+    equal, near, other, empty, short = compute_overlaps(
+        window, [words(190, 380).upper(), edited, words(900, 1090), "", "a b c"]
+    )
+    assert (equal, other, empty, short) == (1.0, 0.0, 0.0, 1.0)
+    assert 0.90 <= near < 1
+
+
+def test_hamming_nought_lifts_nothing_that_differs():
+    window = WindowFingerprint.of([words(0, 60)], sketch=False)
+    edited = words(0, 60).replace("word30 ", "changed ")
+    assert compute_overlaps(window, [edited], hamming=0)[0] < 0.9

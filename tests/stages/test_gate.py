@@ -10,11 +10,8 @@ from headgate.notes import NoteCode, Stage
 from headgate.relevance.query_terms import ask
 from headgate.stages.gate import (
     GatePolicy,
-    annotate_chunks,
-    eviction_report,
     gate,
     measure_all,
-    prune_to_budget,
     report,
 )
 from headgate.text.entropy import information_score
@@ -254,41 +251,6 @@ def test_the_report_gives_a_reason_for_each_evicted_id():
     assert seen.avg_entropy_kept == information_score("a plain sentence")
 
 
-ROWS = [
-    {"id": "a", "content": "aaaaaaaa"},
-    {"id": "b", "content": prose(7, 60)},
-    {"id": "c", "content": prose(8, 30)},
-]
-
-
-def test_annotate_sets_the_published_score_in_each_row():
-    rows = [dict(row) for row in ROWS]
-    assert annotate_chunks(rows) == rows
-    assert [row["entropy"] for row in rows] == [information_score(r["content"]) for r in ROWS]
-
-
-def test_prune_orders_by_entropy_and_counts_four_characters_a_token():
-    rows = [dict(row) for row in ROWS]
-    assert [r["id"] for r in prune_to_budget(rows)] == ["b", "c"]
-    exactly = len(ROWS[2]["content"]) // 4
-    assert [r["id"] for r in prune_to_budget(rows, max_tokens=exactly)] == ["c"]
-    assert [r["id"] for r in prune_to_budget(rows, min_entropy=0.0)] == ["b", "c", "a"]
-
-
-def test_prune_keeps_the_entropies_it_is_given():
-    rows = [dict(row) for row in ROWS]
-    rows[0]["entropy"], rows[1]["entropy"] = 0.99, 0.05
-    assert [r["id"] for r in prune_to_budget(rows)] == ["a", "c"]
-    assert [row["entropy"] for row in rows[:2]] == [0.99, 0.05]
-    assert rows[2]["entropy"] == information_score(ROWS[2]["content"])
-
-
-@pytest.mark.parametrize("entropy", ["high", float("nan")])
-def test_an_entropy_that_is_no_number_is_an_error_that_names_the_row(entropy):
-    with pytest.raises(InputError, match="row 0 has the entropy"):
-        prune_to_budget([{"id": "a", "content": "text", "entropy": entropy}])
-
-
 def test_each_chunks_entropy_is_in_its_note():
     texts = ("Refunds are paid within 14 days.", "log line again. " * 40, "  ")
     came = [Candidate(Chunk(f"c{n}", text), 1.0) for n, text in enumerate(texts)]
@@ -296,33 +258,6 @@ def test_each_chunks_entropy_is_in_its_note():
     for candidate in (*sifted.kept, *sifted.dropped):
         text = candidate.chunk.text
         assert candidate.number(Stage.GATE, "entropy") == information_score(text)
-
-
-def test_the_eviction_report_counts_and_explains():
-    rows = [dict(row) for row in ROWS]
-    selected = prune_to_budget(rows, max_tokens=len(ROWS[1]["content"]) // 4)
-    seen = eviction_report(rows, selected)
-    assert seen["total_candidates"] == 3
-    assert (seen["kept"], seen["evicted"]) == (1, 2)
-    assert seen["evicted_ids"] == ["a", "c"]
-    assert seen["reasons"] == {"a": "entropy below 0.1", "c": "no room left"}
-    assert seen["avg_entropy_kept"] == rows[1]["entropy"]
-    assert seen["avg_entropy_evicted"] == pytest.approx(
-        (rows[0]["entropy"] + rows[2]["entropy"]) / 2
-    )
-
-
-def test_empty_rows_give_an_empty_report():
-    assert prune_to_budget([]) == []
-    assert eviction_report([], [])["avg_entropy_kept"] == 0.0
-
-
-@pytest.mark.parametrize(
-    "row", [{"id": "a"}, {"id": "a", "content": None}, {"id": "a", "content": 3}]
-)
-def test_a_row_without_text_is_named(row):
-    with pytest.raises(InputError, match="row 0"):
-        annotate_chunks([row])
 
 
 def test_the_notice_of_the_fence_is_counted():
