@@ -198,18 +198,18 @@ def test_a_memory_is_told_how_full_the_window_is():
         pass
 
     memory = Memory()
-    assert memory._context_budget is None
+    assert memory._window is None
     memory.set_context_budget(
         context_length=100_000,
         used_tokens=60_000,
         threshold_tokens=75_000,
         compression_enabled=True,
     )
-    assert memory._context_budget == ContextBudget(100_000, 60_000, 75_000)
+    assert memory._window == ContextBudget(100_000, 60_000, 75_000)
     memory.set_context_budget(ContextBudget(8000))
-    assert memory._context_budget == ContextBudget(8000)
+    assert memory._window == ContextBudget(8000)
     memory.set_context_budget(None)
-    assert memory._context_budget is None
+    assert memory._window is None
 
 
 @pytest.mark.parametrize("wrong", [{"context_length": -1}, {"used_tokens": "3"}, {"threshold_tokens": 2**63}])  # fmt: skip

@@ -84,20 +84,23 @@ class ContextBudget:
 class PressureAware:
     """What a memory manager or provider needs to heed the window: `set_context_budget`, which its host calls."""
 
-    _context_budget: ContextBudget | None = None
+    _window: ContextBudget | None = None
 
     def set_context_budget(
         self,
-        context_length: int | ContextBudget | None = 0,
+        context_length: int | ContextBudget | None = None,
         used_tokens: int = 0,
         threshold_tokens: int = 0,
         compression_enabled: bool = True,  # noqa: FBT001, FBT002  the published signature
     ) -> None:
-        """Say how full the window is before a turn. A ContextBudget may be given instead, or None to forget it."""
+        """Say how full the window is, by its numbers or as one value; nothing at all if it is not known.
+
+        For example: `memory.set_context_budget(context_length=200_000, used_tokens=50_000, threshold_tokens=150_000)`.
+        """
         if isinstance(context_length, ContextBudget) or context_length is None:
-            self._context_budget = context_length
+            self._window = context_length
         else:
-            self._context_budget = ContextBudget(
+            self._window = ContextBudget(
                 context_length, used_tokens, threshold_tokens, compression_enabled
             )
 

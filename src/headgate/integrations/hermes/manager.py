@@ -17,11 +17,12 @@ from headgate.integrations.blocks import LOGGER
 from headgate.integrations.hermes.protocols import MemoryProvider, Message
 from headgate.memory.provider_pool import ProviderPool, RecallPolicy
 from headgate.memory.providers import prefetch_all_sync
+from headgate.published.context_strategy import PressureAware
 from headgate.stages.decide import DecidePolicy, decide
-from headgate.types import ContextBudget, Request
+from headgate.types import Request
 
 
-class MemoryManager:
+class MemoryManager(PressureAware):
     """Providers by name, told of each session, and closed at the end."""
 
     def __init__(
@@ -35,7 +36,6 @@ class MemoryManager:
         self._providers: list[Any] = []
         self._pool = ProviderPool((), policy)
         self._secret = secrets.token_bytes(16)
-        self._window: ContextBudget | None = None
         self.degraded: tuple[str, ...] = ()
         """Who was left out of the last prefetch, and why."""
         for provider in providers:
@@ -51,12 +51,9 @@ class MemoryManager:
         self._pool = ProviderPool([*self._providers, provider], self._policy)
         self._providers.append(provider)
 
-    def set_context_budget(self, budget: ContextBudget | None = None, **parts: Any) -> None:
-        """How full the window is, as one value or by the names of its parts; nothing at all if it is not known.
-
-        For example: `manager.set_context_budget(context_length=200_000, used_tokens=50_000, threshold_tokens=150_000)`.
-        """
-        self._window = ContextBudget(**parts) if parts else budget
+    def set_context_budget(self, *budget: Any, **parts: Any) -> None:
+        """How full the window is (see PressureAware); the providers are told too."""
+        super().set_context_budget(*budget, **parts)
         self._call_hook("set_context_budget", self._window)
 
     def initialize_all(self, session_id: str, **details: Any) -> None:

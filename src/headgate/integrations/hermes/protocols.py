@@ -1,4 +1,4 @@
-"""What hermes-agent asks of its plugins, as far as Headgate has it: its published interfaces, restated.
+"""What hermes-agent asks of its plugins, as far as Headgate has it: its public interfaces, restated.
 
 It calls `initialize` when an agent starts, `prefetch` before each turn, `sync_turn` after it, and `shutdown` at the
 end; `select_context` before each request of the model, `compress` when the window is nearly full.

@@ -20,6 +20,7 @@ from headgate.integrations.hermes.sessions import memories, window_of
 from headgate.integrations.hermes.tools import TOOLS, call
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.providers import needs_recall
+from headgate.published.context_strategy import PressureAware
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.text.fence import fence, fence_secret, quote
 from headgate.types import ContextBudget, Request, fact_key
@@ -40,8 +41,12 @@ class RecallStatus:
     glyph: str = "🧠"
 
 
-class HeadgateMemory:
-    """Headgate as the memory of hermes-agent; over a gate of yours, a path, or a store in hermes-agent's home."""
+class HeadgateMemory(PressureAware):
+    """Headgate as the memory of hermes-agent; over a gate of yours, a path, or a store in hermes-agent's home.
+
+    The fuller the window, the less it gives, and nothing if the window is full. Without `set_context_budget` it asks
+    the engine, which knows the window in the same process.
+    """
 
     name = "headgate"
 
@@ -56,7 +61,6 @@ class HeadgateMemory:
         self._store = Store(gate, path)
         self._budget, self._collection = budget, collection
         self._session, self._keeps, self._recalled = "", True, 0
-        self._window: ContextBudget | None = None
         self._agent: ref[Any] | None = None
         self._seen: Sequence[str] = ()
 
@@ -78,14 +82,6 @@ class HeadgateMemory:
         agent = agent_behind(details)
         self._agent = None if agent is None else ref(agent)
         memories[session_id] = self
-
-    def set_context_budget(self, budget: ContextBudget | None = None, **parts: Any) -> None:
-        """How full the window is, as one value or by the names of its parts; nothing at all if it is not known.
-
-        The fuller, the less is given, and nothing when it is full. Without this call the memory asks the engine, which
-        knows it in the same process.
-        """
-        self._window = ContextBudget(**parts) if parts else budget
 
     def see(self, texts: Sequence[str]) -> None:
         """What the model sees in the coming turn, so that nothing of it is recalled again."""
