@@ -20,6 +20,22 @@ from typing import Any, Literal
 from headgate.errors import InputError
 from headgate.text.table import clip
 
+__all__ = [
+    "CONTEXT_STRATEGY_TOOL",
+    "ContextBudget",
+    "PressureAware",
+    "Strategy",
+    "Tier",
+    "build_strategy_report",
+    "classify_task_type",
+    "compute_prefetch_params",
+    "compute_retrieval_budget",
+    "compute_strategy",
+    "estimate_content_tokens",
+    "measure_content",
+    "should_prefetch",
+]
+
 # -- pressure ------------------------------------------------------------------------------------
 
 STUFF_BELOW = 0.30

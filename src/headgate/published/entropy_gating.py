@@ -20,6 +20,17 @@ from numpy.typing import NDArray
 from headgate.errors import InputError
 from headgate.text.entropy import information_score, shannon_entropy, token_entropy
 
+__all__ = [
+    "annotate_chunks",
+    "calculate_shannon_entropy",
+    "calculate_token_entropy",
+    "eviction_report",
+    "integrate_and_fire",
+    "prune_to_budget",
+    "reciprocal_rank_fusion",
+    "score_chunk",
+]
+
 MAX_TOKENS = 4096
 MIN_ENTROPY = 0.1
 CHARS_PER_TOKEN = 4

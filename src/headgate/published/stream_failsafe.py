@@ -21,6 +21,15 @@ from typing import Any, NamedTuple
 
 from headgate.errors import InputError, LoopError
 
+__all__ = [
+    "DIVERGENCE_TOKEN",
+    "CRFState",
+    "Collapse",
+    "EntropyCRFConfig",
+    "EntropyCRFMiddleware",
+    "EntropyMonitor",
+]
+
 WINDOW_SIZE = 64
 MIN_ENTROPY = 1.5
 DROP_THRESHOLD = 0.3
