@@ -142,30 +142,56 @@ def test_a_collection_that_fits_both_window_and_budget_is_stuffed():
     ("length", "used", "content", "most"),
     [
         (8_000, 5_000, 100_000, 1_000),  # what the reserve of 25 % leaves
+        (8_000, 6_000, 100_000, 600),  # the reserve alone is left: 30 % of what is free
+        (80_000, 60_000, 100_000, 4_000),  # ... and at most 4 000
+        (80_000, 75_200, 100_000, 1_440),
         (8_000, 5_000, 500, 1_000),  # loaded whole, it keeps the reserve too
         (128_000, 0, 2_000_000, 67_200),  # RAG+GRAPH: 70 % of what is available
         (128_000, 0, 40_000, 28_800),  # HYBRID: 30 %
         (0, 0, 500, 90_000),  # nothing is known of the window
     ],
 )
-def test_the_budget_keeps_to_the_retrieval_budget_and_the_reserve(length, used, content, most):
+def test_the_budget_keeps_to_the_retrieval_budget_and_to_a_share_of_the_reserve(
+    length, used, content, most
+):
     request = Request("what is it?", budget=90_000, context_budget=ContextBudget(length, used))
     assert decide(request, POLICY, content_tokens=content, content_chunks=1).budget == most
 
 
-@given(st.integers(0, 200_000), st.integers(0, 200_000), st.integers(0, 3_000_000))
-def test_whatever_the_window_the_reserve_stays_free(length, used, content):
-    request = Request("compare them", budget=50_000, context_budget=ContextBudget(length, used))
+@given(
+    st.integers(1, 200_000),
+    st.integers(0, 200_000),
+    st.integers(0, 200_000),
+    st.integers(0, 3_000_000),
+)
+def test_whatever_the_window_something_comes_in_up_to_95_percent_and_leaves_space(
+    length, used, threshold, content
+):
+    window = ContextBudget(length, used, threshold)
+    request = Request("compare them", budget=50_000, context_budget=window)
     plan = decide(request, POLICY, content_tokens=content, content_chunks=1)
-    if length:
-        assert plan.budget <= max(0, length - used - length // 4)
+    available, free = length - used - int(length * 0.25), length - used
+    assert plan.budget <= max(available, min(4_000, max(1, int(0.3 * free))), 0)
+    assert plan.skip == (window.pressure > 0.95 or free <= 0)
+    assert bool(plan.budget) != plan.skip
 
 
-def test_if_only_the_reserve_is_left_nothing_is_retrieved_and_the_plan_says_why():
-    request = Request("hello", budget=5000, context_budget=ContextBudget(8000, 6000))
+@given(st.integers(1, 200_000), st.integers(0, 3_000_000))
+def test_the_fuller_the_window_the_less_comes_in(length, content):
+    def budget(used):
+        window = ContextBudget(length, used)
+        request = Request("compare them", budget=50_000, context_budget=window)
+        return decide(request, POLICY, content_tokens=content).budget
+
+    given_tokens = [budget(length * percent // 100) for percent in range(0, 101, 5)]
+    assert given_tokens == sorted(given_tokens, reverse=True)
+
+
+def test_if_no_token_is_free_nothing_is_retrieved_and_the_plan_says_why():
+    request = Request("hello", context_budget=ContextBudget(8000, 8000, threshold_tokens=10_000))
     plan = decide(request, POLICY)
     assert (plan.skip, plan.budget, plan.limit, plan.min_trust) == (True, 0, 0, 1.0)
-    assert "reserve" in plan.reasoning
+    assert "No token of the window is free" in plan.reasoning
 
 
 def test_a_collection_of_more_chunks_than_k_is_not_loaded_whole():
@@ -183,12 +209,21 @@ def test_a_crisis_is_neither_stuffed_nor_skipped_whatever_task_is_named(task, us
     request = Request("I want to die", task=task, context_budget=window)
     plan = decide(request, POLICY, content_tokens=100, content_chunks=1)
     assert (plan.skip, plan.group, plan.task) == (False, "crisis", "rag_critical")
+    assert plan.in_danger
     assert plan.strategy is not Strategy.STUFF
     assert plan.prefetch
     assert plan.limit
     assert plan.budget == min(1_000, max(0, 8_000 - used))
 
 
+def test_a_word_of_a_crisis_is_not_skipped_either_and_leaves_space_for_the_answer():
+    request = Request("where is the emergency exit?", context_budget=ContextBudget(8_000, 7_900))
+    plan = decide(request, POLICY, content_tokens=100, content_chunks=1)
+    assert (plan.skip, plan.group, plan.in_danger, plan.budget) == (False, "crisis", False, 30)
+    assert plan.prefetch
+    assert plan.strategy is not Strategy.STUFF
+
+
 def test_a_named_task_overrules_the_words_and_reaches_the_crisis_advice():
     plan = decide(Request("hello", task="crisis_intervention"), POLICY)
-    assert (plan.task, plan.group) == ("rag_critical", "crisis")
+    assert (plan.task, plan.group, plan.in_danger) == ("rag_critical", "crisis", True)

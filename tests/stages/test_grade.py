@@ -125,21 +125,21 @@ def test_strips_lose_nothing_but_white_space(text, sentences):
 
 
 @pytest.mark.parametrize(
-    ("action", "searched", "group", "asked"),
+    ("action", "searched", "in_danger", "asked"),
     [
-        (Action.CORRECT, None, "", False),
-        (Action.AMBIGUOUS, None, "", False),
-        (Action.INCORRECT, None, "", True),
-        (Action.INCORRECT, Action.INCORRECT, "", True),
-        (Action.INCORRECT, Action.AMBIGUOUS, "", False),
-        (Action.CORRECT, None, "crisis", True),
+        (Action.CORRECT, None, False, False),
+        (Action.AMBIGUOUS, None, False, False),
+        (Action.INCORRECT, None, False, True),
+        (Action.INCORRECT, Action.INCORRECT, False, True),
+        (Action.INCORRECT, Action.AMBIGUOUS, False, False),
+        (Action.CORRECT, None, True, True),
     ],
 )
-def test_a_person_is_asked_when_nothing_else_helps(action, searched, group, asked):
+def test_a_person_is_asked_when_nothing_else_helps(action, searched, in_danger, asked):
     graded = Graded(Sifted(), action, {"a": 0.01, "b": 0.03, "c": 0.02, "d": 0.0})
-    reason = review_reason(graded, searched, group=group)
+    reason = review_reason(graded, searched, in_danger=in_danger)
     assert bool(reason) is asked
-    assert ("b (0.03), c (0.02), a (0.01)" in reason) is (asked and not group)
+    assert ("b (0.03), c (0.02), a (0.01)" in reason) is (asked and not in_danger)
 
 
 def test_search_is_asked_unless_all_is_well():

@@ -12,7 +12,7 @@ from headgate.stages.strategy import (
     context_strategy,
     estimate_content_tokens,
 )
-from headgate.stages.tasks import GROUPS, NAMED_TASKS, TaskPolicy
+from headgate.stages.tasks import GROUPS, NAMED_TASKS, TaskClass, TaskPolicy
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,7 @@ from headgate.stages.tasks import GROUPS, NAMED_TASKS, TaskPolicy
 )
 def test_each_keyword_reaches_its_category(group, keyword):
     earlier = [k for g in list(GROUPS)[: list(GROUPS).index(group)] for k in GROUPS[g][1]]
-    matching = "substring" if group == "crisis" else "word"
-    found = classify_task(f"({keyword.upper()} ...", matching=matching)
+    found = classify_task(f"({keyword.upper()} ...")
     assert found.task == GROUPS[group][0]
     if not any(k in keyword for k in earlier):
         assert found.group == group
@@ -32,8 +31,11 @@ def test_each_keyword_reaches_its_category(group, keyword):
     [
         ("is there evidence of suicidal thoughts", "rag_critical", "crisis"),
         ("I don’t want to live", "rag_critical", "crisis"),
-        ("where is the emergency exit?", "rag_critical", "factual"),
-        ("suicide squad", "unknown", ""),
+        ("where is the emergency exit?", "rag_critical", "crisis"),
+        ("suicide squad", "rag_critical", "crisis"),
+        ("client disclosed suicidal ideation", "rag_critical", "crisis"),
+        ("an idea against homicide", "stuff_friendly", "creative"),
+        ("the anticrisis fund of 1988", "unknown", ""),
         ("write a story about what is true", "rag_critical", "factual"),
         ("write a plan", "stuff_friendly", "creative"),
         ("explain the configuration", "hybrid", "analysis"),
@@ -47,8 +49,13 @@ def test_the_first_group_that_matches_decides(query, task, group):
     assert (found.task, found.group) == (task, group)
 
 
-def test_as_published_one_word_makes_a_crisis():
-    assert classify_task("where is the emergency exit?", matching="substring").group == "crisis"
+def test_one_word_makes_a_crisis_and_puts_nobody_in_danger():
+    assert classify_task("where is the emergency exit?") == TaskClass("rag_critical", "crisis")
+    assert classify_task("the anticrisis fund", matching="substring").group == "crisis"
+    assert classify_task("I want to die").in_danger
+    assert classify_task("life is not worth living") == TaskClass(
+        "rag_critical", "crisis", in_danger=True
+    )
 
 
 @pytest.mark.parametrize("used", [7_999, 8_000, 9_000])

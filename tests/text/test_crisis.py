@@ -1,8 +1,15 @@
-"""A crisis is told from the words of one: the labeled list that the rule is held to."""
+"""A person in danger is told from the words of a crisis: the labeled lists that the rule is held to."""
+
+from pathlib import Path
 
 import pytest
 
-from headgate.text.crisis import is_crisis
+from headgate.published.context_strategy import CRISIS as GROUP
+from headgate.published.context_strategy import GROUPS
+from headgate.stages.tasks import classify_task
+from headgate.text.crisis import tells_of_danger
+
+DATA = Path(__file__).parent / "data"
 
 CRISIS = """
 I want to kill myself
@@ -49,6 +56,7 @@ I survived a suicide attempt and it's getting bad again
 Everything is hopeless, I'm thinking about ending it all
 translate "I want to die" for the nurse, that is how I feel
 """.strip().splitlines()
+CRISIS += (DATA / "in_danger.txt").read_text().splitlines()
 
 NO_CRISIS = """
 where is the emergency exit?
@@ -96,17 +104,35 @@ a dead letter queue is better off deleted
 overdose of caching: is a TTL of a year too long?
 the living will: what is it?
 """.strip().splitlines()
+NO_CRISIS += (DATA / "harmless.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize("message", CRISIS)
 def test_a_person_in_danger_is_a_crisis(message):
-    assert is_crisis(message)
+    assert tells_of_danger(message)
+    assert classify_task(message).group == GROUP
+
+
+@pytest.mark.parametrize("keyword", GROUPS[GROUP][1])
+def test_a_published_word_at_the_start_of_a_word_is_treated_with_care(keyword):
+    for message in (keyword, f"Re: {keyword.upper()}al?", f"the ({keyword})"):
+        assert classify_task(message).task == "rag_critical"
+        assert classify_task(message).group == GROUP
+    if " " not in keyword:
+        assert classify_task(f"in{keyword}").group != GROUP
 
 
 @pytest.mark.parametrize("message", NO_CRISIS)
 def test_a_word_of_a_crisis_alone_is_none(message):
-    assert not is_crisis(message)
+    assert not tells_of_danger(message)
+    assert not classify_task(message).in_danger
+
+
+def test_the_lists_are_as_long_as_they_claim_to_be_and_nothing_stands_twice():
+    assert len(set((DATA / "in_danger.txt").read_text().splitlines())) >= 80
+    assert len(set((DATA / "harmless.txt").read_text().splitlines())) == 100
+    assert not set(CRISIS) & set(NO_CRISIS)
 
 
 def test_capitals_and_spaces_and_curly_apostrophes_change_nothing():
-    assert is_crisis("I  DON’T want\nto LIVE")
+    assert tells_of_danger("I  DON’T want\nto LIVE")

@@ -53,6 +53,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "min_trust": plan.min_trust,
         "task": plan.task,
         "group": plan.group,
+        "in_danger": plan.in_danger,
         "reasoning": plan.reasoning,
     }
 

@@ -44,7 +44,7 @@ class ReviewPolicy(Policy):
     enabled: bool = True
     """Off: nothing is put into the queue."""
     on_refusal: bool = False
-    """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
+    """Ask a person too when nothing relevant was found; one that tells of a person in danger is asked in any case."""
     days: Tuning[Positive] = 7.0
     """Days after which an undecided question expires."""
     trust: Tuning[Unit] = 0.9

@@ -40,7 +40,6 @@ from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
 from headgate.stages.gate import Gated, GatePolicy, gate, measure_all, report
 from headgate.stages.grade import (
-    CRISIS,
     Action,
     Graded,
     GradePolicy,
@@ -457,7 +456,7 @@ class RequestRun:
         candidates = () if fitting else self.recorder.candidates
         verdict = verdict_without_grading(fitting, candidates, gradable=bool(self.views))
         if verdict is not None:
-            if reason := review_reason(None, None, group=self.plan.group):
+            if reason := review_reason(None, None, in_danger=self.plan.in_danger):
                 verdict = verdict.with_review(reason, self.review({}, reason))
             return verdict, strips
         graded, outside = self.grade(fitting, ranked), None
@@ -468,7 +467,7 @@ class RequestRun:
             outside = self.grade(gated.kept)
         searched = outside.action if outside else None
         reason = review_reason(
-            graded, searched, group=self.plan.group, empty=self._empty_collections()
+            graded, searched, in_danger=self.plan.in_danger, empty=self._empty_collections()
         )
         review = self.review(graded.confidences, reason) if reason else None
         return conclude(graded, outside, review_reason=reason, review=review), strips
@@ -524,7 +523,7 @@ class RequestRun:
     def review(self, grades: Mapping[str, float], reason: str) -> str | None:
         """The review that now waits, "" if the queue could not take it, None if it is off or not asked for."""
         policy, request, resources = self.policy.review, self.request, self.resources
-        if not policy.enabled or not (policy.on_refusal or self.plan.group == CRISIS):
+        if not policy.enabled or not (policy.on_refusal or self.plan.in_danger):
             return None
         with self.recorder.step(Stage.REVIEW) as step:
             step.facts["review"] = ""

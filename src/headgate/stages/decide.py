@@ -2,8 +2,9 @@
 
 Two views are joined into one Plan. The window's pressure (used / threshold, or / window) says how many tokens
 memory may take: STUFF below 0.30, HYBRID below 0.70, SELECTIVE above, nothing at all above 0.95. The task and
-the size of the content say how it should be loaded (strategy.py). What is injected stays within the strategy's
-retrieval budget and leaves a quarter of the window free. A crisis is neither stuffed nor skipped.
+the size of the content say how it should be loaded (strategy.py). A quarter of the window is held back from what is
+loaded whole. What is searched keeps to the strategy's retrieval budget; when that runs out, a share of what is free
+still comes in, so that up to 0.95 it is never nothing. A crisis is neither stuffed nor skipped.
 """
 
 import math
@@ -15,13 +16,15 @@ from headgate.published import context_strategy
 from headgate.published.context_strategy import (
     CRISIS,
     GROUPS,
+    HYBRID_SHARE,
+    RETRIEVAL_FLOOR,
     UNKNOWN_SIZE,
     Matching,
     build_strategy_report,
     compute_prefetch_params,
 )
 from headgate.stages.strategy import choose_strategy, retrieval_budget
-from headgate.stages.tasks import TaskPolicy, category_of, classify_task
+from headgate.stages.tasks import TaskClass, TaskPolicy, category_of, classify_task
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
 __all__ = [
@@ -89,32 +92,32 @@ def decide(
     content_chunks: int | None = None,
 ) -> Plan:
     """Join pressure and task into one plan. `content_tokens` and `content_chunks` are what the collections hold."""
-    task, group = _task(request, policy)
+    task = _task(request, policy)
+    is_crisis = task.group == CRISIS
     window = request.context_budget
     if window is None:
         return Plan(
             skip=False, tier=Tier.HYBRID, strategy=Strategy.HYBRID, budget=request.budget,
-            confidence=0.60, task=task, group=group, prefetch=True,
+            confidence=0.60, task=task.task, group=task.group, in_danger=task.in_danger, prefetch=True,
             reasoning="The size of the window is not known, so retrieve within the budget.",
         )  # fmt: skip
     choice = choose_strategy(
         context_length=window.context_length, used_tokens=window.used_tokens,
         content_tokens=UNKNOWN_SIZE if content_tokens is None else content_tokens,
-        task=task, policy=policy,
+        task=task.task, policy=policy,
     )  # fmt: skip
     strategy, reasoning = choice.strategy, choice.reasoning
     too_much = _too_much_to_stuff(request, content_tokens, content_chunks)
     if strategy is Strategy.STUFF and too_much:
         strategy, reasoning = Strategy.HYBRID, f"{reasoning} {too_much}"
-    budget = int(
-        min(request.budget, _most_tokens(window, strategy, choice.available_budget, group))
-    )
+    most = _most_tokens(window, strategy, choice.available_budget, in_danger=task.in_danger)
+    budget = int(min(request.budget, most))
     memory = prefetch_params(window, policy.base_limit)
-    if group == CRISIS and memory.skip:
+    if is_crisis and memory.skip:
         memory = _memory_of_crisis(policy)
-    elif not memory.skip and budget == 0 < request.budget:
+    elif not is_crisis and not memory.skip and budget == 0 < request.budget:
         memory = Prefetch(limit=0, min_trust=1.0, tier=memory.tier, skip=True)
-        reasoning = f"{reasoning} Nothing is left beside the reserve of 25%: nothing is retrieved."
+        reasoning = f"{reasoning} No token of the window is free: nothing is retrieved."
     elif memory.skip:
         reasoning = f"Pressure is {window.pressure:.1%}, above 95%: nothing is retrieved."
     wanted = should_prefetch(window, request.query, matching=policy.matching)
@@ -122,18 +125,19 @@ def decide(
         skip=memory.skip, tier=memory.tier, strategy=strategy,
         budget=0 if memory.skip else budget,
         limit=memory.limit, min_trust=memory.min_trust, confidence=choice.confidence,
-        task=task, group=group, pressure=window.pressure, reasoning=reasoning,
-        prefetch=wanted or group == CRISIS,
+        task=task.task, group=task.group, in_danger=task.in_danger, pressure=window.pressure,
+        reasoning=reasoning, prefetch=wanted or is_crisis,
     )  # fmt: skip
 
 
-def _task(request: Request, policy: DecidePolicy) -> tuple[str, str]:
-    """The category of the request's task, and the group of keywords. A crisis stays one, whatever task is named."""
+def _task(request: Request, policy: DecidePolicy) -> TaskClass:
+    """What kind of task the request is. A crisis stays one, whatever task is named."""
     seen = classify_task(request.query, matching=policy.matching)
-    named = category_of(request.task, policy) if request.task else seen.task
-    if request.task == "crisis_intervention" or seen.group == CRISIS:
-        return GROUPS[CRISIS][0], CRISIS
-    return named, seen.group
+    if request.task == "crisis_intervention":
+        return TaskClass(GROUPS[CRISIS][0], CRISIS, in_danger=True)
+    if not request.task or seen.group == CRISIS:
+        return seen
+    return TaskClass(category_of(request.task, policy), seen.group)
 
 
 def _too_much_to_stuff(request: Request, tokens: int | None, chunks: int | None) -> str:
@@ -146,18 +150,23 @@ def _too_much_to_stuff(request: Request, tokens: int | None, chunks: int | None)
 
 
 def _most_tokens(
-    window: ContextBudget, strategy: Strategy, available: int, group: str
+    window: ContextBudget, strategy: Strategy, available: int, *, in_danger: bool
 ) -> int | float:
     """The most tokens that may be injected into the window.
 
-    The reserve stays free, and retrieval keeps to its share; only a crisis may use what is left to the last token.
-    A window of unknown length sets no bound.
+    What is loaded whole keeps the reserve free, and retrieval keeps to its budget. Once the reserve alone is left,
+    retrieval may take a share of what is free, up to the least that a retrieval budget is. For a person in danger it
+    may take what is left to the last token. A window of unknown length sets no bound.
     """
     if window.context_length == 0:
         return math.inf
-    if group == CRISIS:
-        return max(0, window.context_length - window.used_tokens)
-    return available if strategy is Strategy.STUFF else retrieval_budget(strategy, available)
+    free = max(0, window.context_length - window.used_tokens)
+    if in_danger:
+        return free
+    wanted = available if strategy is Strategy.STUFF else retrieval_budget(strategy, available)
+    # the share that HYBRID takes of what is available: the rest is for the answer
+    share = min(free, max(1, int(HYBRID_SHARE * free)))
+    return max(wanted, min(RETRIEVAL_FLOOR, share))
 
 
 def _memory_of_crisis(policy: DecidePolicy) -> Prefetch:

@@ -29,7 +29,6 @@ from headgate.types import Candidate, Chunk, Sifted
 
 FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
 _NAMED = 3  # refused chunks that a refusal names
-CRISIS = "crisis"  # the task group whose answers a person should always see
 
 
 class Action(StrEnum):
@@ -238,7 +237,7 @@ def review_reason(
     graded: Graded | None,
     searched: Action | None,
     *,
-    group: str = "",
+    in_danger: bool = False,
     empty: Sequence[str] = (),
 ) -> str:
     """Why a person should look, or "" if none needs to; a refusal names the best that it refused.
@@ -246,7 +245,7 @@ def review_reason(
     `graded` is None if nothing was graded; `searched` is the verdict on what the search brought, None if search is
     off or failed. `empty` are the collections that were asked, if none of them has anything.
     """
-    if group == CRISIS:
+    if in_danger:
         return "a crisis question"
     if graded is None or graded.action is not Action.INCORRECT:
         return ""

@@ -1,7 +1,8 @@
 """Tasks: what kind of task a query is, by its keywords or by the name that the caller gives it.
 
 rag_critical wants precision, stuff_friendly the whole content, hybrid both. The keywords and names stand in
-published/context_strategy.py.
+published/context_strategy.py. A crisis has two levels. One of its keywords is enough to treat the query with care,
+since a false alarm costs little there. A person is asked only if the query tells of someone in danger (text/crisis.py).
 """
 
 from dataclasses import dataclass
@@ -16,16 +17,14 @@ from headgate.published.context_strategy import (
     Matching,
     has_keyword,
 )
-from headgate.text.crisis import is_crisis
+from headgate.text.crisis import tells_of_danger
 
 
 class TaskPolicy(Policy):
     """How a task is recognized: keyword matching, and what callers add to the named tasks."""
 
     matching: Matching = "word"
-    """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any
-    keyword anywhere.
-    """
+    """'word': a keyword must begin at a word start; 'substring': any keyword anywhere."""
     stuff_friendly: frozenset[str] = frozenset()
     """More task names that are stuff_friendly."""
     rag_critical: frozenset[str] = frozenset()
@@ -36,23 +35,19 @@ class TaskPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """What kind of task a query is, and which group of keywords says so ('' for none)."""
+    """What kind of task a query is, which group of keywords says so ('' for none), and whether someone is in danger."""
 
     task: str
     group: str = ""
+    in_danger: bool = False
 
 
 def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
-    """The category of a query, by the first group with a keyword in it.
-
-    Matching "word", a keyword alone makes no crisis: the query must tell of a person in danger (text/crisis.py).
-    """
+    """The category of a query, by the first group with a keyword in it; who is in danger is in a crisis."""
+    if tells_of_danger(query):
+        return TaskClass(GROUPS[CRISIS][0], CRISIS, in_danger=True)
     for group, (task, keywords) in GROUPS.items():
-        if group == CRISIS and matching == "word":
-            found = is_crisis(query)
-        else:
-            found = has_keyword(query, keywords, matching)
-        if found:
+        if has_keyword(query, keywords, matching):
             return TaskClass(task, group)
     return TaskClass("unknown")
 

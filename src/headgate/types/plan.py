@@ -20,6 +20,8 @@ class Plan:
     confidence: float = 0.0
     task: str = "unknown"
     group: str = ""
+    in_danger: bool = False
+    """Whether the query tells of a person in danger, so that a person must see it."""
     reasoning: str = ""
     pressure: float = 0.0
     prefetch: bool = True
