@@ -3,6 +3,7 @@
 #   make demo      see Headgate keep, drop and explain        make check    format, lint, types, import layers
 #   make test      the tests, in a few minutes                make bench    list the benchmarks; make bench-NAME runs one
 #   make test-all  the slow ones too, and many more examples  make fuzz     hostile input, other cases each time
+#   make data      labeled sets and streams to measure on
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -15,7 +16,7 @@ READY := $(VENV)/.ready
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help:
-	@sed -n '3,6s/^# *//p' Makefile
+	@sed -n '3,7s/^# *//p' Makefile
 
 # the versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red
 $(READY): pyproject.toml requirements/dev.txt
@@ -131,6 +132,9 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
+
+# what `headgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
+data: bench-data
 
 # make bench-NAME [ARGS="..."] runs bench/NAME.py; ARGS=--help lists its options
 BENCHMARKS := $(patsubst bench/%.py,bench-%,$(wildcard bench/*.py)) bench-attacks

@@ -115,17 +115,21 @@ def save(folder, rows, questions):
     times = Counter(asked for _, asked in questions)
     once = sorted((asked, id) for id, asked in questions if id in kept and times[asked] == 1)
     chosen = dice.sample(once, min(QUESTIONS, len(once)))
-    folder.mkdir(parents=True, exist_ok=True)
     asked = [{"_id": f"q{n}", "text": text} for n, (text, _) in enumerate(chosen)]
-    labels = [f"q{n}\t{id}\t1" for n, (_, id) in enumerate(chosen)]
-    write = {
-        "corpus.jsonl": [json.dumps(row) for row in rows],
-        "queries.jsonl": [json.dumps(one) for one in asked],
+    write(folder, rows, asked, [f"q{n}\t{id}\t1" for n, (_, id) in enumerate(chosen)])
+    return len(rows), len(asked)
+
+
+def write(folder, rows, asked, labels):
+    """Write the three files of a labeled set."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "corpus.jsonl": map(json.dumps, rows),
+        "queries.jsonl": map(json.dumps, asked),
         "qrels.tsv": ["query\tpassage\tgrade", *labels],
     }
-    for name, content in write.items():
-        (folder / name).write_text("\n".join(content) + "\n", "utf-8")
-    return len(rows), len(asked)
+    for name, lines in files.items():
+        (folder / name).write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def main():
