@@ -10,7 +10,7 @@ from headgate.cli.evaluate import evaluation
 from headgate.evaluate.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
 from headgate.evaluate.labeled import Labeled
 from headgate.evaluate.retrieval import Run
-from headgate.evaluate.stored_set import StoredSet
+from headgate.evaluate.stored_set import StoredSet, merge
 from headgate.settings import load
 
 ROWS = [
@@ -57,6 +57,13 @@ def test_a_set_is_asked_as_it_ships_and_without_each_part():
         runs = compare(stored, ["names", "grade"], budget=200)
     assert [*runs] == [AS_SHIPPED, "names", "grade"]
     assert all(run.figures()["context_evidence@200"] == 1.0 for run in runs.values())
+
+
+def test_a_part_is_switched_off_beside_other_settings_of_its_section():
+    mine = {"grade": {"floor": 0.5}, "embed": {"model": "none"}}
+    assert merge(mine, {"grade": {"enabled": False}, "gate": {"order": "value"}}) == {
+        "grade": {"floor": 0.5, "enabled": False}, "embed": {"model": "none"}, "gate": {"order": "value"},
+    }  # fmt: skip
 
 
 def test_the_command_prints_what_parts_are_worth(tmp_path):

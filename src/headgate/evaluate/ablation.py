@@ -11,7 +11,7 @@ import numpy as np
 
 from headgate.evaluate.labeled import Labeled
 from headgate.evaluate.retrieval import Figures, Run, Tally, Tick, evaluate
-from headgate.evaluate.stored_set import Settings, StoredSet
+from headgate.evaluate.stored_set import Settings, StoredSet, merge
 
 FIGURES = ("ndcg", "context_evidence", "whole_evidence", "answers", "tokens", "empty", "stopped")
 AS_SHIPPED = "as it ships"
@@ -36,6 +36,7 @@ def compare(
     parts: Iterable[str],
     *,
     budget: int,
+    settings: Settings | None = None,
     others: Sequence[Labeled] = (),
     most_foreign: int = 0,
     tick: Tick = lambda: None,
@@ -45,13 +46,13 @@ def compare(
     return {
         name: evaluate(
             stored,
-            settings=settings,
+            settings=merge(settings or {}, change),
             budgets=[budget],
             others=others,
             most_foreign=most_foreign,
             tick=tick,
         )
-        for name, settings in changes.items()
+        for name, change in changes.items()
     }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from headgate.evaluate import bm25
 from headgate.evaluate.retrieval import Figures, Tally, Tick
 from headgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, measure, pieces_of
-from headgate.evaluate.stored_set import StoredSet, collection_of
+from headgate.evaluate.stored_set import Settings, StoredSet, collection_of, merge
 from headgate.gateway import Headgate
 
 LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)
@@ -24,13 +24,18 @@ Point = tuple[str, float]
 
 
 def draw(
-    stored: StoredSet, *, budget: int, levels: Sequence[float] = LEVELS, tick: Tick = lambda: None
+    stored: StoredSet,
+    *,
+    budget: int,
+    settings: Settings | None = None,
+    levels: Sequence[float] = LEVELS,
+    tick: Tick = lambda: None,
 ) -> dict[Point, Tally]:
     """The figures of each question of a set at each point; the first level is 0, where nothing is cut."""
     rules = (BM25, PLAIN, FLOOR)
     points: dict[Point, Tally] = {(rule, level): Tally() for rule in rules for level in levels}
     for floor in levels:
-        with stored.open({"grade": {"floor": floor}}) as gate:
+        with stored.open(merge(settings or {}, {"grade": {"floor": floor}})) as gate:
             for query in stored.labeled.queries:
                 truth, collection = stored.truth(query), collection_of(query)
                 given = gate.context(query["text"], budget=budget, collection=collection)
