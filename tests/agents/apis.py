@@ -63,15 +63,16 @@ class Ask:
     def __init__(self, sent):
         self.sent = sent
         self.fields = json.loads(sent.body)
+        self.serial = ""  # for the ids of the answer: the same in every run of a scenario, and another in every call
 
     @property
     def stream(self):
         return bool(self.fields.get("stream"))
 
-    @property
-    def serial(self):
-        """A number for ids, the same in every run of a scenario."""
-        return f"{len(self.results()):03d}"
+    def is_compaction(self):
+        """Whether the conversation is to be summed up: its last words ask for that."""
+        last = [*texts_in(self.conversation()[-1])][-1:]
+        return any("summary" in text for text in last)
 
     def usage(self, reply):
         """Tokens in and out."""
@@ -287,7 +288,17 @@ class ResponsesAsk(Ask):
             return "No tool output found for function call, or no call for an output"
         return ""
 
+    def is_compaction(self):
+        return self.conversation()[-1].get("type") == "compaction_trigger"
+
     def items(self, reply):
+        if self.is_compaction():
+            yield {
+                "id": f"cmp_{self.serial}",
+                "type": "compaction",
+                "encrypted_content": signature_of(reply.text),
+            }
+            return
         if reply.thinking:
             yield {"id": f"rs_{self.serial}", "type": "reasoning", "summary": [{"type": "summary_text", "text": reply.thinking}], "encrypted_content": signature_of(reply.thinking)}  # fmt: skip
         if reply.text:
@@ -349,6 +360,9 @@ class ResponsesAsk(Ask):
         for text in pieces_of(item["arguments"]):
             yield "response.function_call_arguments.delta", {**place, "delta": text}, tokens_of(text)  # fmt: skip
         yield "response.function_call_arguments.done", {**place, "arguments": item["arguments"]}, 0
+
+    def compaction_events(self, item, place):
+        return ()
 
     def custom_tool_call_events(self, item, place):
         for text in pieces_of(item["input"]):

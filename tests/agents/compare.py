@@ -8,7 +8,7 @@ _NEW_EVERY_TIME = re.compile(
     "|".join(
         (
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",  # ids
-            r"\b[0-9a-f]{40,64}\b",  # of an installation, of a commit
+            r"\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})\b",  # of a fence, a trace, a commit, a device
             r"\b(?:ses|msg|prt)_[0-9a-zA-Z]{20,}",  # OpenCode's
             r"\b1[7-9]\d{8}(?:\d{3}|\.\d+)?\b",  # now, in seconds or milliseconds
             r"(?<=Chunk ID: )[0-9a-f]{6}",

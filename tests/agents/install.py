@@ -23,6 +23,7 @@ class Package:
     source: str
     name: str
     version: str
+    also: tuple[str, ...] = ()  # what it needs in addition
 
     @property
     def folder(self):
@@ -82,7 +83,7 @@ def _install_pypi(package, place):
             new = package.folder
             try:
                 _run(uv, "venv", "--quiet", "--python", sys.executable, str(new))
-                _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(new / "bin" / "python"), f"{package.name}=={package.version}")  # fmt: skip
+                _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(new / "bin" / "python"), f"{package.name}=={package.version}", *package.also)  # fmt: skip
             except BaseException:
                 shutil.rmtree(new, ignore_errors=True)
                 raise

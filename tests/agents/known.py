@@ -1,25 +1,39 @@
 """The agents that we run: how each is installed, set up in a clean home, and told to do its task."""
 
 import json
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
 
-from tests.agents.apis import Reply
+from tests.agents.apis import Reply, texts_in
 from tests.agents.install import Package
+from tests.agents.task import RESULT, STRAY
 
+HEADGATE = (sys.executable, "-P", "-m", "headgate")
 KEY = "sk-of-nobody-0000000000000000000000000000"
 
 
-@dataclass(frozen=True)
 class Agent:
     """An agent; what is here fits most of them."""
 
-    name: str
-    package: Package
-    shell: str  # the name of its tool for commands
+    name: ClassVar[str]
+    package: ClassVar[Package]
+    shell: ClassVar[str]  # its tool for commands
+    mcp_client: ClassVar[str] = ""  # what `headgate mcp install` calls it
+    mcp_tool: ClassVar[str] = "mcp__headgate__{}"  # how it names a tool of the server
+    can: ClassVar[frozenset[str]] = frozenset({"tools"})  # what a scenario may need
 
     def set_up(self, home, project, root):
-        """Write the configuration with which a user would send its calls to `root`; the variables that it needs."""
-        return {}
+        """Write the configuration with which a user sends its calls to `root`; the variables that it needs."""
+        raise NotImplementedError
+
+    def add_mcp(self, home, project, store):
+        """Add Headgate's MCP server to the configuration, as a user would."""
+        line = [*HEADGATE, "mcp", "install", "--client", self.mcp_client, "--store", str(store)]
+        environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        subprocess.run(line, cwd=project, env=environ, check=True, capture_output=True)
 
     def command(self, task):
         """The command that does a task without asking anybody."""
@@ -33,12 +47,22 @@ class Agent:
         """A reply that runs a command."""
         return Reply(text=text, calls=((self.shell, self.arguments(command)),))
 
+    def ask_mcp(self, text, tool, arguments):
+        """A reply that calls a tool of Headgate's MCP server."""
+        return Reply(text=text, calls=((self.mcp_tool.format(tool), arguments),))
+
+    def finish(self, text):
+        """A reply that ends the task."""
+        return Reply(text=text)
+
     def is_main(self, ask):
         """Whether a request is of the main loop, and not for a title or the like."""
-        return bool(ask.tools())
+        return bool(ask.tools()) and not ask.is_compaction()
 
     def beside(self, ask):
         """The answer to a request beside the main loop."""
+        if ask.is_compaction():
+            return Reply(text="<summary>The list has its first words, and must be completed.</summary>")  # fmt: skip
         return Reply(text="A list of three words")
 
     def results(self, ask):
@@ -47,6 +71,12 @@ class Agent:
 
 
 class ClaudeCode(Agent):
+    name = "claude"
+    package = Package("npm", "@anthropic-ai/claude-code", "2.1.327")
+    shell = "Bash"
+    mcp_client = "claude"
+    can = frozenset({"tools", "compaction", "mcp"})
+
     def set_up(self, home, project, root):
         return {
             "ANTHROPIC_BASE_URL": root,
@@ -67,12 +97,18 @@ class ClaudeCode(Agent):
 class Codex(Agent):
     """Codex with its own model: one tool, which runs JavaScript that calls the others."""
 
+    name = "codex"
+    package = Package("npm", "@openai/codex", "0.169.0")
+    shell = "exec"
+    mcp_client = "codex"
+    can = frozenset({"tools", "compaction", "mcp"})
     model = ""
 
     def set_up(self, home, project, root):
         (home / ".codex").mkdir()
         (home / ".codex" / "config.toml").write_text(
-            f'openai_base_url = "{root}/v1"\n{self.model}'
+            f'openai_base_url = "{root}/v1"\n'
+            f"{self.model}"
             "check_for_update_on_startup = false\n"
             "[analytics]\nenabled = false\n"
         )
@@ -82,21 +118,35 @@ class Codex(Agent):
         return ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", task]  # fmt: skip
 
     def arguments(self, command):
-        return (
-            f"const done = await tools.exec_command({{cmd: {json.dumps(command)}}});\ntext(done);\n"
-        )
+        return self.script("exec_command", {"cmd": command})
+
+    def ask_mcp(self, text, tool, arguments):
+        return Reply(text=text, calls=((self.shell, self.script(self.mcp_tool.format(tool), arguments)),))  # fmt: skip
+
+    def script(self, tool, arguments):
+        return f"text(await tools.{tool}({json.dumps(arguments)}));\n"
 
 
 class OlderCodex(Codex):
     """Codex with a model that calls each tool by itself."""
 
+    name = "codex-gpt-5.5"
+    shell = "exec_command"
     model = 'model = "gpt-5.5"\n'
+    can = frozenset({"tools"})
 
     def arguments(self, command):
         return {"cmd": command}
 
 
 class OpenCode(Agent):
+    name = "opencode"
+    # newer ones need instructions that not every ARM processor has
+    package = Package("npm", "opencode-ai", "1.18.18")
+    shell = "bash"
+    mcp_tool = "headgate_{}"
+    can = frozenset({"tools", "compaction", "mcp"})
+
     def set_up(self, home, project, root):
         config = {
             "provider": {"anthropic": {"options": {"baseURL": f"{root}/v1"}}},
@@ -114,6 +164,12 @@ class OpenCode(Agent):
             "npm_config_offline": "true",  # it installs the library for plugins at its first start
         }
 
+    def add_mcp(self, home, project, store):
+        config = json.loads((project / "opencode.json").read_text())
+        command = [*HEADGATE, "mcp", "--store", str(store)]
+        config["mcp"] = {"headgate": {"type": "local", "command": command, "enabled": True}}
+        (project / "opencode.json").write_text(json.dumps(config))
+
     def command(self, task):
         return ["opencode", "run", "--model", "anthropic/claude-sonnet-4-5", task]
 
@@ -121,14 +177,160 @@ class OpenCode(Agent):
         return {"command": command, "description": "One step of the task"}
 
 
-CODEX = Package("npm", "@openai/codex", "0.169.0")
+class Gemini(Agent):
+    name = "gemini"
+    package = Package("npm", "@google/gemini-cli", "0.61.0")
+    shell = "run_shell_command"
+    mcp_client = "gemini"
+    mcp_tool = "mcp_headgate_{}"
+    can = frozenset({"tools", "mcp"})
+
+    def set_up(self, home, project, root):
+        (home / ".gemini").mkdir()
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"enableAutoUpdate": False},
+        }
+        (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+        return {"GOOGLE_GEMINI_BASE_URL": root, "GEMINI_API_KEY": KEY}
+
+    def command(self, task):
+        # with a model of its own choice it asks another model first
+        return ["gemini", "--yolo", "--skip-trust", "--model", "gemini-3.1-pro-preview", "--prompt", task]  # fmt: skip
+
+
+class Pi(Agent):
+    name = "pi"
+    package = Package("npm", "@mariozechner/pi-coding-agent", "0.73.1")
+    shell = "bash"
+
+    def set_up(self, home, project, root):
+        (home / ".pi" / "agent").mkdir(parents=True)
+        models = {"providers": {"anthropic": {"baseUrl": root}}}
+        (home / ".pi" / "agent" / "models.json").write_text(json.dumps(models))
+        return {"ANTHROPIC_API_KEY": KEY, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
+
+    def command(self, task):
+        return ["pi", "--print", "--model", "anthropic/claude-sonnet-4-5", task]
+
+
+class Hermes(Agent):
+    name = "hermes"
+    package = Package("pypi", "hermes-agent", "0.19.0")
+    shell = "terminal"
+
+    def set_up(self, home, project, root):
+        (home / ".hermes").mkdir()
+        (home / ".hermes" / "config.yaml").write_text(
+            "model:\n"
+            "  default: scripted-1\n"
+            "  provider: custom\n"
+            f"  base_url: {root}/v1\n"
+            f"  api_key: {KEY}\n"
+            "  context_length: 200000\n"
+            "security:\n"
+            "  tirith_enabled: false\n"  # a program that it would download
+        )
+        return {}
+
+    def command(self, task):
+        return ["hermes", "chat", "--quiet", "--yolo", "--toolsets", "terminal", "--query", task]
+
+
+class Aider(Agent):
+    """Aider has no tools: the model answers with the new text of files."""
+
+    name = "aider"
+    package = Package("pypi", "aider-chat", "0.86.2")
+    can = frozenset()
+
+    def set_up(self, home, project, root):
+        return {
+            "OPENAI_API_BASE": f"{root}/v1",
+            "OPENAI_API_KEY": KEY,
+            "AIDER_ANALYTICS": "false",
+            "AIDER_CHECK_UPDATE": "false",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
+
+    def command(self, task):
+        return ["aider", "--model", "openai/scripted-1", "--no-git", "--yes-always", "--no-show-model-warnings", "--no-pretty", "--message", task]  # fmt: skip
+
+    def act(self, text, command):
+        return Reply(text=f"{text}\n\nresult.txt\n```\n{RESULT}```\n")
+
+    def is_main(self, ask):
+        return True
+
+    def results(self, ask):
+        """Its one call is the one in which the model may stray."""
+        return [""] * STRAY
+
+
+class MiniSweAgent(Agent):
+    name = "mini-swe-agent"
+    package = Package("pypi", "mini-swe-agent", "2.4.6", ("mcp",))
+    shell = "bash"
+
+    def set_up(self, home, project, root):
+        return {
+            "OPENAI_API_BASE": f"{root}/v1",
+            "OPENAI_API_KEY": KEY,
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_SILENT_STARTUP": "1",
+            "MSWEA_COST_TRACKING": "ignore_errors",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
+
+    def command(self, task):
+        return ["mini", "--yolo", "--exit-immediately", "--config", "mini.yaml", "--config", "agent.step_limit=40", "--model", "openai/scripted-1", "--task", task]  # fmt: skip
+
+    def finish(self, text):
+        return self.act(text, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
+
+
+class Smolagents(Agent):
+    """smolagents' agent that writes Python; a result comes back as a message of the user."""
+
+    name = "smolagents"
+    package = Package("pypi", "smolagents", "1.26.0", ("openai",))
+
+    def set_up(self, home, project, root):
+        return {"OPENAI_BASE_URL": f"{root}/v1", "OPENAI_API_KEY": KEY}
+
+    def command(self, task):
+        return ["python", str(Path(__file__).with_name("smolagents_agent.py")), task]
+
+    def act(self, text, command):
+        run = f"subprocess.run({command!r}, shell=True, capture_output=True, text=True)"
+        return Reply(text=f"{text}\n<code>\nimport subprocess\nprint({run})\n</code>")
+
+    def finish(self, text):
+        return Reply(text=f"{text}\n<code>\nfinal_answer({text!r})\n</code>")
+
+    def is_main(self, ask):
+        return True
+
+    def results(self, ask):
+        said = (m for m in ask.conversation() if m["role"] == "user")
+        texts = (text for message in said for text in texts_in(message.get("content")))
+        return [text for text in texts if text.startswith("Observation:")]
+
+
 AGENTS = {
     agent.name: agent
     for agent in (
-        ClaudeCode("claude", Package("npm", "@anthropic-ai/claude-code", "2.1.327"), "Bash"),
-        Codex("codex", CODEX, "exec"),
-        OlderCodex("codex-gpt-5.5", CODEX, "exec_command"),
-        # newer versions have no program for ARM processors without some instructions
-        OpenCode("opencode", Package("npm", "opencode-ai", "1.18.18"), "bash"),
+        ClaudeCode(),
+        Codex(),
+        OlderCodex(),
+        OpenCode(),
+        Hermes(),
+        Gemini(),
+        Pi(),
+        Aider(),
+        MiniSweAgent(),
+        Smolagents(),
     )
 }

@@ -4,15 +4,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.agents.scenarios import RESULT, TASK
+from tests.agents.known import HEADGATE
+from tests.agents.scenarios import PASSAGE
+from tests.agents.task import RESULT, TASK
+
+from headgate.gateway import Headgate
 
 WAYS = ("direct", "wrap", "serve")
 MOST_S = 180  # ends an agent that hangs
-HEADGATE = (sys.executable, "-P", "-m", "headgate")
 # a machine that is busy must not make the gateway look slow
 PATIENCE = ("--patience", "60")
 
@@ -51,6 +53,9 @@ class Bed:
 
     def __init__(self, folder, service):
         self.folder, self.service, self.gateway = folder, service, ""
+        self.store = folder / "store"
+        with Headgate.open(self.store) as gate:
+            gate.add([{"id": "list", "text": PASSAGE}])
 
     def run(self, agent, scenario, way):
         """Run an agent in a clean home and project, always at the same paths."""
@@ -62,6 +67,8 @@ class Bed:
         play = self.service.begin(scenario, agent)
         root = self.gateway if way == "serve" else self.service.root
         environ = self.environ(agent, home) | agent.set_up(home, project, root)
+        if scenario.needs == "mcp":
+            agent.add_mcp(home, project, self.store)
         command = agent.command(TASK)
         if way == "wrap":
             command = [*HEADGATE, "wrap", *PATIENCE, *command]

@@ -5,33 +5,18 @@ model strays from it. It sees how many results of tools the conversation has (`d
 this is (`attempt`), so an agent may ask again as often as it likes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.agents.apis import Reply
+from tests.agents.task import COMMANDS, DONE, SAID, STRAY
 from tests.agents.wire import Cut, Piece
-
-TASK = "Write one, two and three into result.txt, each in a line of its own. Go step by step."
-COMMANDS = (
-    "mkdir -p notes && echo one > notes/list.txt",
-    "echo two >> notes/list.txt",
-    "echo three >> notes/list.txt && cat notes/list.txt",
-    "cp notes/list.txt result.txt && wc -l < result.txt",
-)
-SAID = (
-    "I will begin the list with its first word.",
-    "Now the second word.",
-    "The third word, and a look at the whole list.",
-    "The list is complete, so I copy it to its place.",
-)
-DONE = "The file result.txt has the three words, each in a line of its own."
-RESULT = "one\ntwo\nthree\n"
 
 INTRO = "Let me look at the list before I go on. It has two words so far, and one is missing. "
 UNIT = "Then I will check the list again to be sure that nothing was lost, "
 LOOP = INTRO + UNIT * 150  # 2 500 tokens: a short one, as loops go
-STRAY = 2  # the results after which the model strays
 CIRCLE = 14  # calls of a circle until the model gives up by itself
 WRITE_ALL = "printf 'one\\ntwo\\nthree\\n' > result.txt && echo all is written"
+FULL = 2_000_000  # tokens: more than any window
 NOTE = "[headgate: "  # how a note in a tool's result begins
 
 
@@ -42,6 +27,7 @@ class Scenario:
     name: str = "healthy"
     loops: bool = False  # the model strays, and Headgate may change what it is asked
     recovers: bool = False  # direct, the task stays undone; with Headgate it must be done
+    needs: str = ""  # what an agent must be capable of to come into it
     more_calls: int = 0  # that Headgate may make for a loop that it does not get out of
 
     def answer(self, agent, ask, done, attempt):
@@ -51,7 +37,7 @@ class Scenario:
     def reply(self, agent, done):
         """What a healthy model says."""
         at = len(done)
-        return agent.act(SAID[at], COMMANDS[at]) if at < len(COMMANDS) else Reply(text=DONE)
+        return agent.act(SAID[at], COMMANDS[at]) if at < len(COMMANDS) else agent.finish(DONE)
 
 
 @dataclass(frozen=True)
@@ -82,17 +68,17 @@ class Circle(Scenario):
 
     def reply(self, agent, done):
         if any("all is written" in result for result in done):
-            return Reply(text=DONE)
+            return agent.finish(DONE)
         if any(NOTE in result for result in done):
             return agent.act("I try another way.", WRITE_ALL)
         if len(done) >= CIRCLE:
-            return Reply(text="I cannot find the list.")
+            return agent.finish("I cannot find the list.")
         return agent.act("I look at the list.", "cat lists/list.txt")
 
 
 @dataclass(frozen=True)
 class Fault(Scenario):
-    """The service fails once, and then works."""
+    """The service fails once, and then works. Most agents ask again; some give up."""
 
     status: int = 0  # 0: the connection breaks in the middle of the answer
     headers: tuple[tuple[str, str], ...] = ()
@@ -130,7 +116,7 @@ class Slow(Scenario):
         said = super().reply(agent, done)
         if len(done) != STRAY:
             return said
-        return Reply(said.text, said.thinking, said.calls, wait_s=self.wait_s)
+        return replace(said, wait_s=self.wait_s)
 
 
 @dataclass(frozen=True)
@@ -146,6 +132,31 @@ class Long(Scenario):
         return super().reply(agent, done[self.steps :])
 
 
+@dataclass(frozen=True)
+class Compaction(Scenario):
+    """The service says once that the window is nearly full, and the agent sums its conversation up."""
+
+    def answer(self, agent, ask, done, attempt):
+        said = self.reply(agent, done)
+        if len(done) == STRAY and attempt == 0:
+            said = replace(said, input_tokens=FULL)
+        return ask.say(said)
+
+
+@dataclass(frozen=True)
+class Mcp(Scenario):
+    """The model asks Headgate's MCP server first, and can do its task only with the answer."""
+
+    def reply(self, agent, done):
+        if done and PASSAGE in done[0]:
+            return super().reply(agent, done[1:])
+        if done:
+            return agent.finish("I cannot ask for the words.")
+        return agent.ask_mcp("I ask for the words.", "get_context", {"query": "words of the list"})
+
+
+PASSAGE = "The words of the list are one, two and three."
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -154,12 +165,14 @@ SCENARIOS = {
         ThinkingLoop("loop in thinking", loops=True, recovers=True),
         # three rollbacks, which is what guard.max_rollbacks allows
         TextLoop("always loops", loops=True, more_calls=3, always=True),
-        Circle("circle", loops=True, recovers=True),
+        Circle("circle", needs="tools", loops=True, recovers=True),
         Fault("429", status=429, headers=(("retry-after", "1"),)),
         Fault("500", status=500),
         Fault("overloaded", status=OVERLOADED),
         Fault("cut in mid-stream"),
         Slow("slow first token"),
-        Long("long session"),
+        Long("long session", needs="tools"),
+        Compaction("compaction", needs="compaction"),
+        Mcp("mcp", needs="mcp"),
     )
 }

@@ -119,6 +119,7 @@ class Service:
         ask = api(sent)
         call = Call(sent, ask, play.agent.is_main(ask))
         play.calls.append(call)
+        ask.serial = f"{len(play.main):03d}"
         return await self._send(writer, play.answer(call), call, reader)
 
     async def _send(self, writer, steps, call=None, reader=None):
