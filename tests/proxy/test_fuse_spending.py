@@ -2,15 +2,14 @@
 
 import pytest
 
-from headgate.bugs import set_strict
 from headgate.errors import PausedError, StoreError, UpstreamError
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import CapStatus, FusePolicy, Hold
-from headgate.prices import Prices
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.steps import LARGE, count_prompt, fuse, settle, spent_by
 from headgate.service.request_state import Caller, RequestState
+from headgate.testing import strict
 from headgate.types import Amount
 
 
@@ -35,7 +34,7 @@ class Book:
 
     def __init__(self, held=None, error=None, policy=CAPPED):
         self.held, self.error, self.asked, self.booked = held, error, [], []
-        self.policy, self.spending, self.prices = policy, self, Prices()
+        self.policy, self.spending = policy, self
 
     async def ahold(self, session, key, amount):
         self.asked.append((session, key, amount.tokens))
@@ -110,11 +109,8 @@ async def test_what_cannot_be_booked_costs_no_answer(caplog):
         await settle(exchange)
         assert exchange.call.error.startswith("not booked: ")
     exchange = exchange_over(Book(error=ValueError("a bug")), hold=hold_of())
-    set_strict(False)
-    try:
+    with strict(False):
         await settle(exchange)
-    finally:
-        set_strict(True)
     assert exchange.call.error == "not booked: ValueError: a bug"
     assert "bug in booking" in caplog.text
 
