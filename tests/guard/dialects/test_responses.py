@@ -156,28 +156,53 @@ def test_a_message_that_goes_on_is_merged_into_the_open_one():
     dialect = severed()
     more = send(
         dialect,
-        added(0, "reasoning", "r2"),
-        added(1, "message", "m2"),
-        part_added(1, "m2"),
-        part_added(1, "m2", 1),
-        text(1, "m2", " two"),
-        event("output_text.done", output_index=1, item_id="m2", text=" two"),
+        added(0, "message", "m2"),
+        part_added(0, "m2"),
+        part_added(0, "m2", 1),
+        text(0, "m2", " two"),
+        event("output_text.done", output_index=0, item_id="m2", text=" two"),
         event(
-            "content_part.done", output_index=1, item_id="m2", part=item("", " two")["content"][0]
+            "content_part.done", output_index=0, item_id="m2", part=item("", " two")["content"][0]
         ),
-        item_done(1, item("m2", " two")),
+        item_done(0, item("m2", " two")),
         event("completed", response={"id": "second", "output": []}),
     )
     kinds = [one["type"].removeprefix("response.") for one in more]
-    assert kinds == ["output_item.added", "content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done", "completed"]  # fmt: skip
-    assert [one["sequence_number"] for one in more] == list(range(4, 11))
-    assert [one.get("output_index") for one in more[:-1]] == [1, 0, 0, 0, 0, 0]
-    assert {one["item_id"] for one in more[1:5]} == {"m1"}
-    assert more[1]["content_index"] == 1
-    assert more[3]["text"] == "One two"
-    assert more[4]["part"] == {"type": "output_text", "text": "One two", "annotations": []}
-    assert more[5]["item"]["content"][0]["text"] == "One two"
-    assert more[6]["response"] == {"id": "first", "output": [more[5]["item"]]}
+    assert kinds == ["content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done", "completed"]  # fmt: skip
+    assert [one["sequence_number"] for one in more] == list(range(4, 10))
+    assert [one.get("output_index") for one in more[:-1]] == [0, 0, 0, 0, 0]
+    assert {one["item_id"] for one in more[:4]} == {"m1"}
+    assert more[0]["content_index"] == 1
+    assert more[2]["text"] == "One two"
+    assert more[3]["part"] == {"type": "output_text", "text": "One two", "annotations": []}
+    assert more[4]["item"]["content"][0]["text"] == "One two"
+    assert more[5]["response"] == {"id": "first", "output": [more[4]["item"]]}
+
+
+def test_a_message_that_was_left_open_ends_before_any_other_item_begins():
+    dialect = severed()
+    more = send(
+        dialect,
+        added(0, "reasoning", "r2"),
+        added(1, "message", "m2"),
+        part_added(1, "m2"),
+        text(1, "m2", "two"),
+        item_done(1, item("m2", "two")),
+        event("completed", response={"id": "second", "output": []}),
+    )
+    kinds = [one["type"].removeprefix("response.") for one in more]
+    assert kinds == ["output_text.done", "content_part.done", "output_item.done", "output_item.added", "output_item.added", "content_part.added", "output_text.delta", "output_item.done", "completed"]  # fmt: skip
+    assert [one["sequence_number"] for one in more] == list(range(4, 13))
+    assert [one.get("output_index") for one in more[:-1]] == [0, 0, 0, 1, 2, 2, 2, 2]
+    assert more[0]["text"] == "One"
+    assert [one["content"][0]["text"] for one in more[-1]["response"]["output"]] == ["One", "two"]
+
+
+def test_a_message_that_was_left_open_ends_before_the_response_does():
+    dialect = severed()
+    *closed, end = send(dialect, event("completed", response={"id": "second", "output": []}))
+    assert [one["type"].rsplit(".", 1)[1] for one in closed] == ["done", "done", "done"]
+    assert [one["id"] for one in end["response"]["output"]] == ["m1"]
 
 
 def test_a_message_after_one_that_is_done_is_a_new_one():
@@ -230,7 +255,18 @@ def test_a_stream_that_the_guard_ends_has_the_items_that_are_complete():
     (end,) = dialect.finish("tool_calls")
     assert end["type"] == "response.completed"
     assert end["response"]["id"] == "first"
-    assert [one["id"] for one in end["response"]["output"]] == ["c"]
+    assert [one["id"] for one in end["response"]["output"]] == ["m1", "c"]
+
+
+def test_last_words_stand_in_the_open_message_or_in_one_of_their_own():
+    *more, end = severed().finish("stop", " Bye.")
+    assert [one["type"] for one in more[:1]] == ["response.output_text.delta"]
+    (message,) = end["response"]["output"]
+    assert message["content"][0]["text"] == "One Bye."
+    dialect = ResponsesDialect()
+    dialect.restart()
+    kinds = [one["type"].removeprefix("response.") for one in dialect.finish("stop", "Bye.")]
+    assert kinds == ["output_item.added", "content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done", "completed"]  # fmt: skip
 
 
 def test_usage_stands_in_the_response_or_at_the_top():

@@ -18,7 +18,14 @@ def test_a_severed_call_counts_with_estimates_for_what_it_did_not_report():
     usage.sever({"input_tokens": 7, "output_tokens": 3})
     assert usage
     total = usage.total({"input_tokens": 10, "output_tokens": 5, "cached": True}, {"rollbacks": 1})
-    assert (total["input_tokens"], total["output_tokens"]) == (19, 8)
+    assert (total["input_tokens"], total["output_tokens"]) == (9, 3), (
+        "of the last call, if none follows"
+    )
+    usage.begin()
+    total = usage.total({"input_tokens": 10, "output_tokens": 5, "cached": True}, {"rollbacks": 1})
+    assert (total["input_tokens"], total["output_tokens"]) == (10, 5)
+    sums = total["headgate"]
+    assert (sums["input_tokens"], sums["output_tokens"]) == (19, 8)
     assert total["cached"] is True
     severed, last = total["headgate"]["calls"]
     assert severed == {"input_tokens": 9, "output_tokens": 3, "estimated": True}
@@ -30,7 +37,7 @@ def test_an_estimate_is_told_whatever_else_was_reported():
     usage = UsageSum()
     usage.note({"input_tokens": 9, "cache_read_input_tokens": 4, "service_tier": "standard"})
     usage.sever({"input_tokens": 7, "output_tokens": 3})
-    (severed, _) = usage.total({}, {})["headgate"]["calls"]
+    (severed,) = usage.total({}, {})["headgate"]["calls"]
     assert severed["estimated"] is True
     assert (severed["input_tokens"], severed["output_tokens"]) == (9, 3)
     assert usage.has_estimates
@@ -70,7 +77,7 @@ def test_a_severed_call_that_reported_everything_is_no_estimate():
     usage = UsageSum()
     usage.note({"input_tokens": 9, "output_tokens": 4})
     usage.sever({"input_tokens": 7, "output_tokens": 3})
-    (severed, _) = usage.total({}, {})["headgate"]["calls"]
+    (severed,) = usage.total({}, {})["headgate"]["calls"]
     assert severed == {"input_tokens": 9, "output_tokens": 4, "estimated": False}
 
 

@@ -1,11 +1,13 @@
 """The items that a client of responses has seen: where each stands, what it says, and the number of the next event.
 
-After a rollback the new call's message is merged into the one that is still open; other items get the next free place.
+After a rollback the new call's message is merged into the one that is still open. Any other item gets the next free
+place; a message that the rollback left open ends before it, since clients expect one item at a time.
 Events that repeat a whole text are rewritten to what the client received, and sequence numbers run on.
 """
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from headgate.guard.dialects.dialect import Event
 
@@ -22,13 +24,16 @@ class ClientItems:
         self._places: dict[
             int, tuple[int, str]
         ] = {}  # index in the call -> (index, id) at the client
-        self._message: tuple[int, str] | None = None  # place of the message that is open
+        self._message: tuple[int, str] | None = None  # place of the message that is open ...
+        self._item: Event = {}  # ... how it began ...
+        self._is_left_open = False  # ... and whether the call that began it was severed
         self._open_parts: set[tuple[str, int]] = set()  # item id and content index
         self._texts: dict[str, list[str]] = {}  # item id -> texts the client has
 
     def restart(self) -> None:
         """A new call numbers its items from 0."""
         self._places.clear()
+        self._is_left_open = self._message is not None
 
     def number(self, event: Event) -> Event:
         """The event with its number in the client's stream."""
@@ -47,13 +52,59 @@ class ClientItems:
         is_message = item.get("type") == "message"
         if is_message and self._message:
             self._places[index] = self._message
+            self._is_left_open = False
             return []
+        closed = self.close_left_open()
         place = (self._begun, str(item.get("id")))
         self._begun += 1
         self._places[index] = place
         if is_message:
-            self._message = place
-        return [self.number({**event, "output_index": place[0]})]
+            self._message, self._item = place, item
+        return [*closed, self.number({**event, "output_index": place[0]})]
+
+    def close_left_open(self) -> list[Event]:
+        """The events that end a message whose call was severed."""
+        return self.close_message() if self._is_left_open else []
+
+    def close_message(self) -> list[Event]:
+        """The events that end the message that is open, if one is, with the text that the client has."""
+        self._is_left_open = False
+        if self._message is None:
+            return []
+        (place, id), self._message = self._message, None
+        text = "".join(self._texts.pop(id, ()))
+        events: list[Event] = []
+        content = []
+        if (id, 0) in self._open_parts:
+            self._open_parts.discard((id, 0))
+            at = {"output_index": place, "item_id": id, "content_index": 0}
+            content = [{"type": "output_text", "text": text, "annotations": []}]
+            events += [
+                {"type": "response.output_text.done", **at, "text": text, "logprobs": []},
+                {"type": "response.content_part.done", **at, "part": content[0]},
+            ]
+        item = {**self._item, "status": "completed", "content": content}
+        self.done.append(item)
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+        return [self.number(event) for event in events]
+
+    def say(self, text: str) -> list[Event]:
+        """Words of ours, in the message that is open or in one of their own."""
+        out: list[Event] = []
+        if self._message is None:
+            id = f"msg_{uuid4().hex}"
+            item = {"type": "message", "id": id, "status": "in_progress", "role": "assistant", "content": []}  # fmt: skip
+            out += self.add(
+                {"type": "response.output_item.added", "output_index": -1, "item": item}
+            )
+        place, id = self._message or (0, "")
+        at = {"output_index": place, "item_id": id, "content_index": 0}
+        if (id, 0) not in self._open_parts:
+            self._open_parts.add((id, 0))
+            part = {"type": "output_text", "text": "", "annotations": []}
+            out.append(self.number({"type": "response.content_part.added", **at, "part": part}))
+        self._texts.setdefault(id, []).append(text)
+        return [*out, self.number({"type": TEXT_DELTA, **at, "delta": text, "logprobs": []})]
 
     def place(self, event: Event) -> list[Event]:
         """An event of an item, at the item's place and with the text that the client has."""

@@ -124,8 +124,8 @@ class StreamFormat(Protocol):
     def write(self, piece: Piece) -> Sequence[Event]:
         """A piece for the client as events."""
 
-    def finish(self, ended: str) -> Sequence[Event]:
-        """The events that end a stream which the guard ended itself."""
+    def finish(self, ended: str, said: str = "") -> Sequence[Event]:
+        """The events that end a stream which the guard ended itself, as a model ends one; `said` are its last words."""
 
     def event_name(self, event: Event) -> str:
         """The name of an event on the wire, or nothing."""

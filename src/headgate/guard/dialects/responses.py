@@ -159,17 +159,22 @@ class ResponsesDialect(Dialect):
         if kind in BEGIN:
             return self._begin(event)
         if kind in END:
-            return [self._items.number({**event, "response": self._whole(event["response"])})]
+            closed = self._items.close_left_open()
+            whole = self._whole(event["response"])
+            return [*closed, self._items.number({**event, "response": whole})]
         if kind == "response.output_item.added":
             return self._items.add(event)
         if "output_index" not in event:
             return [self._items.number(event)]
         return self._items.place(event)
 
-    def finish(self, ended: str) -> list[Event]:  # the output says that calls are there
+    def finish(self, ended: str, said: str = "") -> list[Event]:
+        """The last words, the end of the message that is open, and response.completed, whose output says the rest."""
+        words = self._items.say(said) if said else []
+        words += self._items.close_message()
         response = {**self._first, "status": "completed", "output": list(self._items.done)}
         response["usage"] = self.estimate_usage(0, 0)
-        return [self._items.number({"type": "response.completed", "response": response})]
+        return [*words, self._items.number({"type": "response.completed", "response": response})]
 
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error; a failed response is an end like others."""

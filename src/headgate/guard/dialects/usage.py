@@ -1,6 +1,7 @@
-"""Usage over the calls of one answer: the sum for the client, and the share of each call beside it.
+"""Usage over the calls of one answer: that of the last call for the client, the sums and the share of each beside it.
 
-A call that was severed reported no usage in most APIs, so its share is estimated and marked so.
+Agents read from the usage how full their window is, which the last call alone tells. A call that was severed reported
+no usage in most APIs, so its share is estimated and marked so.
 """
 
 import re
@@ -80,15 +81,19 @@ class UsageSum:
         return any(call["estimated"] for call in self._severed)
 
     def total(self, usage: Usage, figures: Mapping[str, Any]) -> Usage:
-        """The usage of the last call with all others added; the figures and the share of each call beside it."""
-        last = {**self.current, **usage}
-        calls = [*self._severed, last]
+        """The usage of the last call; in `headgate` the sums over all calls, the figures, and the share of each call.
+
+        `usage` is what the event says that is to tell it: it counts if the last call was not severed.
+        """
+        calls = [*self._severed, {**self.current, **usage}] if self._under_way else self._severed
+        last = calls[-1]
         sums = {
             name: sum(_int(call.get(name)) for call in calls)
             for name, value in last.items()
             if isinstance(value, int) and not isinstance(value, bool)
         }
-        return {**usage, **sums, "headgate": {**figures, "calls": calls}}
+        told = {n: v for n, v in last.items() if n in usage or n != "estimated"}
+        return {**usage, **told, "headgate": {**figures, **sums, "calls": calls}}
 
     def cached_input(self) -> "CachedInput":
         """Input of all calls so far that the provider's cache has to do with."""
