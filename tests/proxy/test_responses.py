@@ -21,7 +21,7 @@ from tests.proxy.upstream import (
 )
 
 from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
+from headgate.guard.resume import ANSWER_NOW, CLOSING, FINISH, NUDGE
 
 TEXT = "".join(PROSE)
 LOOPING = "".join(LOOP)
@@ -98,7 +98,10 @@ def test_a_loop_is_cut_and_the_stream_goes_on_as_one_response(rig, served, upstr
     assert [item["content"][0]["text"] for item in final["output"]] == [said]
     assert {e["item_id"] for e in found if "item_id" in e} == {"msg_resp_1"}
     cut, _ = final["usage"]["headgate"]["calls"]
-    assert final["usage"]["total_tokens"] == cut["total_tokens"] + 79
+    assert (
+        final["usage"]["total_tokens"] == 79
+    )  # of the last call, by which agents measure their window
+    assert final["usage"]["headgate"]["total_tokens"] == cut["total_tokens"] + 79
     assert upstream.seen[model][1].json["max_output_tokens"] < 900
 
 
@@ -128,7 +131,8 @@ def test_the_sdk_reads_a_whole_answer_and_one_whose_loop_was_cut(rig, client):
     model = rig.script(response_answer(reasoning_item("Hm."), message_item(LOOPING)),
                        response_answer(reasoning_item("Ah.", "resp_2"), message_item("All is well.", "resp_2"), id="resp_2"))  # fmt: skip
     got = client.responses.create(model=model, input="Hi")
-    assert (got.id, got.usage.total_tokens) == ("resp_1", 30)
+    assert (got.id, got.usage.total_tokens) == ("resp_1", 15)
+    assert got.usage.headgate["total_tokens"] == 30
     assert got.output_text.endswith("All is well.")
     assert got.output_text.count(UNIT) <= 3
     assert [item.type for item in got.output] == ["reasoning", "message"]
@@ -237,10 +241,24 @@ def test_errors_before_and_after_the_first_byte(rig, client, served):
         client.responses.create(model="m", input=[])
 
 
-def test_a_model_that_keeps_looping_ends_in_an_error_event(rig, served):
-    found = events(post(served, rig.script(response_stream(texts=LOOP))))
-    assert (found[-1]["type"], found[-1]["code"]) == ("error", "model_loop")
-    assert "response.completed" not in [e["type"] for e in found]
+def test_a_model_that_keeps_looping_ends_with_a_sentence_and_is_not_asked_again(
+    rig, served, client, upstream
+):
+    model = rig.script(response_stream(texts=LOOP))
+    found = events(post(served, model))
+    assert len(upstream.seen[model]) == 4
+    said = "".join(e["delta"] for e in found if e["type"] == "response.output_text.delta")
+    assert said.endswith(f"\n\n{CLOSING}")
+    assert [e["type"] for e in found[-4:]] == ["response.output_text.done", "response.content_part.done",
+                                               "response.output_item.done", "response.completed"]  # fmt: skip
+    assert [e["sequence_number"] for e in found] == list(range(len(found)))
+    assert found[-1]["response"]["output"][-1]["content"][0]["text"] == said
+    assert events(post(served, model))[-1]["type"] == "response.completed"  # the same once more
+    assert len(upstream.seen[model]) == 5
+    with client.responses.stream(
+        model=rig.script(response_stream(texts=LOOP)), input="Hi"
+    ) as stream:
+        assert stream.get_final_response().output_text.endswith(CLOSING)
 
 
 STRANGE = {

@@ -24,6 +24,8 @@ from tests.proxy.upstream import (
     told,
 )
 
+from headgate.guard.resume import CLOSING
+
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 TEXT = "".join(PROSE)
 
@@ -63,7 +65,8 @@ def test_openai_reads_on_over_a_rollback_as_if_nothing_was(rig, client):
     assert text.count(UNIT) <= 3
     assert {(c.id, c.created, c.model) for c in chunks} == {("chatcmpl-1", 1700000000, "up")}
     assert chunks[-1].usage.headgate["rollbacks"] == 1
-    assert chunks[-1].usage.total_tokens > 79
+    assert chunks[-1].usage.total_tokens == 79
+    assert chunks[-1].usage.headgate["total_tokens"] > 79
 
 
 def test_openai_gathers_a_whole_message_over_a_rollback(rig, client):
@@ -89,8 +92,8 @@ def test_openai_reads_an_answer_whose_loop_was_cut(rig, client):
     assert got.id == "chatcmpl-1"
     assert got.choices[0].message.content.endswith("All is well.")
     assert got.choices[0].message.content.count(UNIT) <= 3
-    assert got.usage.total_tokens == 30
-    assert got.usage.headgate["rollbacks"] == 1
+    assert got.usage.total_tokens == 15
+    assert (got.usage.headgate["total_tokens"], got.usage.headgate["rollbacks"]) == (30, 1)
 
 
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}  # fmt: skip
@@ -158,11 +161,40 @@ def test_openai_raises_an_error_after_the_first_byte(rig, client):
     assert "".join(texts) == TEXT
 
 
-def test_openai_raises_when_the_model_keeps_looping(rig, client):
-    with pytest.raises(openai.APIError, match="kept looping"):
-        streamed(client, rig.script(said(*LOOP)))
-    with pytest.raises(openai.InternalServerError, match="kept looping"):
-        client.chat.completions.create(model=rig.script(answer("".join(LOOP))), messages=ASK)
+def test_openai_reads_a_closing_sentence_when_the_model_keeps_looping(rig, client, upstream):
+    chunks, text = streamed(client, rig.script(said(*LOOP)))
+    assert text.endswith(f"\n\n{CLOSING}")
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    model = rig.script(answer("".join(LOOP)))
+    for calls in (4, 5):  # the retry is not rolled back again
+        got = client.chat.completions.create(model=model, messages=ASK)
+        assert got.id == "chatcmpl-1"
+        assert got.choices[0].finish_reason == "stop"
+        assert got.choices[0].message.content.endswith(CLOSING)
+        assert got.choices[0].message.content.count(UNIT) <= 3
+        assert len(upstream.seen[model]) == calls
+
+
+@pytest.mark.parametrize("block", ["text", "thinking"])
+def test_anthropic_reads_a_closing_sentence_when_the_model_keeps_looping(
+    rig, claude, upstream, block
+):
+    model = rig.script(told(*LOOP, block=block))
+    for calls in (4, 5):
+        with claude.messages.stream(model=model, max_tokens=4000, messages=ASK) as stream:
+            final = stream.get_final_message()
+        assert final.stop_reason == "end_turn"
+        assert final.content[-1].text.endswith(CLOSING)
+        assert len(upstream.seen[model]) == calls
+
+
+def test_a_model_that_cannot_be_asked_to_go_on_ends_with_a_closing_sentence(rig, client, upstream):
+    refusal = [json_head(400), b'{"error": {"message": "no prefill"}}']
+    model = rig.script(said(*LOOP), refusal)
+    assert streamed(client, model)[1].endswith(CLOSING)
+    busy = rig.script(said(*LOOP), [json_head(429), b'{"error": {"message": "slow down"}}'])
+    with pytest.raises(openai.APIConnectionError):
+        streamed(client, busy)  # it may be asked again, and the client does
 
 
 def test_openai_lists_models_and_embeds(rig, client, upstream):
@@ -209,7 +241,7 @@ async def test_openai_async_reads_a_whole_completion_whose_loop_was_cut(rig, ser
     model = rig.script(body("".join(LOOP), "cmpl-1"), body("All is well.", "other"))
     async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="x") as client:
         got = await client.completions.create(model=model, prompt="Once")
-    assert (got.id, got.usage.total_tokens) == ("cmpl-1", 6)
+    assert (got.id, got.usage.total_tokens, got.usage.headgate["total_tokens"]) == ("cmpl-1", 3, 6)
     assert got.choices[0].text.endswith("All is well.")
     assert got.choices[0].text.count(UNIT) <= 3
 
@@ -226,7 +258,7 @@ def test_anthropic_reads_a_stream_over_a_rollback(rig, claude):
     assert text.endswith("All is well.")
     assert (final.id, final.stop_reason) == ("msg_1", "end_turn")
     assert [block.type for block in final.content] == ["text"]
-    assert final.usage.output_tokens > 9
+    assert (final.usage.input_tokens, final.usage.output_tokens) == (70, 9)
 
 
 def test_anthropic_reads_a_clean_stream_and_thinking(rig, claude):
@@ -257,7 +289,7 @@ def test_anthropic_reads_an_answer_whose_loop_was_cut(rig, claude):
     got = claude.messages.create(model=model, max_tokens=4000, messages=ASK)
     assert got.id == "msg_1"
     assert got.content[0].text.endswith("All is well.")
-    assert got.usage.output_tokens == 14
+    assert (got.usage.output_tokens, got.usage.headgate["output_tokens"]) == (7, 14)
 
 
 def test_anthropic_raises_errors_before_and_after_the_first_byte(rig, claude):

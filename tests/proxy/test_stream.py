@@ -19,6 +19,8 @@ from tests.proxy.upstream import (
     usage_chunk,
 )
 
+from headgate.guard.resume import CLOSING
+
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 
 
@@ -167,14 +169,19 @@ def test_a_loop_is_cut_and_the_stream_goes_on_as_one(rig, served, upstream):
     assert served.reports[-1].rollbacks == 1
 
 
-def test_usage_is_summed_over_calls_and_its_split_stands_inside(rig, served):
+def test_usage_is_that_of_the_last_call_and_the_sums_stand_inside(rig, served):
     model = rig.script(said(*LOOP), said("Done.", usage=(70, 9)))
     usage = events(post(served, model))[-1]["usage"]
     cut, last = usage["headgate"]["calls"]
     assert last == {"prompt_tokens": 70, "completion_tokens": 9, "total_tokens": 79}
     assert cut["estimated"] is True
-    assert usage["total_tokens"] == cut["total_tokens"] + 79
-    assert usage["completion_tokens"] == cut["completion_tokens"] + 9
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (
+        70,
+        9,
+        79,
+    )
+    assert usage["headgate"]["total_tokens"] == cut["total_tokens"] + 79
+    assert usage["headgate"]["completion_tokens"] == cut["completion_tokens"] + 9
     assert usage["headgate"]["rollbacks"] == 1
 
 
@@ -189,8 +196,8 @@ def test_a_messages_stream_goes_on_in_its_block(rig, served, upstream):
     assert whole.endswith("All is well.")
     usage = found[-2]["usage"]
     cut, last = usage["headgate"]["calls"]
-    assert usage["output_tokens"] == cut["output_tokens"] + last["output_tokens"]
-    assert last["output_tokens"] == 9
+    assert usage["headgate"]["output_tokens"] == cut["output_tokens"] + last["output_tokens"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (70, 9)
     assert upstream.seen[model][1].json["temperature"] <= 1
 
 
@@ -234,16 +241,24 @@ def test_structured_output_is_delivered_whole_or_asked_for_again(rig, served, up
     assert upstream.seen[model][1].json["messages"] == ASK
 
 
-def test_a_model_that_keeps_looping_ends_in_an_error_without_done(rig, served, upstream):
+def test_a_model_that_keeps_looping_ends_with_its_clean_text_and_a_sentence(rig, served, upstream):
     model = rig.script(said(*LOOP))
     answer = post(served, model)
     assert answer.status_code == 200
-    last = events(answer)[-1]
-    assert (last["error"]["code"], last["error"]["type"]) == ("model_loop", "upstream_error")
-    assert "[DONE]" not in answer.text
+    assert answer.text.endswith("data: [DONE]\n\n")
     assert len(upstream.seen[model]) == 4
-    content = [json.loads(x)["choices"][0]["delta"].get("content", "") for x in answer.text.split("data: ")[1:-1]]  # fmt: skip
-    assert "".join(content).count(UNIT) <= 3
+    assert text(answer).count(UNIT) <= 3
+    assert text(answer).endswith(f"\n\n{CLOSING}")
+    assert (served.calls[-1].error, served.calls[-1].outcome) == ("LoopError", "failed")
+
+
+def test_the_retry_of_a_request_that_failed_is_cut_but_not_rolled_back_again(rig, served, upstream):
+    model = rig.script(said(*LOOP), said(*LOOP), said(*LOOP), said(*LOOP), said(*LOOP), said("Done."))  # fmt: skip
+    post(served, model)
+    again = post(served, model)
+    assert len(upstream.seen[model]) == 5
+    assert text(again).endswith(f"\n\n{CLOSING}")
+    assert text(post(served, model)) == "Done."
 
 
 def test_sampling_that_the_upstream_refuses_is_left_out(rig, served, upstream):

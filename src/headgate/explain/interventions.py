@@ -70,7 +70,7 @@ def _endings(step: Step) -> Iterator[Intervention]:
         what = "the connection was broken, since a tool call looped after a part of it was sent; the retry is held until its calls are complete"  # fmt: skip
         yield Intervention(step.stage, what, 'guard.tool_calls = "whole"', step.facts)
     elif step.degraded == LoopError.__name__:
-        what = "the request failed: the model kept looping after every rollback"
+        what = "the model kept looping after every rollback; the answer ended with its clean text and one sentence"
         yield Intervention(step.stage, what, "guard.max_rollbacks, or another model", step.facts)
 
 

@@ -62,6 +62,9 @@ RETRY = "Your last attempt repeated itself without end and was discarded. Do it 
 # For a loop inside the reasoning: more reasoning is what it must not do.
 ANSWER_NOW = "Your reasoning went round in circles. Stop reasoning and give your answer now."
 
+# Said to the client, in the model's place, where every attempt has looped.
+CLOSING = "I stopped here, since I kept repeating myself."
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -25,6 +25,7 @@ from headgate.guard.entropy import EitherDetector, EntropyDetector
 from headgate.guard.policy import GuardPolicy, Resume
 from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from headgate.guard.resume import (
+    CLOSING,
     Call,
     Message,
     SentText,
@@ -225,14 +226,16 @@ class Session:
     def resume(self) -> Call:
         """The next call after a stall; LoopError when the budget of rollbacks or tokens is spent."""
         cut = self.report.cuts[-1]
-        if self._is_partly_out(self._current):
+        why = self._why_exhausted()
+        # No closing words can follow JSON. So structured output that cannot be had is like one that is out in part.
+        is_broken_json = bool(why) and self._structured and self._current is self._content
+        if self._is_partly_out(self._current) or is_broken_json:
             self._transition("give up")
             raise PartialCallError(
                 f"a tool call or structured answer looped after a part of it was sent: {cut.reason}",
                 text=self.text,
                 hint='ask again; tool_calls="whole" holds each until it is complete',
             )
-        why = self._why_exhausted()
         if why:
             self._transition("give up")
             raise LoopError(
@@ -254,6 +257,11 @@ class Session:
         """The call of this attempt by words alone, for a target that refused changed sampling."""
         self.words_only = True
         return self._next_call()
+
+    @property
+    def closing_words(self) -> str:
+        """What ends an answer that kept looping, set apart from the text that the client has."""
+        return CLOSING if self._sent.last in ("", "\n") else f"\n\n{CLOSING}"
 
     @property
     def last_attempt(self) -> bool:

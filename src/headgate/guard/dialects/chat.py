@@ -148,8 +148,9 @@ class ChatDialect(Dialect):
         self._begun = True
         return [raw if self._calls <= 1 else {**raw, **self._first}]
 
-    def finish(self, ended: str) -> list[Event]:
-        return [self._chunk({}, {"finish_reason": ended or "stop"}, {})]
+    def finish(self, ended: str, said: str = "") -> list[Event]:
+        words = [self._new_chunk(Piece(CONTENT, said))] if said else []
+        return [*words, self._chunk({}, {"finish_reason": ended or "stop"}, {})]
 
     def event_name(self, event: Event) -> str:  # events have no names here
         return ""

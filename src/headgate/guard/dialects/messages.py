@@ -166,10 +166,11 @@ class MessagesDialect(Dialect):
                 return [*self._close_block(), event]
         return [event]
 
-    def finish(self, ended: str) -> list[Event]:
+    def finish(self, ended: str, said: str = "") -> list[Event]:
         reason = "tool_use" if ended == "tool_calls" else "end_turn"
         delta = {"stop_reason": reason, "stop_sequence": None}
         return [
+            *(self._say(said) if said else ()),
             *self._close_block(),
             {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 0}},
             {"type": "message_stop"},
@@ -224,6 +225,19 @@ class MessagesDialect(Dialect):
             return []
         index, self._open = self._open[0], None
         return [{"type": "content_block_stop", "index": index}]
+
+    def _say(self, text: str) -> list[Event]:
+        """Words of ours, in the text block that is open or in one of their own."""
+        out: list[Event] = []
+        if self._open is None or self._open[1] != "text":
+            out = self._close_block()
+            self._open = (self._next, "text")
+            self._next += 1
+            begun = {"type": "text", "text": ""}
+            out.append(
+                {"type": "content_block_start", "index": self._open[0], "content_block": begun}
+            )
+        return [*out, *self._new_delta(Piece(CONTENT, text))]
 
     def _new_delta(self, piece: Piece) -> list[Event]:
         kind, name = DELTA_OF[piece.channel]

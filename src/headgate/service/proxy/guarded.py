@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.errors import HeadgateError, UpstreamError
+from headgate.errors import HeadgateError, LoopError, UpstreamError
 from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.policy import SAMPLING
 from headgate.guard.report import State
@@ -24,12 +24,23 @@ from headgate.service.proxy.upstreams import (
 from headgate.service.proxy.whole_answer import guard_answer
 from headgate.text.tokens import estimate_tokens, tokens_by_size
 
+PASSING = (408, 409, 425, 429)  # refusals that say: ask again later
+
 
 class GuardedAnswer:
-    """The answer of an exchange so far, and how the model is asked to go on."""
+    """The answer of an exchange so far, and how the model is asked to go on.
+
+    `earlier_loops` says that a tool call looped when the client asked the same before. `has_failed` says that all of
+    the answer did, whatever was tried: then its loop is cut, and the model is not asked again.
+    """
 
     def __init__(
-        self, exchange: Exchange, upstreams: Upstreams, *, earlier_loops: bool = False
+        self,
+        exchange: Exchange,
+        upstreams: Upstreams,
+        *,
+        earlier_loops: bool = False,
+        has_failed: bool = False,
     ) -> None:
         self._exchange, self._upstreams, self._call = exchange, upstreams, exchange.call
         self._dialect, self._request = exchange.dialect, exchange.request
@@ -42,7 +53,7 @@ class GuardedAnswer:
         )
         self._session = Session(
             exchange.request.messages,
-            policy=exchange.guard,
+            policy=exchange.guard.replace({"max_rollbacks": 0}) if has_failed else exchange.guard,
             structured=dialect.is_structured(fields),
             earlier_loops=earlier_loops,
             max_tokens=dialect.token_limit(fields),
@@ -113,6 +124,8 @@ class GuardedAnswer:
             body = await guard_answer(
                 body, self._dialect, self._session, self._usage, call_again, fields=fields
             )
+        if self._session.report.state is State.FAILED:
+            self._call.error = LoopError.__name__
         headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
         self._exchange.reply.head(response.status, returned_headers(response), headers)
         self._exchange.reply.put(body)
@@ -168,11 +181,15 @@ class GuardedAnswer:
             if names_any(await read_refusal(response), sampling):
                 self._upstreams.facts.add(*self._refuses_sampling)
             response = await self._ask(self._further_fields(session.reword()))
-        if response.status != 200:
-            status = response.status
-            await response.close()
-            raise UpstreamError(f"the upstream answered {status} when it was asked to go on")
-        return response
+        if response.status == 200:
+            return response
+        status = response.status
+        await response.close()
+        what = f"the upstream answered {status} when it was asked to go on"
+        if not 400 <= status < 500 or status in PASSING:
+            raise UpstreamError(what)
+        session.fail()  # it would answer the same each time
+        raise LoopError(f"the model looped, and {what}", text=session.text)
 
     def _further_fields(self, call: Call) -> dict[str, Any]:
         """The fields of a further call: its conversation, and what is left of the token limit."""

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from headgate.errors import HeadgateError, UpstreamError
+from headgate.errors import HeadgateError, LoopError, PartialCallError, UpstreamError
 from headgate.guard.channels import EVENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
@@ -82,6 +82,7 @@ class Relay:
         self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
         self._unsplit = 0  # bytes of the event that is still coming in
+        self._closing = ""  # words of ours that end an answer which kept looping
         self._unread = False  # whether bytes are passed on without being read
         self._total = 0
         self._loop = asyncio.get_running_loop()
@@ -107,7 +108,13 @@ class Relay:
             if not self.session.stalled:
                 break
             self._count_severed()
-            response = await self._call_again(self.session.resume())
+            try:
+                response = await self._call_again(self.session.resume())
+            except PartialCallError:
+                raise
+            except LoopError:
+                self.fault, self._closing = LoopError.__name__, self.session.closing_words
+                break
         await self._send(self._finish())
         return response
 
@@ -388,13 +395,14 @@ class Relay:
 
     def _finish(self) -> list[bytes]:
         """The end of a stream that is no longer the upstream's own."""
-        ended = self.session.report.ended
-        if self.fault:
+        ended = self.session.report.ended or ("stop" if self._closing else "")
+        if self.fault and not ended:
             return []
         end = [encode_data(self.dialect.done)] if self.dialect.done else []
         if ended:
-            self._count_severed()
-            last = self.dialect.finish(ended)
-            more = self.dialect.usage_events(last[0], self._fields)
+            if not self._closing:  # which come behind a call that is counted already
+                self._count_severed()
+            last = self.dialect.finish(ended, self._closing)
+            more = self.dialect.usage_events(last[-1], self._fields)
             return [*map(self._encode, last), *map(self._encode, more), *end]
         return end if self._calls > 1 else []

@@ -14,7 +14,7 @@ from uuid import uuid4
 import orjson
 
 from headgate.bugs import EXPECTED, describe, report
-from headgate.errors import ConfigError, PartialCallError, StoreError
+from headgate.errors import ConfigError, LoopError, PartialCallError, StoreError
 from headgate.guard.calls import events_of, is_from_model, is_plain
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.dialects.usage import estimate_prompt
@@ -315,31 +315,42 @@ async def _relay_guarded(
     exchange: Exchange, response: Response, upstreams: Upstreams, conversations: ConversationState
 ) -> None:
     exchange.reply_headers["x-headgate-guard"] = "on"
-    looped = _looped_key(exchange)
+    request = _request_digest(exchange)
+    hour = int(time.time() // 3600)
+    looped = b"looped:" + request
+    failed = [b"failed:%d:" % when + request for when in (hour, hour - 1)]
     try:
-        earlier_loops = await conversations.get(looped) is not None
-        answer = GuardedAnswer(exchange, upstreams, earlier_loops=earlier_loops)
+        known = await conversations.get_all([looped, *failed])
+        answer = GuardedAnswer(
+            exchange,
+            upstreams,
+            earlier_loops=looped in known,
+            has_failed=any(key in known for key in failed),
+        )
         response = await answer.run(response)
     except BaseException as error:
         if isinstance(error, PartialCallError):  # the client asks again
             await conversations.put(looped, b"1")
         await response.close()
         raise
+    if exchange.call.error == LoopError.__name__:
+        await conversations.put(failed[0], b"1")
     await upstreams.release(response)
     known, stored = exchange.dialect.answer_ids
     exchange.call.response_id = known
     await conversations.put_answer(known, stored)
 
 
-def _looped_key(exchange: Exchange) -> bytes:
-    """By what the retry of a request is known whose tool call looped: the end of the same conversation.
+def _request_digest(exchange: Exchange) -> bytes:
+    """By what the retry of a request is known whose answer looped: the end of the same conversation.
 
-    Other fields may differ: some clients do not stream their retry.
+    Other fields may differ: some clients do not stream their retry. One that failed altogether is known for an hour or
+    two: a person who asks the same on another day is not a retry.
     """
     owner = f"{exchange.caller.tenant}\0{exchange.caller.key}"
     messages, model = exchange.request.messages, exchange.request.model
     end = orjson.dumps((owner, model, len(messages), messages[-2:]), default=dict)
-    return b"looped:" + blake2b(end, digest_size=16).digest()
+    return blake2b(end, digest_size=16).digest()
 
 
 # Settle

@@ -6,16 +6,18 @@ summed over all calls.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
-from headgate.errors import UpstreamError
+from headgate.errors import LoopError, PartialCallError, UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Dialect, Fields
+from headgate.guard.dialects.dialect import Dialect, Fields, OwnAnswer, pick
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt
 from headgate.guard.report import State
 from headgate.guard.resume import Call
@@ -28,6 +30,7 @@ Answer = dict[str, Any]
 Texts = dict[str, list[str]]
 
 SLICE = 65_536  # characters that the guard is given at a time
+IDENTITY = ("id", "created", "created_at", "model", "responseId", "modelVersion")  # of an answer
 LARGE = 200_000  # bytes of a reply that is read in a thread, so that other requests are served at the same time
 
 
@@ -42,40 +45,60 @@ async def guard_answer(
 ) -> bytes:
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
     texts: Texts = {CONTENT: [], REASONING: []}
-    reply, first = body, None
+
+    read = partial(_read_apart, dialect, session, usage, texts)
     session.start()
-    while True:
-        read = partial(_read, reply, dialect, session, usage, texts)
-        try:
-            answer, calls = await asyncio.to_thread(read) if len(reply) > LARGE else read()
-        except UpstreamError:
-            if first is not None:
-                raise
-            session.end()
-            return body
-        first = first or answer
-        if not session.stalled:
-            break
+    try:
+        answer, calls = await read(body)
+    except UpstreamError:
+        session.end()
+        return body
+    first = answer
+    while session.stalled:
         usage.sever(dialect.estimate_usage(estimate_prompt(fields), session.severed_tokens))
-        reply = await call_again(session.resume())
+        try:
+            reply = await call_again(session.resume())
+        except LoopError as error:
+            if isinstance(error, PartialCallError):
+                raise
+            return _end(first or {}, texts, dialect, session, usage)
         usage.begin()
+        answer, calls = await read(reply)
     if not session.report.cuts or answer is None or first is None:
         return body
+    joined_texts = {name: "".join(parts) for name, parts in texts.items()}
     try:
-        joined = dialect.join(
-            answer, {name: "".join(parts) for name, parts in texts.items()}, calls, first
-        )
+        joined = dialect.join(answer, joined_texts, calls, first)
         if usage:
             last = dialect.usage(answer) or {
                 **dialect.estimate_usage(estimate_prompt(fields), session.generated_tokens),
                 "estimated": True,
             }
-            report = session.report
-            figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
-            joined = dialect.with_usage(joined, usage.total(last, figures))
+            joined = dialect.with_usage(joined, usage.total(last, _figures(session)))
     except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
     return orjson.dumps(joined)
+
+
+def _end(first: Answer, texts: Texts, dialect: Dialect, session: Session, usage: UsageSum) -> bytes:
+    """The clean text of an answer that kept looping, with its closing words, as a model would end it."""
+    text = "".join((*texts[CONTENT], session.closing_words))
+    made = dialect.own_answer(OwnAnswer(text, "", uuid4().hex, int(time.time())))
+    made |= pick(first, *IDENTITY)
+    return orjson.dumps(
+        dialect.with_usage(made, usage.total(dialect.usage(made) or {}, _figures(session)))
+    )
+
+
+def _figures(session: Session) -> dict[str, int]:
+    return {"rollbacks": session.report.rollbacks, "cut_chars": session.report.cut_chars}
+
+
+async def _read_apart(
+    dialect: Dialect, session: Session, usage: UsageSum, texts: Texts, reply: bytes
+) -> tuple[Answer | None, int]:
+    work = partial(_read, reply, dialect, session, usage, texts)
+    return await asyncio.to_thread(work) if len(reply) > LARGE else work()
 
 
 def _read(
