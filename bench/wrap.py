@@ -26,6 +26,7 @@ import anthropic
 import openai
 from aiohttp import web
 
+from headgate.service.wrap.address import redirect
 from headgate.service.wrap.supervisor import Supervisor
 
 PIECE_S = 0.025
@@ -222,11 +223,10 @@ class Bench:
         url = self.run(self._model.start())
         self.run(self.supervisor.start())
         self.url = f"{url}/v1"
-        self.supervisor.upstreams = {"openai": self.url, "anthropic": url}
         root = self.supervisor.url
         self.sdk = Clients(
-            openai.OpenAI(api_key="-", base_url=f"{root}/openai/v1", max_retries=0),
-            anthropic.Anthropic(api_key="-", base_url=f"{root}/anthropic", max_retries=0),
+            openai.OpenAI(api_key="-", base_url=redirect(root, self.url), max_retries=0),
+            anthropic.Anthropic(api_key="-", base_url=redirect(root, url), max_retries=0),
         )
 
     def run(self, work):

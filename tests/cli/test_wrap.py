@@ -1,14 +1,18 @@
 """`headgate wrap`: what of its options reaches the agent's supervisor, and what is printed at the end."""
 
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from headgate.service.wrap import run as wrapping
+from headgate.cli import given_settings
+from headgate.cli import wrap as wrapping
 from headgate.service.wrap.summary import summarize
+from headgate.settings import environment
+from headgate.settings.load import FILE
 
 
 @pytest.fixture
@@ -65,3 +69,21 @@ def test_an_upstream_is_a_provider_and_an_address(run, wrapped):
     code, _, err = run("wrap", "--upstream", "openai=localhost", "claude")
     assert (code, len(wrapped)) == (2, 1)
     assert "is not PROVIDER=URL" in err
+
+
+def test_what_may_be_set_is_known_without_loading_the_settings():
+    assert (given_settings.FILE, given_settings.CONFIG) == (FILE, environment.CONFIG)
+    assert given_settings.PREFIXES == (environment.PREFIX, environment.PUBLISHED_PREFIX)
+
+
+PROBE = """
+import sys
+from headgate.cli import _import_command, COMMANDS
+_import_command(COMMANDS["wrap"][0])
+print(sorted({"pydantic", "numpy", "aiohttp", "fastapi"} & set(sys.modules)))
+"""
+
+
+def test_the_command_loads_nothing_heavy_before_the_agent_starts():
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

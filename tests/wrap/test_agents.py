@@ -1,4 +1,4 @@
-"""What each agent is told, and where its calls go on to."""
+"""What each agent is told, where its calls go on to, and when it is not started because that is not clear."""
 
 import json
 import tomllib
@@ -7,113 +7,347 @@ import pytest
 
 from headgate.errors import InputError
 from headgate.guard.dialects import DIALECTS
-from headgate.service.wrap.agents import find_command, plan_launch
+from headgate.service.wrap.agents.launch import find_command, plan_launch
+from headgate.service.wrap.agents.plan import SETTINGS_FILE
 from headgate.service.wrap.supervisor import GUARDED
 
-ROOT = "http://127.0.0.1:5000/secret"
+ROOT = "http://127.0.0.1:5000"
+SECRET = f"{ROOT}/s3cret"
+ANTHROPIC = f"{SECRET}/to/https/api.anthropic.com"
+CORP = "http://corp.example/v1"
+TO_CORP = "/to/http/corp.example/v1"
 
 
-def launch(*command, upstreams=None, **environ):
-    return plan_launch(command, root=ROOT, environ=environ, upstreams=upstreams or {})
+@pytest.fixture
+def place(tmp_path):
+    """A home and a project below it, both empty."""
+    (tmp_path / "home" / "project").mkdir(parents=True)
+    return tmp_path / "home" / "project"
+
+
+@pytest.fixture
+def launch(place):
+    def launch(*command, upstreams=None, **environ):
+        environ = {"HOME": str(place.parent), **environ}
+        return plan_launch(
+            command, root=ROOT, secret="s3cret", environ=environ, upstreams=upstreams or {}, folder=place
+        )  # fmt: skip
+
+    return launch
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+
+
+def changes(found, place):
+    return {
+        name: value
+        for name, value in found.environment.items()
+        if (name, value) != ("HOME", str(place.parent))
+    }
 
 
 def test_every_api_that_the_guard_reads_is_guarded():
-    assert {kind.path for kind in DIALECTS} == GUARDED
+    assert {kind.path for kind in DIALECTS} == {f"/v1{end}" for end in GUARDED}
 
 
-def test_claude_gets_its_address_and_nothing_else():
-    found = launch("claude", "-p", "hello", HOME="/nowhere", TERM="xterm")
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "hermes", "opencode", "pi", "python"])  # fmt: skip
+def test_no_secret_stands_on_a_command_line(launch, place, agent):
+    write(place.parent / ".claude" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": CORP}})
+    write(place.parent / ".hermes" / "config.yaml", f"model:\n  base_url: {CORP}\n  api_key: k\n")
+    found = launch(agent, "-x", GEMINI_API_KEY="k")
+    assert "s3cret" not in " ".join(found.arguments)
+    assert "-x" in found.arguments
+
+
+# Claude Code
+
+
+def test_claude_gets_its_address_and_nothing_else(launch, place):
+    found = launch("claude", "-p", "hello", TERM="xterm")
     assert found.arguments == ("claude", "-p", "hello")
-    assert found.environment == {
-        "HOME": "/nowhere",
-        "TERM": "xterm",
-        "ANTHROPIC_BASE_URL": f"{ROOT}/anthropic",
-    }
-    assert found.upstreams == {"anthropic": "https://api.anthropic.com"}
+    assert changes(found, place) == {"TERM": "xterm", "ANTHROPIC_BASE_URL": ANTHROPIC}
+    assert (found.settings, found.open_paths) == ("", ())
 
 
-def test_an_agent_is_known_by_the_name_of_its_file():
+def test_an_agent_is_known_by_the_name_of_its_file(launch):
     assert "ANTHROPIC_BASE_URL" in launch("/opt/bin/claude").environment
     assert "OPENAI_BASE_URL" not in launch("/opt/bin/claude").environment
 
 
-def test_an_address_that_the_user_has_set_is_where_calls_go_on_to():
+def test_an_address_that_the_user_has_set_is_where_calls_go_on_to(launch):
     found = launch("claude", ANTHROPIC_BASE_URL="http://gateway.example/anthropic/")
-    assert found.upstreams == {"anthropic": "http://gateway.example/anthropic"}
-    assert found.environment["ANTHROPIC_BASE_URL"] == f"{ROOT}/anthropic"
+    assert found.environment["ANTHROPIC_BASE_URL"] == f"{SECRET}/to/http/gateway.example/anthropic"
 
 
-def test_an_option_beats_the_environment():
-    given = {"openai": "http://127.0.0.1:11434/v1"}
-    found = launch("aider", upstreams=given, OPENAI_BASE_URL="http://gateway.example/v1")
-    assert found.upstreams["openai"] == "http://127.0.0.1:11434/v1"
+@pytest.mark.parametrize("file", ["../.claude/settings.json", ".claude/settings.json", ".claude/settings.local.json"])  # fmt: skip
+def test_claudes_settings_stand_over_the_environment_so_a_file_of_ours_stands_over_them(
+    launch, place, file
+):
+    write(place / file, {"env": {"ANTHROPIC_BASE_URL": CORP, "OTHER": "1"}, "model": "opus"})
+    found = launch("claude", "-p", "hello", ANTHROPIC_BASE_URL="http://of-the-environment")
+    assert found.arguments == ("claude", "--settings", SETTINGS_FILE, "-p", "hello")
+    assert json.loads(found.settings) == {"env": {"ANTHROPIC_BASE_URL": SECRET + TO_CORP}}
 
 
-def test_codex_is_told_by_arguments(tmp_path):
-    found = launch("codex", "exec", "hello", CODEX_HOME=str(tmp_path))
-    assert found.arguments[-2:] == ("exec", "hello")
-    told = tomllib.loads("\n".join(found.arguments[2:-2:2]))
-    assert told["openai_base_url"] == f"{ROOT}/openai/v1"
+def test_settings_that_an_argument_names_are_kept_and_the_projects_stand_over_the_users(
+    launch, place
+):
+    write(place.parent / ".claude" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": "http://u"}})
+    write(place / ".claude" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": CORP}})
+    write(place / "mine.json", {"model": "opus", "env": {"A": "1"}})
+    for given in (["--settings", "mine.json"], ["--settings=mine.json"], ["--settings", '{"model": "opus", "env": {"A": "1"}}']):  # fmt: skip
+        found = launch("claude", "-c", *given, "hello")
+        assert found.arguments == ("claude", "--settings", SETTINGS_FILE, "-c", "hello")
+        env = {"A": "1", "ANTHROPIC_BASE_URL": SECRET + TO_CORP}
+        assert json.loads(found.settings) == {"model": "opus", "env": env}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "why"),
+    [
+        ([], {"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}, "CLAUDE_CODE_USE_BEDROCK"),
+        ([], "{", "cannot be read"),
+        (["--settings", "{"], {}, "--settings"),
+        (["--settings", "none.json"], {}, "none.json"),
+    ],
+)
+def test_claude_is_not_started_if_its_service_is_unknown(launch, place, arguments, settings, why):
+    write(place / ".claude" / "settings.json", settings)
+    with pytest.raises(InputError, match=why):
+        launch("claude", *arguments)
+
+
+# Codex
+
+
+def settings_of(found):
+    told = found.arguments[2:5:2]
+    assert found.arguments[1:4:2] == ("-c", "-c")
+    return tomllib.loads("\n".join(told))
+
+
+def test_codex_is_told_by_arguments_without_a_secret(launch, place):
+    found = launch("codex", "exec", "hello")
+    assert found.arguments[5:] == ("exec", "hello")
+    told = settings_of(found)
+    assert told["openai_base_url"] == f"{ROOT}/codex/v1"
     assert told["features"] == {"enable_request_compression": False}
-    assert found.environment == {"CODEX_HOME": str(tmp_path)}
-    assert found.upstreams == {"openai": "https://api.openai.com/v1"}
+    assert changes(found, place) == {}
+    assert found.open_paths == ("/codex/v1",)
 
 
-def test_codex_with_a_provider_of_its_own_goes_on_to_that(tmp_path):
-    (tmp_path / "config.toml").write_text(
-        'model_provider = "mine"\n[model_providers.mine]\nbase_url = "http://models.example/v1"\n'
-    )
-    found = launch("codex", CODEX_HOME=str(tmp_path))
-    told = tomllib.loads("\n".join(found.arguments[2::2]))
-    assert told["model_providers"] == {"mine": {"base_url": f"{ROOT}/openai/v1"}}
-    assert found.upstreams == {"openai": "http://models.example/v1"}
+MINE = f'model_provider = "mine"\n[model_providers.mine]\nbase_url = "{CORP}"\n'
 
 
-def test_a_configuration_of_codex_that_cannot_be_read_is_left_alone(tmp_path):
-    (tmp_path / "config.toml").write_text("not = = toml")
-    assert launch("codex", CODEX_HOME=str(tmp_path)).upstreams["openai"].startswith("https://")
+@pytest.mark.parametrize(
+    ("files", "arguments"),
+    [
+        ({"config.toml": MINE}, []),
+        ({"config.toml": '[model_providers.mine]\nbase_url = "http://corp.example/v1"'}, ["-c", "model_provider=mine"]),
+        ({"config.toml": 'profile = "p"\n[profiles.p]\nmodel_provider = "mine"\n[model_providers.mine]\nbase_url = "http://corp.example/v1"'}, []),
+        ({"p.config.toml": MINE}, ["exec", "-p", "p"]),
+        ({"p.config.toml": MINE}, ["--profile=p"]),
+        ({}, ["-c", 'model_provider="mine"', "--config", 'model_providers.mine={base_url="http://corp.example/v1"}']),
+    ],
+)  # fmt: skip
+def test_codex_with_a_provider_of_its_own_goes_on_to_that(launch, place, files, arguments):
+    for name, text in files.items():
+        write(place.parent / ".codex" / name, text)
+    found = launch("codex", *arguments)
+    assert settings_of(found)["model_providers"] == {"mine": {"base_url": ROOT + TO_CORP}}
+    assert found.open_paths == (TO_CORP,)
 
 
-def test_opencode_gets_a_configuration_over_its_own():
-    own = {
-        "theme": "dark",
-        "provider": {"anthropic": {"options": {"baseURL": "http://a.example/v1"}}},
-    }
-    found = launch("opencode", OPENCODE_CONFIG_CONTENT=json.dumps(own))
+@pytest.mark.parametrize("form", [["-c", f"openai_base_url={CORP}"], ["--config", f'openai_base_url = "{CORP}"'], [f"--config=openai_base_url={CORP}"], [f"-copenai_base_url={CORP}"]])  # fmt: skip
+def test_an_address_among_codexs_arguments_is_replaced(launch, form):
+    found = launch("codex", "exec", *form, "--", "-c", "openai_base_url=kept")
+    assert settings_of(found)["openai_base_url"] == ROOT + TO_CORP
+    assert found.arguments[5:] == ("exec", "--", "-c", "openai_base_url=kept")
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "why"),
+    [
+        ({"../.codex/config.toml": "not = = toml"}, [], "cannot be read"),
+        ({"../.codex/config.toml": 'model_provider = "ollama"'}, [], "ollama"),
+        ({".codex/config.toml": 'openai_base_url = "http://x"'}, [], "not clear"),
+        ({}, ["--oss"], "--oss"),
+    ],
+)
+def test_codex_is_not_started_if_its_service_is_unknown(launch, place, files, arguments, why):
+    for name, text in files.items():
+        write(place / name, text)
+    with pytest.raises(InputError, match=why):
+        launch("codex", *arguments)
+
+
+def test_an_upstream_that_the_user_names_makes_it_clear(launch, place):
+    write(place / ".codex" / "config.toml", 'openai_base_url = "http://x"')
+    found = launch("codex", upstreams={"openai": CORP})
+    assert settings_of(found)["openai_base_url"] == ROOT + TO_CORP
+
+
+# OpenCode and pi: their extensions are tried with the real programs
+
+
+def test_opencode_gets_a_plugin_over_its_own_configuration(launch):
+    own = {"theme": "dark", "plugin": ["mine"]}
+    found = launch("opencode", upstreams={"openai": CORP}, OPENCODE_CONFIG_CONTENT=json.dumps(own))
     told = json.loads(found.environment["OPENCODE_CONFIG_CONTENT"])
     assert told["theme"] == "dark"
-    assert told["provider"]["anthropic"]["options"]["baseURL"] == f"{ROOT}/anthropic/v1"
-    assert told["provider"]["openai"]["options"]["baseURL"] == f"{ROOT}/openai/v1"
-    assert found.upstreams == {
-        "anthropic": "http://a.example",
-        "openai": "https://api.openai.com/v1",
-    }
+    assert told["plugin"][0] == "mine"
+    assert told["plugin"][1].endswith("/extensions/opencode.js")
+    assert found.environment["HEADGATE_WRAP_ROOT"] == SECRET
+    assert json.loads(found.environment["HEADGATE_WRAP_UPSTREAMS"]) == {"openai": CORP}
 
 
-def test_a_configuration_of_opencode_that_is_none_is_refused():
+def test_a_configuration_of_opencode_that_is_none_is_refused(launch):
     with pytest.raises(InputError, match="OPENCODE_CONFIG_CONTENT"):
         launch("opencode", OPENCODE_CONFIG_CONTENT="[1]")
 
 
-def test_gemini_is_not_told_of_other_services():
-    found = launch("gemini")
-    assert found.environment == {"GOOGLE_GEMINI_BASE_URL": f"{ROOT}/gemini"}
+def test_pi_gets_an_extension_but_for_its_commands_for_packages(launch):
+    found = launch("pi", "-p", "hello")
+    assert found.arguments[1] == "-e"
+    assert found.arguments[2].endswith("/extensions/pi.js")
+    assert found.arguments[3:] == ("-p", "hello")
+    assert launch("pi", "install", "x").arguments == ("pi", "install", "x")
 
 
-def test_any_other_command_gets_every_variable():
+# Gemini CLI
+
+
+def test_gemini_is_told_its_address_and_that_it_has_a_key(launch, place):
+    found = changes(launch("gemini", GEMINI_API_KEY="k"), place)
+    assert found["GOOGLE_GEMINI_BASE_URL"] == f"{SECRET}/to/https/generativelanguage.googleapis.com"
+    assert found["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"].endswith("/extensions/gemini.json")
+    assert "OPENAI_BASE_URL" not in found
+
+
+def test_gemini_that_knows_how_it_signs_in_is_told_its_address_alone(launch, place):
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    write(place.parent / ".gemini" / "settings.json", f"// a comment\n{json.dumps(chosen)}")
+    write(place.parent / ".gemini" / ".env", f'export GOOGLE_GEMINI_BASE_URL="{CORP}" # ours\n')
+    found = changes(launch("gemini"), place)
+    assert found == {"GOOGLE_GEMINI_BASE_URL": SECRET + TO_CORP}
+
+
+def test_gemini_is_not_started_if_its_service_is_unknown(launch, place):
+    with pytest.raises(InputError, match="API key"):
+        launch("gemini")
+    with pytest.raises(InputError, match="API key"):
+        launch("gemini", GEMINI_API_KEY="k", GOOGLE_GENAI_USE_VERTEXAI="true")
+    write(place / ".env", f"GOOGLE_GEMINI_BASE_URL={CORP}")
+    with pytest.raises(InputError, match="trust"):
+        launch("gemini", GEMINI_API_KEY="k")
+    found = launch("gemini", upstreams={"gemini": CORP}, GEMINI_API_KEY="k")
+    assert found.environment["GOOGLE_GEMINI_BASE_URL"] == SECRET + TO_CORP
+
+
+# Hermes
+
+HERMES = f"""# my agent
+model:
+  default: m   # the one
+  provider: "custom"
+  base_url: {CORP}
+  api_key: 'k'
+  extra:
+    base_url: http://other.example
+display:
+  base_url: http://no
+"""
+
+
+def test_hermes_gets_settings_over_its_own(launch, place):
+    write(place.parent / ".hermes" / "config.yaml", HERMES)
+    found = changes(launch("hermes", "-z", "hello"), place)
+    assert found["HERMES_MANAGED_DIR"].endswith("/extensions/hermes")
+    assert found["HEADGATE_WRAP_BASE_URL"] == SECRET + TO_CORP
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "why"),
+    [
+        ("", [], "base_url"),
+        (HERMES.replace('"custom"', "openrouter"), [], "base_url"),
+        (HERMES.replace("corp.example", "api.openai.com"), [], "by its name"),
+        (HERMES.replace(CORP, "${WHERE}"), [], "by its name"),
+        (HERMES.replace("  api_key: 'k'\n", ""), [], "finds the key"),
+        (f"model: {{base_url: {CORP}}}", [], "cannot be read"),
+        (f"model:\n  <<: *other\n  base_url: {CORP}", [], "cannot be read"),
+        (HERMES, ["--provider", "openai"], "--provider"),
+        (HERMES, ["--profile=work"], "--profile"),
+    ],
+)
+def test_hermes_is_not_started_if_its_service_is_unknown(launch, place, config, arguments, why):
+    write(place.parent / ".hermes" / "config.yaml", config)
+    with pytest.raises(InputError, match=why):
+        launch("hermes", *arguments)
+
+
+def test_hermes_is_not_started_if_its_service_stands_elsewhere_too(launch, place):
+    write(place.parent / ".hermes" / "config.yaml", HERMES)
+    write(place.parent / ".hermes" / ".env", "CUSTOM_BASE_URL=http://x")
+    with pytest.raises(InputError, match="CUSTOM_BASE_URL"):
+        launch("hermes")
+    with pytest.raises(InputError, match="managed"):
+        launch("hermes", HERMES_MANAGED_DIR="/x")
+    write(place.parent / ".hermes" / ".env", "")
+    write(place.parent / ".hermes" / "active_profile", "work\n")
+    with pytest.raises(InputError, match="active_profile"):
+        launch("hermes")
+
+
+# Any other command
+
+
+def test_any_other_command_gets_every_variable(launch):
     told = launch("python", "agent.py").environment
-    assert told["OPENAI_BASE_URL"] == told["OPENAI_API_BASE"] == f"{ROOT}/openai/v1"
-    assert told["ANTHROPIC_BASE_URL"] == f"{ROOT}/anthropic"
-    assert told["GOOGLE_GEMINI_BASE_URL"] == f"{ROOT}/gemini"
+    openai = f"{SECRET}/to/https/api.openai.com/v1"
+    assert told["OPENAI_BASE_URL"] == told["OPENAI_API_BASE"] == openai
+    assert told["ANTHROPIC_BASE_URL"] == ANTHROPIC
+    assert told["GOOGLE_GEMINI_BASE_URL"].endswith("/https/generativelanguage.googleapis.com")
 
 
-def test_calls_to_this_machine_do_not_go_through_a_proxy():
+def test_an_option_beats_the_environment(launch):
+    given = {"openai": "http://127.0.0.1:11434/v1"}
+    found = launch("aider", upstreams=given, OPENAI_BASE_URL="http://gateway.example/v1")
+    assert found.environment["OPENAI_BASE_URL"] == f"{SECRET}/to/http/127.0.0.1:11434/v1"
+
+
+@pytest.mark.parametrize("file", [".env", "../.env", "../.qwen/.env", "tool/.env"])
+def test_a_command_that_may_read_its_address_from_a_file_is_not_started(launch, place, file):
+    write(place / file, "OPENAI_API_KEY=k\nOPENAI_BASE_URL=http://corp.example/v1\n")
+    write(place / "tool" / "agent.py", "")
+    with pytest.raises(InputError, match="OPENAI_BASE_URL") as refused:
+        launch("qwen", "tool/agent.py")
+    assert "--upstream openai=URL" in refused.value.hint
+    assert launch("qwen", "tool/agent.py", OPENAI_BASE_URL="http://x/v1")
+    assert launch("qwen", "tool/agent.py", upstreams={"openai": CORP})
+
+
+def test_a_folder_named_like_a_file_of_variables_is_none(launch, place):
+    (place / ".env").mkdir()
+    assert launch("python", "agent.py")
+
+
+def test_calls_to_this_machine_do_not_go_through_a_proxy(launch):
     told = launch("claude", HTTPS_PROXY="http://proxy.example:3128", NO_PROXY="corp").environment
     assert told["NO_PROXY"] == told["no_proxy"] == "corp,127.0.0.1"
     assert "NO_PROXY" not in launch("claude").environment
 
 
-def test_an_unknown_provider_is_named():
+@pytest.mark.parametrize("url", ["localhost:8080/v1", "ftp://x", "https://user:pw@x/v1", "https://x/v1?key=1"])  # fmt: skip
+def test_an_address_that_cannot_be_passed_on_to_is_refused(launch, url):
+    with pytest.raises(InputError, match="address"):
+        launch("claude", ANTHROPIC_BASE_URL=url)
+
+
+def test_an_unknown_provider_is_named(launch):
     with pytest.raises(InputError, match="'mistral'"):
         launch("claude", upstreams={"mistral": "http://x"})
 

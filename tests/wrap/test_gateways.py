@@ -102,7 +102,7 @@ async def settle(started):
 async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started):
     pool = GatewayPool(GatewaySpec("", ""), None)
     assert pool.current is None
-    await pool.start()
+    pool.start()
     await settle(started)
     first, reserve = started.all
     assert started.waits == [RESERVE_S]
@@ -119,7 +119,7 @@ async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started
 
 async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
     pool = GatewayPool(GatewaySpec("", ""), None)
-    await pool.start()
+    pool.start()
     await settle(started)
     for _ in range(3):
         pool.current.failed.set()
@@ -138,7 +138,8 @@ async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
 
 async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_kept(started):
     pool = GatewayPool(GatewaySpec("", ""), None)
-    await pool.start()
+    pool.start()
+    await pool.wait_for_start(5.0)
     started.errors += [ConfigError("no port"), OSError("no memory")]
     await settle(started)
     assert started.waits == [RESERVE_S, 2 * RESERVE_S + RESTART_S, 2 * (2 * RESERVE_S + RESTART_S) + RESTART_S]  # fmt: skip
@@ -147,12 +148,25 @@ async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_ke
     await pool.close()
 
 
+async def test_who_waits_for_the_first_gateway_goes_on_once_it_is_there_or_has_failed(started):
+    pool = GatewayPool(GatewaySpec("", ""), None)
+    await pool.wait_for_start(5.0)  # nobody has started one
+    started.errors.append(ConfigError("no port"))
+    pool.start()
+    await pool.wait_for_start(5.0)
+    assert (pool.current, pool.failures, pool.last_log) == (None, 1, "no port")
+    await settle(started)
+    assert started.waits == [RESTART_S]
+    assert pool.current is started.all[0]
+    await pool.close()
+
+
 async def test_who_waits_for_a_gateway_gets_the_next_one_or_none_in_time(started):
     pool = GatewayPool(GatewaySpec("", ""), None)
     assert await pool.wait_for_one(0.01) is None
     waiting = asyncio.ensure_future(pool.wait_for_one(5.0))
     await settle(started)
-    await pool.start()
+    pool.start()
     assert await waiting is started.all[0]
     assert await pool.wait_for_one(0.01) is started.all[0]
     await pool.close()
@@ -304,7 +318,7 @@ async def test_a_session_ends_although_its_gateway_was_stopped(script, tmp_path)
     script(SERVER)
     supervisor = Supervisor(store=str(tmp_path), patience_s=0.2)
     await supervisor.start()
-    pid = supervisor.pool.current.pid
+    pid = (await supervisor.pool.wait_for_one(60)).pid
     os.kill(pid, signal.SIGSTOP)
     async with asyncio.timeout(60):
         await supervisor.close()

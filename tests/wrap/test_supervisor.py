@@ -1,15 +1,18 @@
 """The supervisor without any gateway: whose calls it takes, where they go, and what it passes on as it came."""
 
 import asyncio
+import os
+import sys
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from headgate.errors import UpstreamError
-from headgate.service.wrap.agents import CHATGPT, PROVIDERS
+from headgate.service.wrap.address import redirect
 from headgate.service.wrap.gateways import GatewayPool
 from headgate.service.wrap.spec import GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
@@ -48,107 +51,163 @@ class Upstream:
 
 
 @asynccontextmanager
-async def supervised(upstream, **upstreams):
+async def supervised(upstream, *open_paths):
     """A client of a supervisor over this upstream: `ask(method, path, ...)` under its secret."""
-    supervisor = Supervisor()
+    supervisor = Supervisor(open_paths=open_paths)
     supervisor._transport = upstream
-    supervisor.upstreams = upstreams
     supervisor.pool = GatewayPool(GatewaySpec("", ""), upstream)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)
     async with TestServer(app) as server, ClientSession() as client:
 
         async def ask(method, path, *, secret=supervisor._secret, **more):
-            url = str(server.make_url(f"/{secret}{path}"))
+            url = str(server.make_url(f"/{secret}{path}" if secret else path))
             async with client.request(method, url, **more) as reply:
                 return reply.status, reply.headers, await reply.read()
 
         yield supervisor, ask
 
 
-OPENAI = "https://api.openai.com/v1"
+OPENAI = "/to/https/api.openai.com/v1"
 
 
 async def test_nobody_is_served_without_the_secret():
-    async with supervised(Upstream(b"x"), openai=OPENAI) as (_, ask):
-        assert (await ask("GET", "/openai/v1/models", secret="guessed"))[0] == 404
+    async with supervised(Upstream(b"x")) as (_, ask):
+        assert (await ask("GET", f"{OPENAI}/models", secret="guessed"))[0] == 404
 
 
-@pytest.mark.parametrize("name", ["gemini", "nobody", ""])
-async def test_a_provider_that_the_agent_does_not_use_is_not_there(name):
+@pytest.mark.parametrize("path", ["/", "/openai/v1/models", "/to", "/to/https", "/to/https//v1", "/to/ftp/host/v1", "/to/https/a%40b/v1", "/to/https/a%2Fb/v1"])  # fmt: skip
+async def test_a_path_without_a_service_leads_nowhere(path):
     upstream = Upstream(b"x")
-    async with supervised(upstream, openai=OPENAI, nobody=OPENAI) as (_, ask):
-        assert (await ask("GET", f"/{name}/v1/models"))[0] == 404
+    async with supervised(upstream) as (_, ask):
+        assert (await ask("GET", path))[0] == 404
     assert upstream.asked == []
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://127.0.0.1:8080", "http://[::1]:8080/v1/", "https://gateway.example/team-7/anthropic"])  # fmt: skip
+async def test_a_call_goes_to_the_service_that_stands_in_its_path(url):
+    upstream = Upstream(b"x")
+    async with supervised(upstream) as (_, ask):
+        await ask("GET", redirect("", url) + "/models")
+    (asked,) = upstream.asked
+    parts = urlsplit(url)
+    assert (asked.address.scheme, asked.address.host, asked.address.port) == (parts.scheme, parts.hostname, parts.port or 443)  # fmt: skip
+    assert asked.target == parts.path.rstrip("/") + "/models"
 
 
 async def test_what_is_no_model_call_goes_there_and_back_as_it_is():
     upstream = Upstream(b"one ", b"two", status=203)
-    async with supervised(upstream, openai=OPENAI) as (supervisor, ask):
-        status, headers, body = await ask("GET", "/openai/v1/models?limit=3")
+    async with supervised(upstream) as (supervisor, ask):
+        status, headers, body = await ask("GET", f"{OPENAI}/models?limit=3")
         assert (status, headers["x-from"], body) == (203, "upstream", b"one two")
-        await ask("GET", "/openai/v1/chat/completions")
-        await ask("POST", "/openai/v1/embeddings")
+        await ask("GET", f"{OPENAI}/chat/completions")
+        await ask("POST", f"{OPENAI}/embeddings")
         assert supervisor.routes == {"passed": 3}
-    assert [request.target for request in upstream.asked] == ["/models?limit=3", "/chat/completions", "/embeddings"]  # fmt: skip
+    assert [request.target for request in upstream.asked] == ["/v1/models?limit=3", "/v1/chat/completions", "/v1/embeddings"]  # fmt: skip
     assert upstream.asked[0].decompress is False
     assert all(answer.closed for answer in upstream.answers)
 
 
-@pytest.mark.parametrize("path", ["/openai/v1/chat/completions", "/openai/responses?x=1", "/openai/v1/completions"])  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/responses?x=1", "/api/v4/completions", "/anthropic/v1/messages"])  # fmt: skip
 async def test_a_model_call_is_a_turn(path):
     upstream = Upstream(b"said")
-    async with supervised(upstream, openai=OPENAI) as (supervisor, ask):
-        assert (await ask("POST", path, data=b"{}"))[2] == b"said"
+    async with supervised(upstream) as (supervisor, ask):
+        assert (await ask("POST", f"/to/https/models.example{path}", data=b"{}"))[2] == b"said"
     assert supervisor.routes == {"straight": 1}
     assert supervisor._turns == {}
-    assert upstream.asked[0].decompress is True
+    assert (upstream.asked[0].target, upstream.asked[0].decompress) == (path, True)
 
 
-async def test_calls_of_a_chatgpt_login_go_where_codex_sends_them_unless_the_user_named_an_address():
-    for address, marked, host in (
-        (PROVIDERS["openai"].url, True, "chatgpt.com"),
-        (PROVIDERS["openai"].url, False, "api.openai.com"),
-        ("https://gateway.example/v1", True, "gateway.example"),
+async def test_a_message_of_an_assistants_thread_is_none():
+    async with supervised(Upstream(b"said")) as (supervisor, ask):
+        await ask("POST", f"{OPENAI}/threads/thread_1/messages", data=b"{}")
+    assert supervisor.routes == {"passed": 1}
+
+
+async def test_calls_of_a_chatgpt_login_go_where_codex_sends_them():
+    for headers, host, target in (
+        ({"chatgpt-account-id": "a"}, "chatgpt.com", "/backend-api/codex/responses"),
+        ({}, "api.openai.com", "/v1/responses"),
     ):
         upstream = Upstream(b"x")
-        async with supervised(upstream, openai=address) as (_, ask):
-            await ask("GET", "/openai/v1/models", headers={"chatgpt-account-id": "a"} if marked else {})  # fmt: skip
-        assert upstream.asked[0].address.host == host
-    assert "chatgpt.com" in CHATGPT
+        async with supervised(upstream) as (_, ask):
+            await ask("POST", "/codex/v1/responses", headers=headers)
+        assert (upstream.asked[0].address.host, upstream.asked[0].target) == (host, target)
+
+
+async def test_a_path_without_the_secret_serves_its_owner_one_service_and_no_browser():
+    upstream = Upstream(b"x")
+    async with supervised(upstream, "/to/https/models.example/v1") as (_, ask):
+
+        async def status(path, **headers):
+            return (await ask("GET", path, secret="", headers=headers))[0]
+
+        assert await status("/to/https/models.example/v1/models") == 200
+        assert await status("/to/https/models.example/v2/models") == 404
+        assert await status("/to/https/evil.example/v1/models") == 404
+        assert await status("/gateway/v1/models") == 404
+        assert await status("/to/https/models.example/v1/models", origin="http://evil.example") == 404  # fmt: skip
+        assert await status("/to/https/models.example/v1/models", **{"sec-fetch-site": "cross-site"}) == 404  # fmt: skip
+    assert [request.address.host for request in upstream.asked] == ["models.example"]
+
+
+ASK_AS_NOBODY = """
+import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+own = socket.socket()
+own.connect(("127.0.0.1", int(sys.argv[1])))
+own.sendall(b"GET /codex/v1/models HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
+print(own.recv(100).decode().split()[1])
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can ask as another user")
+async def test_a_path_without_the_secret_is_closed_to_other_users():
+    upstream = Upstream(b"x")
+    supervisor = Supervisor(open_paths=["/codex"], patience_s=0.2)
+    supervisor._transport = upstream
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", supervisor._serve)
+    async with TestServer(app) as server:
+        asking = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-c", ASK_AS_NOBODY, str(server.port), stdout=asyncio.subprocess.PIPE
+        )  # fmt: skip
+        said, _ = await asking.communicate()
+    assert said.strip() == b"404"
+    assert upstream.asked == []
 
 
 async def test_an_agent_that_tries_a_websocket_first_is_told_to_go_on_without():
-    async with supervised(Upstream(b"x"), openai=OPENAI) as (_, ask):
-        assert (await ask("GET", "/openai/v1/responses", headers={"upgrade": "WebSocket", "connection": "upgrade"}))[0] == 426  # fmt: skip
+    async with supervised(Upstream(b"x")) as (_, ask):
+        assert (await ask("GET", f"{OPENAI}/responses", headers={"upgrade": "WebSocket", "connection": "upgrade"}))[0] == 426  # fmt: skip
 
 
 async def test_an_upstream_that_cannot_be_reached_is_an_error_with_its_reason():
-    async with supervised(Upstream(error=UpstreamError("no route")), openai=OPENAI) as (_, ask):
-        status, _, body = await ask("GET", "/openai/v1/models")
+    async with supervised(Upstream(error=UpstreamError("no route"))) as (_, ask):
+        status, _, body = await ask("GET", f"{OPENAI}/models")
         assert status == 502
         assert b"no route" in body
 
 
 async def test_an_answer_that_breaks_off_breaks_off_for_the_agent_too():
     upstream = Upstream(b"half", UpstreamError("gone"))
-    async with supervised(upstream, openai=OPENAI) as (_, ask):
+    async with supervised(upstream) as (_, ask):
         with pytest.raises(ClientError):
-            await ask("GET", "/openai/v1/models")
+            await ask("GET", f"{OPENAI}/models")
     assert upstream.answers[0].closed
 
 
 @pytest.mark.parametrize("turn", ["", "5.1", "1.2"])
 async def test_a_call_of_a_gateway_for_which_nobody_waits_is_gone(turn):
     upstream = Upstream(b"x")
-    async with supervised(upstream, openai=OPENAI) as (_, ask):
+    async with supervised(upstream) as (_, ask):
         assert (await ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": turn}))[0] == 410  # fmt: skip
     assert upstream.asked == []
 
 
 async def test_a_call_whose_turn_left_the_gateway_before_the_call_was_whole_is_gone():
     upstream = Upstream(b"x")
-    async with supervised(upstream, openai=OPENAI) as (supervisor, ask):
+    async with supervised(upstream) as (supervisor, ask):
         turn = SimpleNamespace(name="1.1", gateway=object())
         supervisor._turns["1"] = turn
 
@@ -170,8 +229,8 @@ async def test_a_proxy_that_the_environment_names_is_used_but_for_hosts_that_are
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "gateway.example")
-    for address, proxy in ((OPENAI, "http://proxy.example:3128"), ("https://gateway.example/v1", ""), ("http://plain.example/v1", "")):  # fmt: skip
+    for path, proxy in ((OPENAI, "http://proxy.example:3128"), ("/to/https/gateway.example/v1", ""), ("/to/http/plain.example/v1", "")):  # fmt: skip
         upstream = Upstream(b"x")
-        async with supervised(upstream, openai=address) as (_, ask):
-            await ask("GET", "/openai/v1/models")
+        async with supervised(upstream) as (_, ask):
+            await ask("GET", f"{path}/models")
         assert upstream.asked[0].proxy == proxy

@@ -96,6 +96,9 @@ class Pool:
     def current(self):
         return self.gateways.pop(0) if self.gateways else None
 
+    async def wait_for_start(self, wait_s):
+        pass
+
     async def wait_for_one(self, wait_s):
         self.waited.append(wait_s)
         return self.current

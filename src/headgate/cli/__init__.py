@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from headgate import __version__
+from headgate.cli.given_settings import has_file
 from headgate.cli.terminal import echo
 from headgate.errors import HeadgateError
 from headgate.text.table import printable
@@ -157,7 +158,9 @@ def _import_command(place: str) -> click.Command:
 @click.version_option(__version__, prog_name="headgate")
 def app() -> None:
     """Headgate: the gate between an LLM agent and its model."""
-    from headgate.settings import settings_file  # noqa: PLC0415  (--help stays instant)
+    if not has_file():
+        return
+    from headgate.settings import settings_file  # noqa: PLC0415  (most runs have none)
 
     file = settings_file()
     if file:

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 import click
 
+from headgate.cli.given_settings import has_settings
 from headgate.cli.terminal import echo
-from headgate.errors import InputError, MissingExtra
+from headgate.errors import InputError
+from headgate.service.wrap.run import run_wrapped
 from headgate.service.wrap.spec import MEMORY
-from headgate.settings import load
 
 
 @click.command(
@@ -49,20 +50,17 @@ def wrap(
     agent: str,
     args: tuple[str, ...],
 ) -> None:
-    """Run an agent (claude, codex, gemini, opencode or any command) with its model calls guarded.
+    """Run an agent (claude, codex, gemini, hermes, opencode, pi or any command) with its model calls guarded.
 
-    Only the process of the agent learns where to send its calls; no configuration is written. If the gateway fails,
-    calls go straight to where the agent would have sent them.
+    Only the process of the agent learns where to send its calls; no configuration is written. Calls go on to where the
+    agent would have sent them, and straight there if the gateway fails. If that place is not clear, the agent is not
+    started.
     """
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
     args = args[1:] if args[:1] == ("--",) else args
     upstreams = dict(map(_parse_upstream, given))
-    load()  # settings that cannot be used are an error before anything starts
-    try:
-        from headgate.service.wrap.run import run_wrapped  # noqa: PLC0415  (an extra)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(error.name, extra="service") from error
+    _check_settings()
     wanted = store is not None if inject is None else inject
     code, summary = asyncio.run(
         run_wrapped(
@@ -79,6 +77,14 @@ def wrap(
             for line in summary.lines():
                 echo(f"headgate: {line}", err=True)
     sys.exit(code)
+
+
+def _check_settings() -> None:
+    """Settings that cannot be used are an error before anything starts."""
+    if has_settings():
+        from headgate.settings import load  # noqa: PLC0415
+
+        load()
 
 
 def _parse_upstream(given: str) -> tuple[str, str]:

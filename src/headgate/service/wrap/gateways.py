@@ -1,7 +1,8 @@
 """Gateways: the processes that guard, one at work and one in reserve, replaced when they die or fall silent.
 
 A gateway is asked for a sign of life while it has work. One that gives none is killed and the reserve takes its place
-at once; another is started in the background, later and later if they keep failing. No call waits for a gateway.
+at once; another is started in the background, later and later if they keep failing. Only the calls of an agent that
+starts faster than the first gateway wait for it.
 """
 
 import asyncio
@@ -173,12 +174,32 @@ class GatewayPool:
         self._metrics: list[str] = []  # of those that are gone
         self._in_a_row = 0
         self._came = asyncio.Event()
+        self._started = asyncio.Event()
+        self._started.set()
         self._tasks: set[asyncio.Future[None]] = set()
 
-    async def start(self) -> None:
-        """Start the first gateway; the reserve follows in the background."""
-        self._add_gateway(await Gateway.start(self.spec, self._transport))
-        self._spawn(self._add(RESERVE_S))
+    def start(self) -> None:
+        """Start the first gateway and then the reserve, in the background."""
+        self._started.clear()
+        self._spawn(self._start_first())
+
+    async def _start_first(self) -> None:
+        try:
+            self._add_gateway(await Gateway.start(self.spec, self._transport))
+        except (HeadgateError, OSError) as error:
+            self.failures += 1
+            self.last_log = str(error)
+            self._spawn(self._add(RESTART_S))
+        else:
+            self._spawn(self._add(RESERVE_S))
+        finally:
+            self._started.set()
+
+    async def wait_for_start(self, wait_s: float) -> None:
+        """Wait until the first gateway is there or has failed to start, but no longer than that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._started.wait()
 
     @property
     def current(self) -> Gateway | None:

@@ -1,17 +1,34 @@
-"""Run: an agent under the supervisor, from its start to the summary."""
+"""Run: an agent under the supervisor, from its start to the summary.
+
+The agent is started first. Its socket listens by then, so a call waits there until the supervisor serves; what the
+supervisor needs is imported while the agent starts.
+"""
 
 import asyncio
 import logging
 import os
+import secrets
 import signal
+import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headgate.errors import InputError
-from headgate.service.wrap.agents import find_command, plan_launch
-from headgate.service.wrap.summary import Summary, summarize
-from headgate.service.wrap.supervisor import Supervisor
+from headgate.errors import InputError, MissingExtra
+from headgate.service.wrap import peer
+from headgate.service.wrap.agents.launch import Launch, find_command, plan_launch
+from headgate.service.wrap.agents.plan import SETTINGS_FILE
+
+if TYPE_CHECKING:
+    from headgate.service.wrap.summary import Summary
+    from headgate.service.wrap.supervisor import Supervisor
+
+NEEDED = ("aiohttp", "fastapi", "prometheus_client", "uvicorn")
 
 
 async def run_wrapped(
@@ -22,20 +39,72 @@ async def run_wrapped(
     inject: bool,
     upstreams: Mapping[str, str],
     patience_s: float,
-) -> tuple[int, Summary]:
+) -> tuple[int, "Summary"]:
     """Run a command with the gateway beside it: its exit code, and what was done for it."""
     find_command(command[0], environ)
+    for needed in NEEDED:  # what is missing must be told before the agent starts
+        if find_spec(needed) is None:
+            raise MissingExtra(needed, extra="service")
     _keep_terminal_clean()
-    supervisor = Supervisor(store=store, inject=inject, patience_s=patience_s)
-    await supervisor.start()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        secret = secrets.token_urlsafe(12)
+        root = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        launch = plan_launch(command, root=root, secret=secret, environ=environ, upstreams=upstreams)  # fmt: skip
+        if launch.open_paths and not await peer.can_tell():
+            raise InputError(
+                f"{command[0]} is not started: its address would stand on a command line, and this system does not "
+                "say which user calls it",
+                hint="install lsof, or use the proxy: headgate serve",
+            )
+
+        def make_supervisor() -> "Supervisor":
+            module = import_module("headgate.service.wrap.supervisor")
+            made: Supervisor = module.Supervisor(secret=secret, open_paths=launch.open_paths, store=store, inject=inject, patience_s=patience_s)  # fmt: skip
+            return made
+
+        with _written_settings(launch) as arguments:
+            ended = asyncio.Event()
+            supervising = asyncio.ensure_future(_supervise(make_supervisor, listener, ended))
+            try:
+                code = await run_child(arguments, launch.environment)
+                ended.set()
+                return code, await supervising
+            finally:
+                supervising.cancel()
+                await asyncio.wait({supervising})
+
+
+async def _supervise(
+    make: "Callable[[], Supervisor]", listener: socket.socket, ended: asyncio.Event
+) -> "Summary":
+    """Serve the agent until it has ended; then say what was done for it."""
+    supervisor = await asyncio.to_thread(make)
+    from headgate.service.wrap.summary import summarize  # noqa: PLC0415  (the agent starts sooner)
+
+    if ended.is_set():
+        return summarize({}, [], 0)
+    await supervisor.start(listener)
     try:
-        launch = plan_launch(command, root=supervisor.url, environ=environ, upstreams=upstreams)
-        supervisor.upstreams = launch.upstreams
-        code = await run_child(launch.arguments, launch.environment)
+        await ended.wait()
     finally:
         await supervisor.close()
     pool = supervisor.pool
-    return code, summarize(supervisor.routes, pool.metrics(), pool.failures, pool.last_log)
+    return summarize(supervisor.routes, pool.metrics(), pool.failures, pool.last_log)
+
+
+@contextmanager
+def _written_settings(launch: Launch) -> Iterator[tuple[str, ...]]:
+    """The arguments, with the path of a settings file if the agent needs one; only its user can read the file."""
+    if not launch.settings:
+        yield launch.arguments
+        return
+    handle, path = tempfile.mkstemp(prefix="headgate-", suffix=".json")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(launch.settings)
+        yield tuple(path if part == SETTINGS_FILE else part for part in launch.arguments)
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def _keep_terminal_clean() -> None:

@@ -1,15 +1,19 @@
 """Supervisor: owns the socket that the agent talks to, and stands on both sides of the gateway.
 
-    /SECRET/openai/v1/...      what the agent sends, by provider
-    /SECRET/gateway/v1/...     what the gateway sends on
+    /SECRET/to/https/HOST/PATH     what the agent sends, and to whom (address.py)
+    /SECRET/gateway/v1/...         what the gateway sends on
+
+An agent that is told its address on a command line has one without the secret. There the process that asks must be
+one of this user, and no page in a browser; and it reaches one service only, the agent's own.
 
 Calls that the guard can read are turns. Everything else goes to its upstream as it is and comes back as it is.
 """
 
 import asyncio
 import secrets
+import socket
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from itertools import count
 from urllib.parse import urlsplit
@@ -20,15 +24,23 @@ from aiohttp import web
 from headgate.errors import UpstreamError
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import Headers, header, parse_address
-from headgate.service.wrap.agents import CHATGPT, CHATGPT_HEADER, PROVIDERS
+from headgate.service.wrap.address import CODEX, read_redirect
 from headgate.service.wrap.gateways import STOP_S, GatewayPool
+from headgate.service.wrap.peer import is_owner
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply, response_for
 from headgate.service.wrap.spec import GatewaySpec
 from headgate.service.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
 
 GATEWAY = "gateway"
-GUARDED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"})
+# The longest first: the second ends as the first does.
+GUARDED = ("/chat/completions", "/completions", "/messages", "/responses")
+THREADS = "/threads/"  # messages of OpenAI's assistants are not Anthropic's
+# Codex sends the calls of people who logged in with ChatGPT elsewhere; this header marks them.
+OPENAI, OPENAI_PATH = "https://api.openai.com", "/v1"
+CHATGPT, CHATGPT_PATH = "https://chatgpt.com", "/backend-api/codex"
+CHATGPT_HEADER = b"chatgpt-account-id"
+BROWSER_HEADERS = ("origin", "sec-fetch-site")
 MAX_HEADER = 65_536  # bytes; keys of some services are several kilobytes long
 
 
@@ -36,22 +48,32 @@ class Supervisor:
     """The server between an agent, the gateway and the upstreams."""
 
     def __init__(
-        self, *, store: str | None = None, inject: bool = False, patience_s: float = 0.8
+        self,
+        *,
+        secret: str = "",
+        open_paths: Sequence[str] = (),
+        store: str | None = None,
+        inject: bool = False,
+        patience_s: float = 0.8,
     ) -> None:
         self.routes: Counter[str] = Counter()
         """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
-        self.upstreams: Mapping[str, str] = {}
-        """Where each provider's calls go, by its name."""
         self.url = ""
+        """Our address for those who know the secret."""
+        self._open_paths = open_paths
         self._store, self._inject, self._patience_s = store, inject, patience_s
-        self._secret = secrets.token_urlsafe(12)
+        self._secret = secret or secrets.token_urlsafe(12)
         self._transport = HttpClient()
         self._turns: dict[str, AgentTurn] = {}
         self._ids = count(1)
         self._aside: set[asyncio.Future[None]] = set()
 
-    async def start(self) -> None:
-        """Listen on a free port of the loopback address, and start the gateways."""
+    async def start(self, listener: socket.socket | None = None) -> None:
+        """Serve on a socket of the loopback address that listens already, or on a new one, and start the gateways.
+
+        The gateways load while the agent starts: a call that comes before the first of them waits for it.
+        """
+        listener = listener or socket.create_server(("127.0.0.1", 0))
         app = web.Application(client_max_size=0)  # the upstream knows its own limit
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(
@@ -65,18 +87,13 @@ class Supervisor:
             max_field_size=MAX_HEADER,
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/{self._secret}"
+        await web.SockSite(self._runner, listener).start()
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{self._secret}"
         upstream = f"{self.url}/{GATEWAY}/v1"
         secret = secrets.token_urlsafe(18)
         spec = GatewaySpec(upstream, secret, self._store, self._inject, self._patience_s)
         self.pool = GatewayPool(spec, self._transport)
-        try:
-            await self.pool.start()
-        except BaseException:
-            await self._runner.cleanup()
-            await self._transport.close()
-            raise
+        self.pool.start()
 
     async def close(self) -> None:
         """Stop listening and end the gateways; every gateway's last numbers are read before.
@@ -97,43 +114,52 @@ class Supervisor:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
-        _, secret, name, *rest = (*path.split("/", 3), "", "")[:4]
-        if not secrets.compare_digest(secret.encode(), self._secret.encode()):
-            raise web.HTTPNotFound
-        target = f"/{rest[0]}" + (f"?{query}" if query else "")
+        _, first, rest = (*path.split("/", 2), "")[:3]
+        if not secrets.compare_digest(first.encode(), self._secret.encode()):
+            if not await self._is_open(request, path):
+                raise web.HTTPNotFound
+            rest = path.removeprefix("/")
         try:
-            return await self._dispatch(request, name, target)
+            return await self._dispatch(request, rest, f"?{query}" if query else "")
         except ConnectionError:
             return web.Response(status=499)  # the agent is gone
 
-    async def _dispatch(self, request: web.Request, name: str, target: str) -> web.StreamResponse:
+    async def _is_open(self, request: web.Request, path: str) -> bool:
+        """Whether a request without the secret is the agent's: by its path, and by the user whose process asks."""
+        if not any(f"{path}/".startswith(f"{known}/") for known in self._open_paths):
+            return False
+        if request.transport is None or any(name in request.headers for name in BROWSER_HEADERS):
+            return False
+        ours, theirs = (request.transport.get_extra_info(end) for end in ("sockname", "peername"))
+        return bool(ours and theirs) and await is_owner(ours[:2], theirs[:2])
+
+    async def _dispatch(self, request: web.Request, path: str, query: str) -> web.StreamResponse:
+        name, _, rest = path.partition("/")
         if name == GATEWAY:
             return await self._call(request)
-        if name not in PROVIDERS or name not in self.upstreams:
+        found = _codex_service(request, f"/{rest}") if name == CODEX else read_redirect(path)
+        if found is None:
             raise web.HTTPNotFound
         if request.headers.get("upgrade", "").lower() == "websocket":
             return web.Response(status=426)  # agents that try one first go on without
-        return await self._answer(request, name, target)
+        return await self._answer(request, *found, query)
 
     # The agent's side
 
-    async def _answer(self, request: web.Request, name: str, target: str) -> web.StreamResponse:
-        headers: Headers = list(request.raw_headers)
-        url = self.upstreams[name]
-        if url == PROVIDERS["openai"].url and header(headers, CHATGPT_HEADER):
-            url = CHATGPT
+    async def _answer(
+        self, request: web.Request, service: str, path: str, query: str
+    ) -> web.StreamResponse:
         asked = AgentRequest(
             request.method,
-            target.removeprefix(PROVIDERS[name].suffix),
-            headers,
+            path + query,
+            list(request.raw_headers),
             await request.read(),
-            parse_address(url),
-            _proxy_for(url),
+            parse_address(service),
+            _proxy_for(service),
         )
-        path = asked.target.partition("?")[0]
-        path = path if path.startswith("/v1/") else f"/v1{path}"
-        if request.method == "POST" and path in GUARDED:
-            return await self._take_turn(request, asked, path)
+        guarded = next((f"/v1{end}" for end in GUARDED if path.endswith(end)), "")
+        if request.method == "POST" and guarded and THREADS not in path:
+            return await self._take_turn(request, asked, guarded)
         self.routes["passed"] += 1
         return await self._pass_on(request, asked)
 
@@ -212,6 +238,14 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
         return response
     await response.write_eof()
     return response
+
+
+def _codex_service(request: web.Request, path: str) -> tuple[str, str]:
+    """The service that Codex would have called, and the path there: it depends on how its user has logged in."""
+    headers: Headers = list(request.raw_headers)
+    if header(headers, CHATGPT_HEADER):
+        return CHATGPT, CHATGPT_PATH + path.removeprefix(OPENAI_PATH)
+    return OPENAI, path
 
 
 def _abort(request: web.Request) -> None:

@@ -36,6 +36,9 @@ ATTEMPTS = 2  # gateways that are tried if the upstream's own bytes would do
 # How long a cut reply waits for another gateway. Chosen, not measured: half of START_S (gateways.py), since a
 # reserve is started in advance.
 LAST_RESORT_S = 30.0
+# How long the first calls wait for the first gateway, which loads while the agent starts: it takes 2 s of CPU, and this
+# is five times that, for a busy machine.
+FIRST_S = 10.0
 CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
 TURN_HEADER = b"headgate-turn"
 NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)
@@ -154,6 +157,7 @@ class AgentTurn:
         if self._refused:
             return None
         if self._can_go_straight():
+            await self._pool.wait_for_start(FIRST_S)
             patient = self._attempt < ATTEMPTS and self._gateway_s < self._pool.spec.patience_s
             return self._pool.current if patient else None
         self._gateway_s = -LAST_RESORT_S
