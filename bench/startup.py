@@ -3,10 +3,12 @@
     make bench-startup [ARGS="--chunks 10000 --runs 5"]      1 minute
 
 Prints medians of user and system seconds, and the bar that a command must stay under. Wall time is left out, since it
-depends on the other work of the machine.
+depends on the other work of the machine. For `wrap` it is what wrap used before the agent runs, for `mcp` what it used
+before it has answered `initialize` (both need Linux).
 """
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -19,7 +21,9 @@ from pathlib import Path
 from headgate import Headgate
 
 QUESTION = "how are refunds for late parcels paid?"
-BARS = {"headgate --help": 0.1, "headgate context": 0.6}
+BARS = {"headgate --help": 0.1, "headgate context": 0.6, "headgate wrap": 0.3, "headgate mcp": 0.3}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}  # fmt: skip
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu(command: list[str]) -> float:
@@ -28,6 +32,33 @@ def cpu(command: list[str]) -> float:
     subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONUNBUFFERED": ""})  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def seconds_in(stat: str) -> float:
+    """User and system seconds of a process so far, from its /proc/PID/stat."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def wrap_cpu(run: list[str]) -> float:
+    """What wrap has used when its agent runs: the agent here looks at its parent."""
+    agent = ["sh", "-c", "cat /proc/$PPID/stat"]
+    done = subprocess.run([*run, "wrap", "--quiet", *agent], check=True, capture_output=True, text=True)  # fmt: skip
+    return seconds_in(done.stdout)
+
+
+def mcp_cpu(run: list[str], store: Path) -> float:
+    """What the MCP server has used when it has answered `initialize`."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with subprocess.Popen([*run, "mcp", "--store", str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(asked).encode() + b"\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        used = seconds_in(Path(f"/proc/{server.pid}/stat").read_text())
+        server.stdin.close()
+    return used
 
 
 def fill(store: Path, chunks: int) -> None:
@@ -67,6 +98,12 @@ def main() -> None:
             seconds = statistics.median(cpu(command) for _ in range(asked.runs))
             bar = f"   bar {BARS[name]:.2f}" if name in BARS else ""
             print(f"{name:<18} {seconds:.3f}{bar}")
+        for name, measure in (
+            ("headgate wrap", lambda: wrap_cpu(run)),
+            ("headgate mcp", lambda: mcp_cpu(run, store)),
+        ):
+            seconds = statistics.median(measure() for _ in range(asked.runs))
+            print(f"{name:<18} {seconds:.3f}   bar {BARS[name]:.2f}")
 
 
 if __name__ == "__main__":

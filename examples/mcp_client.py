@@ -19,7 +19,7 @@ async def main() -> None:
         async with Client(server) as agent:
             print(*(tool.name for tool in (await agent.list_tools()).tools))
             answer = await agent.call_tool("get_context", {"query": "how are refunds paid?"})
-            print(answer.structured_content["text"])
+            print(answer.content[0].text)
 
 
 asyncio.run(main())

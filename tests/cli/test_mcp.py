@@ -29,10 +29,10 @@ def test_json_says_whether_the_file_changed(run, home):
 
 
 def test_print_shows_the_entry_and_changes_nothing(run, home):
-    code, out, err = run("mcp", "install", "--client", "cursor", "--print", "--result", "text")
+    code, out, err = run("mcp", "install", "--client", "cursor", "--print", "--result", "both")
     assert code == 0
     (entry,) = json.loads(out)["mcpServers"].values()
-    assert entry["args"][-2:] == ["--result", "text"]
+    assert entry["args"][-2:] == ["--result", "both"]
     assert err.splitlines()[-1] == f"this belongs into {home / '.cursor' / 'mcp.json'}"
     assert not (home / ".cursor").exists()
 
@@ -59,7 +59,7 @@ def test_the_server_gets_the_collection_and_the_form_of_results(run, monkeypatch
     monkeypatch.setattr(stdio, "serve", lambda gate, **how: served.append(how))
     code, _, err = run("mcp", "--store", "kb", "--collection", "notes", "--result", result)
     assert code == 0
-    assert served == [{"collection": "notes", "structured": result == "both"}]
+    assert served == [{"collection": "notes", "structured": result == "both", "client": None}]
     assert "waiting" not in err, "nobody sits at this terminal"
 
 

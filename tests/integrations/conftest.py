@@ -31,9 +31,10 @@ def gate():
 def server(gate):
     from headgate.integrations.mcp.access import Access
     from headgate.integrations.mcp.server import build
+    from headgate.integrations.mcp.tools import Style
 
     access = Access(gate, frozenset(SCOPES), local=True)
-    return build(lambda _: access)
+    return build(lambda _: access, style=Style(structured=True))
 
 
 @pytest.fixture

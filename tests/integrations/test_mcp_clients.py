@@ -1,6 +1,7 @@
 """A client's configuration gets one entry, loses it again byte for byte, and is left alone when it cannot be read."""
 
 import json
+import os
 import stat
 import tomllib
 from pathlib import Path
@@ -158,10 +159,10 @@ def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
 
 
 def test_the_entry_names_program_and_store_by_their_whole_path(home):
-    run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "text")
+    run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "both")
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["headgate"]
     assert Path(entry["command"]).is_absolute()
-    place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "text"]
+    place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "both"]
     assert entry["args"][-7:] == ["mcp", *place]
 
 
@@ -174,6 +175,29 @@ def test_each_client_gets_the_form_it_reads(home):
     gemini = json.loads((home / ".gemini/settings.json").read_text())["mcpServers"]["headgate"]
     assert claude == code == {"type": "stdio", **gemini}
     assert codex == gemini
+    opencode = json.loads((home / ".config/opencode/opencode.json").read_text())["mcp"]["headgate"]
+    assert opencode == {"type": "local", "command": [gemini["command"], *gemini["args"]]}
+
+
+def test_opencodes_file_with_comments_is_used_if_it_is_the_one_that_is_there(home):
+    file = home / ".config" / "opencode" / "opencode.jsonc"
+    file.parent.mkdir(parents=True)
+    file.write_text('{\n  // mine\n  "theme": "dark",\n}\n')
+    run("mcp", "install", "--client", "opencode")
+    assert json_text.load(file.read_text())["mcp"]["headgate"]["type"] == "local"
+    run("mcp", "uninstall", "--client", "opencode")
+    assert file.read_text() == '{\n  // mine\n  "theme": "dark",\n}\n'
+
+
+def test_nobody_else_can_read_the_copy_while_it_is_written(tmp_path, monkeypatch):
+    file = tmp_path / "mcp.json"
+    file.write_text('{"key": "sk-secret"}')
+    file.chmod(0o644)
+    modes = []
+    monkeypatch.setattr(os, "fsync", lambda number: modes.append(stat.S_IMODE(os.fstat(number).st_mode)))  # fmt: skip
+    assert install(Place("A client", file), Entry("headgate", "headgate"))
+    assert modes == [0o600]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
 
 def test_a_file_that_cannot_be_parsed_is_left_alone_and_said(home):

@@ -145,14 +145,27 @@ async def test_context_comes_fenced_and_cited_in_both_halves(connect):
         assert data["sources"][0] == "refunds"
 
 
-async def test_a_server_for_text_alone_has_no_structured_half(gate):
+async def test_a_result_has_text_alone_unless_both_halves_are_asked_for(gate):
     access = Access(gate, frozenset(SCOPES))
-    server = build(lambda _: access, style=Style(structured=False))
-    async with Client(server) as client:
+    async with Client(build(lambda _: access)) as client:
         assert all(tool.output_schema is None for tool in (await client.list_tools()).tools)
         result = await call(client, "get_context", query="how are refunds paid?")
     assert result.structured_content is None
     assert "within 14 days" in text_of(result)
+
+
+async def test_what_a_release_offers_may_be_cached_by_all_and_what_is_a_callers_own_by_nobody(gate):
+    access = Access(gate, frozenset(SCOPES))
+    async with Client(build(lambda _: access), mode="auto") as client:
+        context = await client.call_tool("get_context", {"query": "how are refunds paid?"})
+        trace = context.content[0].text.rpartition("trace: ")[2]
+        fixed = [await client.list_tools(), await client.list_resource_templates()]
+        own = [
+            await client.list_resources(),
+            await client.read_resource(f"headgate://traces/{trace}"),
+        ]
+    assert {(found.ttl_ms, found.cache_scope) for found in fixed} == {(3_600_000, "public")}
+    assert {(found.ttl_ms, found.cache_scope) for found in own} == {(0, "private")}
 
 
 async def test_what_the_window_holds_is_not_given_again(connect):
@@ -382,7 +395,7 @@ async def test_a_budget_too_small_for_any_passage_says_so(gate):
     )
     gate.add([{"id": "long", "text": text}], collection="big")
     access = Access(gate, frozenset(SCOPES), collection="big")
-    async with Client(build(lambda _: access)) as client:
+    async with Client(build(lambda _: access, style=Style(structured=True))) as client:
         result = await call(
             client, "get_context", query="returns of goods", max_tokens=LEAST_TOKENS
         )
@@ -395,7 +408,7 @@ async def test_hostile_text_stays_inside_the_fence(text):
     with Headgate.open(":memory:") as gate:
         gate.add([{"id": "evil", "title": text[:200], "text": f"refunds {text} refunds"}])
         access = Access(gate, frozenset(SCOPES))
-        async with Client(build(lambda _: access)) as client:
+        async with Client(build(lambda _: access, style=Style(structured=True))) as client:
             asked = {"query": "refunds", "max_tokens": 20_000}
             result = await call(client, "get_context", **asked)
             document = await client.read_resource("headgate://documents/main/evil")

@@ -8,8 +8,10 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
+from headgate import __version__
 from headgate.cli import app
 from headgate.errors import MissingExtra
+from headgate.integrations.mcp import early
 
 COMMAND = [sys.executable, "-m", "headgate", "mcp"]
 
@@ -23,12 +25,12 @@ async def test_a_client_starts_it_asks_it_and_ends_it(store, mode):
         assert client.server_info.name == "headgate"
         assert len((await client.list_tools()).tools) == 6
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
-        assert "within 14 days" in answer.structured_content["text"]
+        assert "within 14 days" in answer.content[0].text
         bad = await client.call_tool("get_context", {"query": 3})
         assert bad.is_error
         files = {"query": "compare", "file_paths": [__file__]}
         counted = await client.call_tool("context_strategy", files)
-        assert counted.structured_content["content_tokens"] > 100
+        assert not counted.is_error
 
 
 def message(method, id=None, **params):
@@ -57,6 +59,96 @@ def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
         process.stdout.close()
         assert process.wait(30) is not None
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_the_early_answers_are_those_of_the_library():
+    assert early.record() == early.FILE.read_bytes(), "python -m headgate.integrations.mcp.early"
+
+
+@pytest.mark.parametrize("form", ["text", "both"])
+def test_a_client_has_the_tools_before_anything_is_loaded(store, form):
+    with subprocess.Popen(
+        [*COMMAND, "--store", str(store), "--result", form],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdin.write(HELLO + message("tools/list", 2))
+        process.stdin.flush()
+        hello, listed = (json.loads(process.stdout.readline())["result"] for _ in range(2))
+        assert hello["protocolVersion"] == "2025-06-18"
+        assert hello["serverInfo"]["version"] == __version__
+        assert len(listed["tools"]) == 6
+        assert ("outputSchema" in listed["tools"][0]) is (form == "both")
+        process.stdin.write(message("tools/call", 3, name="recall", arguments={"query": "x"}))
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert answer["id"] == 3
+        assert not answer["result"]["isError"]
+        process.stdin.close()
+        assert process.stdout.read() == b""
+
+
+class Pipe:
+    """Both ends of the pipes between a client and us."""
+
+    def __init__(self):
+        (reader, self._to_us), (self._from_us, writer) = os.pipe(), os.pipe()
+        self._output = os.fdopen(writer, "wb", 0)
+        self.client = early.EarlyClient(os.fdopen(reader, "rb"), self._output, structured=False)
+
+    def ask(self, *lines):
+        os.write(self._to_us, b"".join(lines))
+
+    def answer(self):
+        return json.loads(os.read(self._from_us, 100_000))
+
+    def end(self):
+        os.close(self._to_us)
+
+    def close(self):
+        self._output.close()
+        os.close(self._from_us)
+
+
+@pytest.fixture
+def pipe():
+    pipe = Pipe()
+    yield pipe
+    pipe.end()
+    while pipe.client.readline():  # until it has closed its end
+        pass
+    pipe.close()
+
+
+def test_what_is_not_known_early_waits_for_the_library(pipe):
+    unknown = [
+        message("initialize", 1, protocolVersion="1999-01-01", capabilities={}, clientInfo={}),
+        message("tools/list", 2),
+        message("tools/list", 3, cursor="x"),
+        message("tools/list", [4]),
+        b"nonsense\n",
+        b"[1]\n",
+    ]
+    pipe.ask(*unknown)
+    assert [pipe.client.readline() for _ in unknown] == [line.decode() for line in unknown]
+
+
+def test_the_library_learns_of_an_early_initialize_and_its_answer_is_dropped(pipe):
+    pipe.ask(HELLO)
+    assert pipe.answer()["id"] == 1
+    assert json.loads(pipe.client.readline())["method"] == "initialize"
+    pipe.client.write('{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+    pipe.client.write('{"jsonrpc": "2.0", "id": 1, "result": {"second": true}}\n')
+    assert pipe.answer()["result"] == {"second": True}
+
+
+def test_a_client_of_the_stateless_protocol_discovers_us_early(pipe):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    pipe.ask(message("server/discover", 1, _meta=meta))
+    found = pipe.answer()["result"]
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert (found["ttlMs"], found["cacheScope"], found["resultType"]) == (3_600_000, "public", "complete")  # fmt: skip
+    pipe.ask(message("tools/list", 2, _meta=meta))
+    assert pipe.answer()["result"]["ttlMs"] == 3_600_000
 
 
 def test_what_is_no_message_is_answered_with_an_error_and_the_next_is_served(store):

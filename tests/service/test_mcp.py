@@ -49,8 +49,9 @@ async def test_a_client_lists_calls_and_reads(url, mode):
         assert client.server_info.name == "headgate"
         assert len((await client.list_tools()).tools) == 6
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
-        assert "within 14 days" in answer.structured_content["text"]
-        trace = answer.structured_content["trace"]
+        assert answer.structured_content is None
+        assert "within 14 days" in answer.content[0].text
+        trace = answer.content[0].text.rpartition("trace: ")[2]
         read = await client.read_resource(f"headgate://traces/{trace}")
         assert trace in read.contents[0].text
         assert (await client.call_tool("recall", {})).is_error
@@ -70,12 +71,12 @@ async def test_a_key_decides_tenant_and_scope(store):
         ask = {"query": "when does the safe of alder open?"}
         async with client_with(url, reader) as client:
             found = await client.call_tool("get_context", ask)
-            assert "opens at nine" in found.structured_content["text"]
+            assert "opens at nine" in found.content[0].text
             refused = await client.call_tool("remember", {"content": "A fact."})
             assert "scope write" in refused.content[0].text
-            trace = found.structured_content["trace"]
+            trace = found.content[0].text.rpartition("trace: ")[2]
         async with client_with(url, other) as client:
-            assert not (await client.call_tool("get_context", ask)).structured_content["text"]
+            assert "nine" not in (await client.call_tool("get_context", ask)).content[0].text
             assert (await client.call_tool("why", {"trace": trace})).is_error
             assert not (await client.call_tool("remember", {"content": "A fact."})).is_error
         async with httpx2.AsyncClient() as http:

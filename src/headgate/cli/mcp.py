@@ -1,6 +1,7 @@
 """`headgate mcp`: the MCP server over stdio, and its entry in the configuration of MCP clients."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -9,7 +10,6 @@ from headgate.cli.options import json_option, open_gate, print_json, store_optio
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra, NotFound
 from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
-from headgate.integrations.mcp_clients.install import install, launch_command, uninstall
 
 client_option = click.option(
     "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
@@ -23,8 +23,8 @@ name_option = click.option(
 )
 
 result_option = click.option(
-    "--result", type=click.Choice(["both", "text"]), default="both", show_default=True,
-    help="Return results as text and structured data, or as text alone, which takes fewer tokens.",
+    "--result", type=click.Choice(["text", "both"]), default="text", show_default=True,
+    help="Return results as text, or as text and structured data, which takes twice the tokens.",
 )  # fmt: skip
 
 
@@ -38,14 +38,18 @@ def mcp(
     """Serve one MCP client over stdin and stdout until it closes them."""
     if ctx.invoked_subcommand is not None:
         return
-    try:
-        from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(error.name, extra="mcp") from error
+    if find_spec("mcp") is None:
+        raise MissingExtra("mcp", extra="mcp")
+    from headgate.integrations.mcp.early import EarlyClient  # noqa: PLC0415  (to install needs none)
+
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: headgate mcp install", err=True)
+    structured = result == "both"
+    client = EarlyClient.claim(structured=structured)  # it has its first answers while this goes on
+    from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
+
     with open_gate(store, tenant) as gate:
-        serve(gate, collection=collection, structured=result == "both")
+        serve(gate, collection=collection, structured=structured, client=client)
 
 
 @mcp.command("install", epilog="Example: headgate mcp install --client claude")
@@ -68,6 +72,8 @@ def install_command(
     as_json: bool,
 ) -> None:
     """Add Headgate to the configuration of an MCP client."""
+    from headgate.integrations.mcp_clients.install import install, launch_command  # noqa: PLC0415  (it loads settings)
+
     place = find_place(client, scope)
     command, *arguments = launch_command(
         store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
@@ -92,6 +98,8 @@ def install_command(
 @json_option
 def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
     """Remove Headgate from the configuration of an MCP client."""
+    from headgate.integrations.mcp_clients.install import uninstall  # noqa: PLC0415  (it loads settings)
+
     place = find_place(client, scope)
     changed = uninstall(place, _check_name(name))
     if as_json:

@@ -10,9 +10,6 @@ import orjson
 
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
-from headgate.settings import load
-from headgate.stores.open import folder_of
-from headgate.stores.url import is_postgres
 
 if TYPE_CHECKING:
     from headgate.gateway import Headgate
@@ -54,11 +51,16 @@ def print_json(value: object) -> None:
 
 def store_name(store: str | None) -> str:
     """The folder or address of the store that was given, or the one that the settings name."""
+    from headgate.settings import load  # noqa: PLC0415  (a command without settings starts faster)
+
     return load(arguments={"store": store} if store else {}).store
 
 
 def store_folder(store: str | None) -> Path:
     """The folder of the store; one without a folder is an error that says what to do instead."""
+    from headgate.stores.open import folder_of  # noqa: PLC0415  (commands without a store load faster)
+    from headgate.stores.url import is_postgres  # noqa: PLC0415
+
     name = store_name(store)
     if is_postgres(name):
         raise InputError(
@@ -82,6 +84,9 @@ def open_existing(store: str | None, tenant: str | None) -> "Headgate":
     """Open a store for a command that only reads. If there is none, the error names the stores that there are."""
     from headgate.gateway import Headgate  # noqa: PLC0415  (commands without a store load faster)
     from headgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
+    from headgate.settings import load  # noqa: PLC0415
+    from headgate.stores.open import folder_of  # noqa: PLC0415
+    from headgate.stores.url import is_postgres  # noqa: PLC0415
 
     given = {"store": store, "tenant": tenant}
     settings = load(arguments={name: value for name, value in given.items() if value is not None})

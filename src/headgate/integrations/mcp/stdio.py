@@ -1,10 +1,12 @@
 """Over stdio: one client, which started this process and ends it by closing the pipe.
 
 While it serves, standard output carries the protocol alone: whatever else is printed goes to standard error.
+early.py has answered the client's first messages by then.
 """
 
 import os
 from contextlib import suppress
+from typing import Any, cast
 from uuid import uuid4
 
 import anyio
@@ -12,12 +14,19 @@ from mcp.server.stdio import stdio_server
 
 from headgate.gateway import Headgate
 from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.early import EarlyClient
 from headgate.integrations.mcp.server import build
 from headgate.integrations.mcp.tools import Style
 from headgate.keys import SCOPES
 
 
-def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) -> None:
+def serve(
+    gate: Headgate,
+    *,
+    collection: str = "main",
+    structured: bool = False,
+    client: EarlyClient | None = None,
+) -> None:
     """Serve one client until it closes its end. The client may do all that the user of the process may."""
     access = Access(
         gate,
@@ -30,7 +39,8 @@ def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) 
     server = build(lambda _: access, style=Style(structured=structured))
 
     async def run() -> None:
-        async with stdio_server() as (incoming, outgoing):
+        pipe = cast("Any", anyio.wrap_file(cast("Any", client))) if client else None
+        async with stdio_server(pipe, pipe) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     with suppress(KeyboardInterrupt):

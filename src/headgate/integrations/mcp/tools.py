@@ -30,9 +30,12 @@ NO_ROOM = "No passage fits: ask again with a larger max_tokens."
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Which halves a result has: always the text, and the structured half if clients shall get it."""
+    """Which halves a result has: always the text, and the structured half if clients shall get it.
 
-    structured: bool = True
+    Some clients show the model both, so the second half would take as much of its window again.
+    """
+
+    structured: bool = False
 
     def render(self, text: str, data: BaseModel) -> CallToolResult:
         """A result from its text and its data."""

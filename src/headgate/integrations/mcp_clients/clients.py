@@ -7,6 +7,9 @@
 | cursor | ~/.cursor/mcp.json | .cursor/mcp.json | JSON, mcpServers |
 | vscode | Code/User/mcp.json | .vscode/mcp.json | JSON, servers |
 | gemini | ~/.gemini/settings.json | .gemini/settings.json | JSON, mcpServers |
+| opencode | ~/.config/opencode/opencode.json | opencode.json | JSON, mcp |
+
+OpenCode's file may also be named opencode.jsonc; the one that is there is used.
 """
 
 import os
@@ -40,10 +43,20 @@ class Entry:
     command: str
     arguments: tuple[str, ...] = ()
 
-    def value(self, *, typed: bool) -> dict[str, Any]:
-        """The entry as data; `typed` if the client wants the transport named."""
-        kind = {"type": "stdio"} if typed else {}
-        return {**kind, "command": self.command, "args": list(self.arguments)}
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """An entry as most clients write it."""
+    return {"command": entry.command, "args": list(entry.arguments)}
+
+
+def _typed(entry: Entry) -> dict[str, Any]:
+    """An entry that names its transport."""
+    return {"type": "stdio", **_plain(entry)}
+
+
+def _opencode_entry(entry: Entry) -> dict[str, Any]:
+    """An entry as OpenCode writes it: command and arguments are one list."""
+    return {"type": "local", "command": [entry.command, *entry.arguments]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,8 @@ class Place:
     title: str
     path: Path
     key: str = "mcpServers"
-    typed: bool = False
+    write: Callable[[Entry], dict[str, Any]] = _plain
+    """The entry as this client writes it."""
 
     def snippet(self, entry: Entry) -> str:
         """The text of a configuration that has this entry alone."""
@@ -61,7 +75,11 @@ class Place:
 
     def add(self, text: str | None, entry: Entry) -> str:
         """The configuration with the entry; None stands for a file that does not exist."""
-        return self._edit.add(text, self.key, entry.name, entry.value(typed=self.typed))
+        return self._edit.add(text, self.key, entry.name, self.value(entry))
+
+    def value(self, entry: Entry) -> dict[str, Any]:
+        """The entry as data of this client."""
+        return self.write(entry)
 
     def remove(self, text: str, name: str) -> str | None:
         """The configuration as it was before `add`; None if there was no file."""
@@ -96,36 +114,51 @@ def _vscode() -> Path:
     return base / "Code" / "User" / "mcp.json"
 
 
-# client -> (title, user's file, project's file, key, whether entries name their type)
-CLIENTS: Mapping[str, tuple[str, Callable[[], Path], str, str, bool]] = {
-    "claude": ("Claude Code", _claude, ".mcp.json", "mcpServers", True),
-    "codex": (
-        "Codex",
-        lambda: _home("CODEX_HOME", ".codex") / "config.toml",
-        ".codex/config.toml",
-        "mcp_servers",
-        False,
-    ),
-    "cursor": (
-        "Cursor",
-        lambda: Path.home() / ".cursor" / "mcp.json",
-        ".cursor/mcp.json",
-        "mcpServers",
-        False,
-    ),
-    "vscode": ("VS Code", _vscode, ".vscode/mcp.json", "servers", True),
-    "gemini": (
-        "Gemini CLI",
-        lambda: Path.home() / ".gemini" / "settings.json",
-        ".gemini/settings.json",
-        "mcpServers",
-        False,
-    ),
+def _opencode() -> Path:
+    return _either(_home("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json")
+
+
+def _either(path: Path) -> Path:
+    """A JSON file, or the one with comments beside it if only that is there."""
+    commented = path.with_suffix(".jsonc")
+    return commented if commented.is_file() and not path.is_file() else path
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client: its name for a person, its files, the key of its servers, and the form of an entry."""
+
+    title: str
+    user: Callable[[], Path]
+    project: str
+    key: str = "mcpServers"
+    write: Callable[[Entry], dict[str, Any]] = _plain
+
+
+def _codex() -> Path:
+    return _home("CODEX_HOME", ".codex") / "config.toml"
+
+
+def _cursor() -> Path:
+    return Path.home() / ".cursor" / "mcp.json"
+
+
+def _gemini() -> Path:
+    return Path.home() / ".gemini" / "settings.json"
+
+
+CLIENTS: Mapping[str, Client] = {
+    "claude": Client("Claude Code", _claude, ".mcp.json", write=_typed),
+    "codex": Client("Codex", _codex, ".codex/config.toml", "mcp_servers"),
+    "cursor": Client("Cursor", _cursor, ".cursor/mcp.json"),
+    "vscode": Client("VS Code", _vscode, ".vscode/mcp.json", "servers", _typed),
+    "gemini": Client("Gemini CLI", _gemini, ".gemini/settings.json"),
+    "opencode": Client("OpenCode", _opencode, "opencode.json", "mcp", _opencode_entry),
 }
 
 
 def find_place(client: str, scope: str) -> Place:
     """The configuration file of a client, for the user or for the project in the current folder."""
-    title, user, project, key, typed = CLIENTS[client]
-    path = user() if scope == "user" else Path.cwd() / project
-    return Place(title, path, key, typed)
+    found = CLIENTS[client]
+    path = found.user() if scope == "user" else _either(Path.cwd() / found.project)
+    return Place(found.title, path, found.key, found.write)

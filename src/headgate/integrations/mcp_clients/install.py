@@ -23,7 +23,7 @@ def install(place: Place, entry: Entry) -> bool:
         raise _unchanged_error(
             place, error, "add the entry by hand: headgate mcp install --print"
         ) from error
-    if known == entry.value(typed=place.typed):
+    if known == place.value(entry):
         return False
     if known is not None:
         raise InputError(
@@ -69,12 +69,15 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file at once, with the permissions it had; a link stays a link."""
+    """Replace a file at once, with the permissions it had; a link stays a link.
+
+    Nobody else can read the copy while it is written: such a file may hold keys.
+    """
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("xb") as file:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
@@ -100,7 +103,7 @@ def launch_command(
         arguments += ["--tenant", tenant]
     if collection != "main":
         arguments += ["--collection", collection]
-    if result != "both":
+    if result != "text":
         arguments += ["--result", result]
     return [*program, *arguments]
 
