@@ -56,3 +56,12 @@ def test_control_characters_stay_out_of_the_terminal(run, tmp_path):
     _, out, _ = run("xray", "s.jsonl", "--no-html")
     assert "\x1b[31m" not in out
     assert "[bold]" in out
+
+
+def test_a_page_is_not_written_through_a_link_that_leads_nowhere(run, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"role": "user", "content": "hi"}\n')
+    (tmp_path / "headgate-xray.html").symlink_to(tmp_path / "elsewhere.html")
+    code, _, err = run("xray", "a.jsonl")
+    assert code == 2
+    assert "link to nothing" in err
+    assert not (tmp_path / "elsewhere.html").exists()

@@ -24,9 +24,10 @@ DEFAULT = "headgate-xray.html"
 @click.option("--no-html", is_flag=True, help="Write no page.")
 @json_option
 def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> None:
-    """Show what filled the window in the sessions at PATH, or in those of Claude Code and Codex.
+    """Show what filled the window in the sessions at PATH, or in those of the agents on this machine.
 
-    The command reads session files and message logs (JSON lines) and writes one HTML page. It needs no network.
+    The command reads the sessions of Claude Code, Codex, Gemini CLI, OpenCode and pi, and message logs (JSON lines),
+    and writes one HTML page. It needs no network.
     """
     files = find(path, home=Path.home())
     where = None if no_html or (as_json and target is None) else Path(target or DEFAULT)
@@ -48,6 +49,8 @@ def _refuse_foreign(where: Path) -> None:
         with where.open("rb") as held:
             ours = held.read(len(MARKER)) == MARKER.encode()
     except FileNotFoundError:
+        if where.is_symlink():  # what is written would land where the link points
+            raise InputError(f"{where} is a link to nothing", hint="name another file with --html") from None  # fmt: skip
         return
     except OSError as error:
         raise InputError(f"{where} cannot be written: {error.strerror}") from error

@@ -1,16 +1,18 @@
 """Analyze: from the files of recorded sessions to findings, in one pass and bounded memory."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from headgate.xray.entries import read_entries
 from headgate.xray.files import Lines
 from headgate.xray.findings import Session, Xray
-from headgate.xray.formats import entries_of, session_of
+from headgate.xray.formats import session_of
 from headgate.xray.session import SessionBuilder
 
 LARGEST = 200  # sessions of which windows are kept
+MOST_KINDS = 20  # kinds of lines that were passed over, the most frequent first
 OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
 
@@ -18,37 +20,41 @@ def analyze(files: Iterable[Path]) -> Xray:
     """What filled the windows of all sessions in these files."""
     sessions: list[Session] = []
     lines = skipped = size = count = 0
+    passed_over, unread = Counter[str](), []
     for path in files:
         source = Lines(path)
         sessions += _sessions(source)
+        passed_over += source.passed_over
+        if not source.understood:
+            unread.append(str(path))
         count, lines, skipped, size = count + 1, lines + source.read, skipped + source.skipped, size + source.size  # fmt: skip
         if len(sessions) > 2 * LARGEST:
             sessions = _thin(sessions)
-    return Xray(tuple(_thin(sessions)), count, size, lines, skipped)
+    kinds = dict(passed_over.most_common(MOST_KINDS))
+    return Xray(tuple(_thin(sessions)), count, size, lines, skipped, kinds, tuple(unread))
 
 
 def _sessions(source: Lines) -> Iterator[Session]:
     """The sessions of one file, each as soon as it is complete."""
     building: OrderedDict[str, SessionBuilder] = OrderedDict()
     current = ""
-    for line in source:
-        try:
-            for entry in entries_of(line):
-                current = session_of(entry) or current
-                if current not in building:
-                    building[current] = SessionBuilder(
-                        current or source.path.stem, str(source.path)
-                    )
-                building.move_to_end(current)
-                building[current].add_entry(entry)
-        except RecursionError:  # a line nested deeper than Python goes
-            source.skipped += 1
+    for entry in read_entries(source):
+        current = session_of(entry) or current
+        if current not in building:
+            building[current] = SessionBuilder(current or source.path.stem, str(source.path))
+        building.move_to_end(current)
+        building[current].add_entry(entry)
         if len(building) > OPEN_SESSIONS:
-            yield building.popitem(last=False)[1].finish()
+            yield from _finish(building.popitem(last=False)[1])
     for builder in building.values():
-        session = builder.finish()
-        if session.turns or session.added:
-            yield session
+        yield from _finish(builder)
+
+
+def _finish(builder: SessionBuilder) -> Iterator[Session]:
+    """The session, unless it is empty."""
+    session = builder.finish()
+    if session.turns or session.added:
+        yield session
 
 
 def _thin(sessions: list[Session]) -> list[Session]:

@@ -6,8 +6,9 @@ followed.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,16 +19,23 @@ from headgate.text.bounded_json import loads
 
 MAX_LINE = 64 << 20
 SUFFIXES = (".jsonl", ".ndjson", ".json")
+OPENCODE = "opencode.db"
+# Claude Code, Codex, Gemini CLI, OpenCode, pi
+AGENT_FOLDERS = (".claude/projects", ".codex/sessions", ".gemini/tmp", ".local/share/opencode", ".pi/agent/sessions")  # fmt: skip
 
 
 @dataclass
 class Lines:
-    """The lines of one file, and how many there were and could not be read."""
+    """The lines of one file; how many there were, how many could not be read, and what became of the others."""
 
     path: Path
     read: int = 0
     skipped: int = 0
     size: int = 0
+    understood: int = 0
+    """Entries that its lines gave."""
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """Lines that gave none, by what they call themselves."""
 
     def __iter__(self) -> Iterator[Any]:
         try:
@@ -42,7 +50,7 @@ class Lines:
     def _document(self, source: BinaryIO) -> Iterator[Any]:
         """Read a file that is one JSON value; a list gives its elements."""
         data = source.read(MAX_LINE + 1)
-        for value in self._parse(data, orjson.loads):
+        for value in self._parse(data):
             if isinstance(value, list):
                 yield from value
             else:
@@ -52,16 +60,16 @@ class Lines:
         while line := source.readline(MAX_LINE):
             if len(line) < MAX_LINE or line.endswith(b"\n"):
                 if not line.isspace():
-                    yield from self._parse(line, loads)
+                    yield from self._parse(line)
                 continue
             self.skipped += 1
             while (more := source.readline(MAX_LINE)) and not more.endswith(b"\n"):
                 pass
 
-    def _parse(self, data: bytes, read: Callable[[bytes], Any]) -> Iterator[Any]:
+    def _parse(self, data: bytes) -> Iterator[Any]:
         self.size += len(data)
         try:
-            value = read(data)
+            value = loads(data)
         except orjson.JSONDecodeError:
             self.skipped += 1
             return
@@ -70,13 +78,13 @@ class Lines:
 
 
 def find(path: str | Path | None, *, home: Path) -> list[Path]:
-    """The session files at a path, oldest first; without one, those of Claude Code and Codex under the home folder."""
+    """The session files at a path, oldest first; without one, those of the agents that are known, under the home."""
     if path is None:
-        folders = [home / ".claude" / "projects", home / ".codex" / "sessions"]
+        folders = [home / folder for folder in AGENT_FOLDERS]
         found = [file for folder in folders for file in _walk(folder)]
         if not found:
             raise NotFound(
-                f"no recorded sessions under {folders[0]} or {folders[1]}",
+                f"no recorded sessions under {home}: looked in {', '.join(AGENT_FOLDERS)}",
                 hint="name a file or folder: headgate xray PATH",
             )
         return sorted(found, key=_age_key)
@@ -88,7 +96,8 @@ def find(path: str | Path | None, *, home: Path) -> list[Path]:
     found = sorted(_walk(place), key=_age_key)
     if not found:
         raise InputError(
-            f"{place} holds no session files", hint=f"they end in {', '.join(SUFFIXES)}"
+            f"{place} holds no session files",
+            hint=f"they end in {', '.join(SUFFIXES)}, or are OpenCode's {OPENCODE}",
         )
     return found
 
@@ -97,7 +106,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     for top, _, names in os.walk(folder):
         for name in names:
             file = Path(top, name)
-            if file.suffix in SUFFIXES and file.is_file():
+            if (file.suffix in SUFFIXES or name == OPENCODE) and file.is_file():
                 yield file
 
 

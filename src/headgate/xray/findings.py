@@ -66,7 +66,11 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One recorded session: its windows turn by turn and what filled them."""
+    """One recorded session: its windows turn by turn and what filled them.
+
+    `peak` is the largest window as the provider counted it, or by our estimate if the file does not tell. `unrecorded`
+    is what the provider counted and the file does not hold: the system prompt and the tools, in most cases.
+    """
 
     name: str
     path: str
@@ -80,17 +84,26 @@ class Session:
     tools: tuple[ToolUse, ...] = ()
     loops: tuple[Loop, ...] = ()
     compactions: tuple[Compaction, ...] = ()
+    reported: int = 0
+    """The largest window as the provider counted it; 0 if the file does not tell."""
+    unrecorded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Xray:
-    """All sessions, largest first, and how much could not be read."""
+    """All sessions, largest first, and what could not be read or was not understood.
+
+    `passed_over` counts the lines that say nothing about a window, by what they call themselves; `unread` are files in
+    which nothing was understood.
+    """
 
     sessions: tuple[Session, ...]
     files: int
     bytes: int
     lines: int
     skipped: int
+    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
+    unread: tuple[str, ...] = ()
 
     @property
     def tools(self) -> tuple[ToolUse, ...]:

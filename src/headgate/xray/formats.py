@@ -2,8 +2,10 @@
 
 Claude Code   {"type": "user" | "assistant", "message": {…}}, {"type": "system", "subtype": "compact_boundary"}
 Codex         {"type": "response_item", "payload": {…}}, {"type": "compacted", …}, {"type": "event_msg", …token_count}
+pi            {"type": "message", "message": {…}}, {"type": "compaction", "summary": …}, {"type": "session", "id": …}
 logs          a message a line; or a request a line: {"messages": […]} or {"input": […]}, with or without a response
-Lines of other kinds are part of these files too and say nothing about the window: they give no entry.
+Lines of other kinds are part of these files too and say nothing about the window: they give no entry. gemini.py and
+opencode.py read those two agents.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,12 +40,19 @@ def entries_of(line: object) -> Iterator[Entry]:
         return
     kind, payload = line.get("type"), line.get("payload")
     if isinstance(payload, dict) and isinstance(kind, str):
-        yield from _codex(kind, payload, _text(line.get("timestamp")))
+        yield from _codex(kind, payload, text_of(line.get("timestamp")))
     elif isinstance(line.get("message"), dict) and kind in ("user", "assistant"):
         yield from _claude_code(line, line["message"])
+    elif isinstance(line.get("message"), dict) and kind == "message":
+        yield from _pi(line["message"], text_of(line.get("timestamp")))
+    elif kind == "compaction" and isinstance(line.get("summary"), str):
+        yield Entry(compacted=True, reported=count_of(line, "tokensBefore"))
+        yield Entry({"role": "user", "content": line["summary"]})
+    elif kind == "session" and isinstance(line.get("id"), str):
+        yield Entry(session=line["id"])
     elif line.get("subtype") == "compact_boundary":
         before = line.get("compactMetadata")
-        tokens = _count(before, "preTokens") if isinstance(before, dict) else 0
+        tokens = count_of(before, "preTokens") if isinstance(before, dict) else 0
         yield Entry(session=_session(line), compacted=True, reported=tokens)
     else:
         yield from _log(line)
@@ -63,16 +72,37 @@ def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
     yield Entry(
         message,
         session=_session(line),
-        time=_text(line.get("timestamp")),
-        response=_text(message.get("id")),
+        time=text_of(line.get("timestamp")),
+        response=text_of(message.get("id")),
         reported=_input_tokens(message.get("usage")),
     )
 
 
 def _session(line: Line) -> str:
     """Whose window it is; a subagent has one of its own."""
-    name = _text(line.get("sessionId"))
-    return f"{name}/{_text(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
+    name = text_of(line.get("sessionId"))
+    return (
+        f"{name}/{text_of(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
+    )
+
+
+def _pi(message: Message, time: str) -> Iterator[Entry]:
+    """A message of pi, in the shape of the messages API."""
+    if message.get("role") == "toolResult":
+        yield Entry({"role": "tool", "tool_call_id": message.get("toolCallId"), "content": message.get("content")}, time=time)  # fmt: skip
+        return
+    content = message.get("content")
+    if isinstance(content, list):
+        content = [_pi_block(block) for block in content if isinstance(block, dict)]
+    usage = message.get("usage")
+    reported = sum(count_of(usage, name) for name in ("input", "cacheRead", "cacheWrite"))
+    yield Entry({"role": message.get("role"), "content": content}, time=time, reported=reported)
+
+
+def _pi_block(block: Message) -> Message:
+    if block.get("type") != "toolCall":
+        return block
+    return {"type": "tool_use", "id": block.get("id"), "name": block.get("name"), "input": block.get("arguments")}  # fmt: skip
 
 
 def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
@@ -89,7 +119,7 @@ def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
     elif kind == "event_msg":
         info = payload.get("info")
         usage = info.get("last_token_usage") if isinstance(info, dict) else None
-        yield Entry(time=time, reported=_count(usage, "input_tokens"))
+        yield Entry(time=time, reported=count_of(usage, "input_tokens"))
 
 
 def _replacement(payload: Message) -> Iterator[Message]:
@@ -156,13 +186,23 @@ def _is_item(line: Message) -> bool:
 def _input_tokens(usage: object) -> int:
     """All tokens that were sent, from a cache or not."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")  # fmt: skip
-    return sum(_count(usage, name) for name in names)
+    return sum(count_of(usage, name) for name in names)
 
 
-def _count(values: object, name: str) -> int:
+def kind_of_line(line: object) -> str:
+    """What a line calls itself, for saying that it was passed over."""
+    if not isinstance(line, dict):
+        return f"a {type(line).__name__}"
+    kinds = (line.get("type"), line.get("subtype"))
+    return "/".join(kind[:40] for kind in kinds if isinstance(kind, str)) or "without a type"
+
+
+def count_of(values: object, name: str) -> int:
+    """A number of tokens under a name; 0 if there is none."""
     value = values.get(name) if isinstance(values, dict) else 0
     return value if isinstance(value, int) and 0 < value < 1 << 40 else 0
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""

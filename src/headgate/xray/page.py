@@ -10,7 +10,7 @@ from html import escape
 from headgate.guard.tools import clip
 from headgate.xray.bars import SEGMENTS, draw
 from headgate.xray.findings import KINDS, Session, Window, Xray
-from headgate.xray.summary import LABELS, share, short
+from headgate.xray.summary import LABELS, describe_rest, share, short
 
 MARKER = "<!doctype html><!-- headgate xray -->"  # so that only our own file is written over
 SESSIONS = 100  # sessions shown whole; the others stand in the totals
@@ -59,7 +59,9 @@ def _totals(found: Xray) -> Iterator[str]:
     loops = sum(len(session.loops) for session in found.sessions)
     cuts = sum(len(session.compactions) for session in found.sessions)
     yield "<h1>What filled the window</h1>"
-    yield f"<p>{len(found.sessions):,} sessions in {found.files:,} files, {found.bytes / 1e6:,.1f} MB; {found.skipped:,} lines skipped. Sizes are estimated tokens.</p>"
+    yield f"<p>{len(found.sessions):,} sessions in {found.files:,} files, {found.bytes / 1e6:,.1f} MB; {found.skipped:,} lines skipped. Sizes are estimated tokens; peaks are the provider's count, if the file has it.</p>"
+    for line in describe_rest(found):
+        yield f"<p>{escape(line)}</p>"
     yield _bar(found.by_kind, found.added)
     yield _legend(LABELS, COLORS)
     rows = (

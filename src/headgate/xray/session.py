@@ -80,6 +80,9 @@ class SessionBuilder:
     _turn: int = 0
     _every: int = 1
     _peak: int = 0
+    _reported: int = 0
+    _unrecorded: int = 0
+    _size: int = 0  # of the window at the last turn
     _repeated: Counter[int] = field(default_factory=Counter)
     _stale: int = 0
     _logged: bool = False
@@ -102,6 +105,9 @@ class SessionBuilder:
             self._message(entry.message, entry)
         elif entry.reported and self._windows:
             self._windows[-1] = replace(self._windows[-1], reported=entry.reported)
+        if entry.reported and not entry.compacted:
+            self._reported = max(self._reported, entry.reported)
+            self._unrecorded = max(self._unrecorded, entry.reported - self._size)
 
     def finish(self) -> Session:
         """The session as it was found."""
@@ -117,12 +123,14 @@ class SessionBuilder:
             added=sum(self._kinds.values()),
             repeated=self._repeated.total(),
             stale=self._stale,
-            peak=max(self._peak, self._sizes.total()),
+            peak=self._reported or max(self._peak, self._sizes.total()),
             windows=tuple(self._with_repeats()),
             by_kind=dict(self._kinds),
             tools=tuple(sorted(tools, key=lambda use: (-use.tokens, use.tool))),
             loops=tuple(self._loops),
             compactions=tuple(self._compactions),
+            reported=self._reported,
+            unrecorded=self._unrecorded,
         )
 
     # Messages
@@ -211,7 +219,7 @@ class SessionBuilder:
 
     def _begin_turn(self, entry: Entry) -> None:
         self._turn += 1
-        size = self._sizes.total()
+        self._size = size = self._sizes.total()
         self._peak = max(self._peak, size)
         if self._compactions and not self._compactions[-1].after:
             self._compactions[-1] = replace(self._compactions[-1], after=size)

@@ -10,6 +10,8 @@ from headgate.xray.findings import KINDS, Session, Xray
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
 SESSIONS = 5
+KINDS_SHOWN = 4
+FILES_SHOWN = 3
 BAR = 24
 LABELS = {
     "system": "system and reminders", "human": "people", "text": "the model's answers", "thinking": "the model's thinking",
@@ -31,6 +33,7 @@ def _head(found: Xray) -> list[str]:
     cuts = [cut for session in found.sessions for cut in session.compactions]
     lost, again = sum(sum(cut.dropped.values()) for cut in cuts), sum(cut.fetched_again for cut in cuts)  # fmt: skip
     skipped = f", {found.skipped} lines skipped" if found.skipped else ""
+    unrecorded = sum(session.unrecorded for session in found.sessions)
     return [
         f"{len(found.sessions)} sessions in {found.files} files, {found.bytes / 1e6:.1f} MB{skipped}",
         f"{short(found.added)} tokens entered windows",
@@ -38,7 +41,24 @@ def _head(found: Xray) -> list[str]:
         f"  {short(found.stale):>6} {share(found.stale, found.added):>5}  were files that a later edit made stale",
         f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {len(loops)} circles of tool calls",
         f"  {short(lost):>6}        were dropped by {len(cuts)} compactions; {short(again)} of that fetched again",
+        f"  {short(unrecorded):>6}        more were counted by providers: prompts and tools not in the files",
+        *describe_rest(found),
     ]
+
+
+def describe_rest(found: Xray) -> list[str]:
+    """What of the files says nothing about windows, as far as is known."""
+    lines = []
+    if found.passed_over:
+        kinds = sorted(found.passed_over.items(), key=lambda row: -row[1])
+        named = ", ".join(f"{clip(kind, 40)} {count:,}" for kind, count in kinds[:KINDS_SHOWN])
+        lines.append(
+            f"passed over {sum(found.passed_over.values()):,} lines of other kinds: {named}"
+        )
+    if found.unread:
+        named = ", ".join(clip(path, 80) for path in found.unread[:FILES_SHOWN])
+        lines.append(f"nothing was understood in {len(found.unread):,} files: {named}")
+    return lines
 
 
 def _tools(found: Xray) -> Table:
