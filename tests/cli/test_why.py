@@ -1,5 +1,6 @@
 """`headgate why` and the sizes of `status`: numbers as a person reads them."""
 
+import json
 import time
 from dataclasses import replace
 
@@ -81,3 +82,35 @@ def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, cou
     assert len(said) == lines
     assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip
     assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
+
+
+def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    now = time.time()
+
+    def call(id, session, outcome, age):
+        made = sample(id, tenant="default", created=now - age)
+        step = Step(Stage.MODEL, 0.5, facts={"guard": outcome})
+        request = replace(made.request, query=f"task of {id}", session=session)
+        return replace(made, request=request, steps=(step,), candidates=())
+
+    with Headgate.open(tmp_path / "kb") as hg:
+        for trace in (
+            call("a1", "monday-agent", "clean", 9),
+            call("a2", "monday-agent", "recovered", 8),
+            call("a3", "monday-agent", "clean", 7),
+            call("b1", "other", "failed", 6),
+            replace(sample("c1", tenant="default", created=now), steps=()),
+        ):
+            hg.save_trace(trace)
+    code, out, err = run("why", "--store", "kb")
+    assert code == 0
+    rows = out.splitlines()[1:]
+    assert len(rows) == 3
+    assert rows[1].split()[0] == "b1"
+    assert "1 call, 1 failed: task of b1 (other)" in rows[1]
+    assert "3 calls, 1 recovered, 2 clean: task of a1 (monday-agent)" in rows[2]
+    assert " 1500.0 " in rows[2]
+    assert "headgate why --session NAME" in err
+    assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[1:]] == ["a3", "a2", "a1"]  # fmt: skip
+    assert len(json.loads(run("why", "--store", "kb", "--json")[1])) == 5

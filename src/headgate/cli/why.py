@@ -1,9 +1,12 @@
 """`headgate why [TRACE [CHUNK]]` and `headgate replay TRACE`: what became of a request, and what would change it.
 
-Without a trace: the last requests. With one: what each stage did, what was shown, what was left out, and what was done
-to a call through the proxy (notes, cuts, caps). With a chunk: where it fell, and the smallest change that admits it.
+Without a trace: the last requests, with the model calls of an agent's session in one row. With one: what each stage
+did, what was shown, what was left out, and what was done to a call through the proxy (notes, cuts, caps). With a chunk:
+where it fell, and the smallest change that admits it.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +29,10 @@ from headgate.operations.presence import whole_chunk_id, whole_trace_id
 from headgate.types import Candidate, Step, Trace, TraceSummary
 
 ID_CHARS = 12  # of a trace's 32, as git shows its ids: the whole row fits 80 columns, and the beginning is enough to ask
+QUERY_CHARS = 60
+MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
+# what became of the answers of model calls, what went wrong first
+OUTCOMES = ("failed", "abandoned", "passed", "recovered", "off", "clean")
 MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen of them
 
 
@@ -33,7 +40,8 @@ MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen
 @click.argument("trace", required=False)
 @click.argument("chunk", required=False)
 @place_options
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most requests to list.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most rows to list.")  # fmt: skip
+@click.option("--session", help="List each call of this session; the beginning of its name is enough.")  # fmt: skip
 @json_option
 def why(
     trace: str | None,
@@ -41,16 +49,26 @@ def why(
     store: str | None,
     tenant: str | None,
     limit: int,
+    session: str | None,
     as_json: bool,
 ) -> None:
     """List the last requests, show TRACE in full, or say why CHUNK is not in it.
 
+    In the list, the model calls of an agent's session are one row with their outcomes.
     The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
     finds the smallest change of the settings that would have let it in.
     """
     with open_existing(store, tenant) as hg:
         if trace is None:
-            _print_list(hg.traces(limit=limit), as_json=as_json)
+            found = hg.traces(limit=limit if as_json and session is None else MOST_LISTED)
+            if session is not None:
+                found = [row for row in found if row.session.startswith(session)]
+            if as_json:
+                print_json([summary_data(summary) for summary in found[:limit]])
+            elif session is not None:
+                _print_list([[row] for row in found[:limit]])
+            else:
+                _print_list(group_sessions(found)[:limit])
             return
         stored = hg.trace(whole_trace_id(hg, trace))
         if chunk is not None:
@@ -63,28 +81,48 @@ def why(
         print_trace(stored)
 
 
-def _print_list(found: list[TraceSummary], *, as_json: bool) -> None:
-    if as_json:
-        print_json([summary_data(summary) for summary in found])
-        return
+def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
+    """The requests as rows, newest first: a row is one request, or all model calls of one session."""
+    rows: dict[tuple[str, str], list[TraceSummary]] = {}
+    for one in found:
+        is_call = bool(one.outcome and one.session)
+        rows.setdefault(("session", one.session) if is_call else ("trace", one.id), []).append(one)
+    return list(rows.values())
+
+
+def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
     id = Column("trace", no_wrap=True, min_width=ID_CHARS)  # it is there to be copied
     when = Column("when", no_wrap=True)
     ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
-    query = Column("query", no_wrap=True, overflow="ellipsis")
+    what = Column("query", no_wrap=True, overflow="ellipsis")
     kept = Column("kept", min_width=len("kept"))
-    table = Table(id, when, kept, "of", ms, query, box=None, header_style="bold", pad_edge=False)
-    for row in found:
+    table = Table(id, when, kept, "of", ms, what, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        newest = row[0]
         table.add_row(
-            row.id[:ID_CHARS],
-            format_minute(row.created),
-            str(row.kept),
-            str(row.candidates),
-            f"{1000 * row.seconds:.1f}",
-            escape(row.query[:60]),
+            newest.id[:ID_CHARS],
+            format_minute(newest.created),
+            str(sum(one.kept for one in row)),
+            str(sum(one.candidates for one in row)),
+            f"{1000 * sum(one.seconds for one in row):.1f}",
+            escape(_describe_row(row)),
         )
-    SafeConsole().print(table if found else "no request was traced yet")
-    if found:
+    SafeConsole().print(table if rows else "no request was traced yet")
+    if rows:
         echo("one in full: headgate why TRACE; one chunk of it: headgate why TRACE CHUNK", err=True)
+    if any(len(row) > 1 for row in rows):
+        echo("the calls of a session: headgate why --session NAME", err=True)
+
+
+def _describe_row(row: Sequence[TraceSummary]) -> str:
+    """What was asked; for a session how many calls it made, what became of them, and what it asked first."""
+    if len(row) == 1 and not row[0].outcome:
+        return row[0].query[:QUERY_CHARS]
+    counts = Counter(one.outcome for one in row)
+    outcomes = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
+    outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
+    calls = "1 call" if len(row) == 1 else f"{len(row):,} calls"
+    return f"{calls}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({clip(row[0].session, 24)})"
 
 
 def print_trace(trace: Trace) -> None:
