@@ -141,6 +141,20 @@ def test_the_library_learns_of_an_early_initialize_and_its_answer_is_dropped(pip
     assert pipe.answer()["result"] == {"second": True}
 
 
+def test_nothing_is_loaded_before_the_client_has_the_tools_or_needs_more(pipe):
+    pipe.ask(HELLO)
+    pipe.answer()
+    assert pipe.client.readline()
+    assert not pipe.client._needs_more.is_set()
+    other = Pipe()
+    other.ask(HELLO, message("tools/list", 2))
+    other.client.wait_until_needed(60)
+    other.end()
+    while other.client.readline():
+        pass
+    other.close()
+
+
 def test_a_client_of_the_stateless_protocol_discovers_us_early(pipe):
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     pipe.ask(message("server/discover", 1, _meta=meta))

@@ -11,6 +11,8 @@ from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra, NotFound
 from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
 
+TOOLS_S = 0.5  # in which a client asks for the tools, after it has started us: agents do so within some 50 ms
+
 client_option = click.option(
     "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
 )
@@ -45,7 +47,9 @@ def mcp(
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: headgate mcp install", err=True)
     structured = result == "both"
-    client = EarlyClient.claim(structured=structured)  # it has its first answers while this goes on
+    client = EarlyClient.claim(structured=structured)
+    if client is not None:
+        client.wait_until_needed(TOOLS_S)
     from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
 
     with open_gate(store, tenant) as gate:

@@ -38,6 +38,7 @@ class EarlyClient:
         self._version = ""
         self._dropped: set[object] = set()
         self._handed_over = False
+        self._needs_more = threading.Event()
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._writing = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
@@ -51,6 +52,13 @@ class EarlyClient:
         input, output = _move(0, nothing), _move(1, 2)
         os.close(nothing)
         return cls(os.fdopen(input, "rb"), os.fdopen(output, "wb"), structured=structured)
+
+    def wait_until_needed(self, wait_s: float) -> None:
+        """Wait until the client has our tools or asks for what only the library knows, but no longer than that.
+
+        Loading takes the processor and the interpreter's lock, which the first answers need.
+        """
+        self._needs_more.wait(wait_s)
 
     # What the library reads and writes
 
@@ -82,16 +90,22 @@ class EarlyClient:
             if self._handed_over or not self._answer(line):
                 self._lines.put(line.decode("utf-8", "replace"))
         self._input.close()
+        self._needs_more.set()
         self._lines.put("")
 
     def _answer(self, line: bytes) -> bool:
         """Answer a message if its answer is known; whether the library need not know of it."""
         try:
             message = orjson.loads(line)
-            method, id, params = message["method"], message["id"], message.get("params") or {}
+            method, id, params = message["method"], message.get("id"), message.get("params") or {}
             result = self._find(method, params)
         except (ValueError, KeyError, TypeError, AttributeError):
+            self._needs_more.set()
             return False
+        if method == "notifications/initialized":
+            return False
+        if method == "tools/list" or result is None:
+            self._needs_more.set()
         if result is None or not isinstance(id, str | int):
             return False
         if method == "initialize":
