@@ -10,6 +10,7 @@ from headgate.guard.dialects import DIALECTS
 from headgate.service.wrap.agents.launch import find_command, plan_launch
 from headgate.service.wrap.agents.plan import SETTINGS_FILE
 from headgate.service.wrap.supervisor import GUARDED
+from headgate.settings.environment import variables
 
 ROOT = "http://127.0.0.1:5000"
 SECRET = f"{ROOT}/s3cret"
@@ -60,6 +61,14 @@ def test_no_secret_stands_on_a_command_line(launch, place, agent):
     found = launch(agent, "-x", GEMINI_API_KEY="k")
     assert "s3cret" not in " ".join(found.arguments)
     assert "-x" in found.arguments
+
+
+@pytest.mark.parametrize("agent", ["hermes", "opencode", "pi"])
+def test_a_headgate_that_the_agent_runs_takes_no_variable_of_ours_for_a_setting(
+    launch, place, agent
+):
+    write(place.parent / ".hermes" / "config.yaml", f"model:\n  base_url: {CORP}\n  api_key: k\n")
+    assert list(variables(changes(launch(agent), place))) == []
 
 
 # Claude Code

@@ -147,6 +147,7 @@ async def test_a_path_without_the_secret_serves_its_owner_one_service_and_no_bro
         assert await status("/to/https/evil.example/v1/models") == 404
         assert await status("/gateway/v1/models") == 404
         assert await status("/to/https/models.example/v1/models", origin="http://evil.example") == 404  # fmt: skip
+        assert await status("/to/https/models.example/v1/models", host="evil.example") == 404
         assert await status("/to/https/models.example/v1/models", **{"sec-fetch-site": "cross-site"}) == 404  # fmt: skip
     assert [request.address.host for request in upstream.asked] == ["models.example"]
 
@@ -156,7 +157,7 @@ import os, socket, sys
 os.setgid(65534), os.setuid(65534)
 own = socket.socket()
 own.connect(("127.0.0.1", int(sys.argv[1])))
-own.sendall(b"GET /codex/v1/models HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
+own.sendall(b"GET /codex/v1/models HTTP/1.1\\r\\nhost: 127.0.0.1\\r\\n\\r\\n")
 print(own.recv(100).decode().split()[1])
 """
 

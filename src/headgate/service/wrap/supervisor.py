@@ -128,7 +128,9 @@ class Supervisor:
         """Whether a request without the secret is the agent's: by its path, and by the user whose process asks."""
         if not any(f"{path}/".startswith(f"{known}/") for known in self._open_paths):
             return False
-        if request.transport is None or any(name in request.headers for name in BROWSER_HEADERS):
+        if request.transport is None or request.host.partition(":")[0] != "127.0.0.1":
+            return False
+        if any(name in request.headers for name in BROWSER_HEADERS):
             return False
         ours, theirs = (request.transport.get_extra_info(end) for end in ("sockname", "peername"))
         return bool(ours and theirs) and await is_owner(ours[:2], theirs[:2])
