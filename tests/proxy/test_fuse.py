@@ -179,6 +179,14 @@ def test_without_a_name_a_session_is_known_by_how_it_begins():
     assert session_of([], {"metadata": {"user_id": "[1"}, "conversation": 3}, ASK) == first
 
 
+def test_instructions_that_tell_the_time_begin_no_new_session():
+    assert session_of([], {"system": "It is 14:31."}, ASK) == session_of([], {"system": "It is 9:05."}, ASK)  # fmt: skip
+    told = [[{"role": "system", "content": f"It is {time}."}, *ASK] for time in ("14:31", "9:05")]
+    assert session_of([], {}, told[0]) == session_of([], {}, told[1])
+    asked = [[{"role": "user", "content": f"Mend bug {number}."}] for number in (1, 2)]
+    assert session_of([], {}, asked[0]) != session_of([], {}, asked[1])
+
+
 def test_a_session_that_begins_with_a_long_text_is_known_by_both_its_ends():
     def begin(text: str) -> str:
         return session_of([], {}, [{"role": "user", "content": text}])

@@ -19,6 +19,8 @@ Kind = Literal["call", "result", "text", "human", "turn"]
 CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "local_shell_call", "computer_call"})  # fmt: skip
 RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output", "computer_call_output"})  # fmt: skip
 _TEXTS = frozenset({"text", "input_text", "output_text"})
+END_CHARS = 4_096  # of instructions, at both ends: reading all of 100 kB takes half a millisecond
+_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 # What an agent's own program, not a person, puts into a user message.
 _SPACE = re.compile(r"\s*+")
 _REMINDERS = ("system-reminder", "environment_context", "environment_details")
@@ -178,14 +180,26 @@ def _blocks(content: object) -> Sequence[Message]:
 
 
 def opening(messages: Iterable[object]) -> str:
-    """How a conversation begins, up to the first message of a person: the same in all its requests."""
+    """How a conversation begins, up to the first message of a person: the same in all its requests.
+
+    Agents put the time of day into their instructions, so digits of these do not count.
+    """
     texts: list[str] = []
     for message in messages:
         if isinstance(message, dict):
-            texts.append(plain_text(message.get("content")))
+            text = plain_text(message.get("content"))
+            is_instruction = message.get("role") in ("system", "developer")
+            texts.append(without_digits(text) if is_instruction else text)
             if any(event.kind == "human" for event in events_of(message)):
                 break
     return "\n".join(texts)
+
+
+def without_digits(instructions: str) -> str:
+    """Instructions as a conversation is known by them: both ends, without digits, since they may tell the time."""
+    if len(instructions) > 2 * END_CHARS:
+        instructions = instructions[:END_CHARS] + instructions[-END_CHARS:]
+    return instructions.translate(_DIGITS)
 
 
 def is_plain(messages: Sequence[object]) -> bool:

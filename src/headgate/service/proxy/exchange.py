@@ -19,7 +19,7 @@ import orjson
 from starlette.types import Scope, Send
 
 from headgate.errors import InputError
-from headgate.guard.calls import opening
+from headgate.guard.calls import opening, without_digits
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.fuse import Hold, Spending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
@@ -307,7 +307,7 @@ def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[o
     if name and len(name) <= MAX_NAME and name.isprintable():
         return name
     system = fields.get("system") or fields.get("instructions") or ""
-    start = name or f"{_sample(str(system))}\n{_sample(opening(messages))}"
+    start = name or f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
     digest = blake2b(start.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"conversation-{digest}"
 
