@@ -26,6 +26,8 @@ class CacheCounts:
     read: int = 0
     written: int = 0
     fresh: int = 0
+    is_automatic: bool = True
+    """Whether the provider caches what is fresh without being asked: OpenAI and Gemini do, Anthropic does not."""
 
     @property
     def total(self) -> int:
@@ -43,7 +45,7 @@ class Judgment:
     """Tokens that a request which only adds to the last one would have read."""
     read: int
     lost: int
-    """Tokens that were expected and not read: the provider took them at the full price again."""
+    """Tokens that the provider took at the full price again. A compacted request sends fewer than were expected."""
     counts: CacheCounts = CacheCounts()
 
     @property
@@ -63,7 +65,7 @@ def judge(
     last: CacheCounts,
     now: CacheCounts,
     *,
-    gap_s: float,
+    gap_s: float | None,
     ttl_s: float,
     difference: Difference | None = None,
     is_known: bool = True,
@@ -72,11 +74,14 @@ def judge(
     """Compare what a call read with what the last call of its conversation left in the cache.
 
     `difference` is where the request stops being an extension of the last one. `is_known` is whether both requests
-    were seen: a recording may hold the counts alone. OpenAI and Gemini report no writes; all of the last input that
-    was fresh may then be read.
+    were seen: a recording may hold the counts alone. `gap_s` is the time since that call, None if it is not known.
     """
-    expected = last.read + (last.written or last.fresh)
-    lost = max(0, expected - now.read)
+    expected = last.read + last.written
+    if last.is_automatic and not last.written and (difference or last.read or now.read):
+        # OpenAI and Gemini report no writes, and may read all of the last input. A provider that never reads, such as
+        # a model of one's own, has no cache to break, or does not tell.
+        expected += last.fresh
+    lost = min(max(0, expected - now.read), now.written + now.fresh)
     if now.read >= HIT * expected or lost < WORTH_TELLING:
         return Judgment("none", "", expected, now.read, 0, now)
     blame, reason = _blame(
@@ -91,25 +96,24 @@ def _blame(
     last: CacheCounts,
     now: CacheCounts,
     *,
-    gap_s: float,
+    gap_s: float | None,
     ttl_s: float,
     difference: Difference | None,
     is_known: bool,
 ) -> tuple[Blame, str]:
     if difference is not None:
         return "client", difference.describe()
-    if gap_s > ttl_s:
+    if gap_s is not None and gap_s > ttl_s:
         limit = f"the cache keeps it for {say_duration(ttl_s)}"
         return "time", f"the last call was {say_duration(gap_s)} ago, and {limit}"
+    after = "" if gap_s is None else f", {say_duration(gap_s)} after the last call"
     if is_known:
-        seen = f"the request only adds to the last one, {say_duration(gap_s)} before"
+        seen = f"the request only adds to the last one{after}"
         return "provider", f"{seen}; the provider, or another machine of it, did not have it"
     if 0 < now.read < last.read:
-        return "client", (
-            f"only the first {now.read:,} tokens were read, {say_duration(gap_s)} after the last call: "
-            "a message behind them was changed or removed"
-        ).replace(",", " ", 1)
-    return "unknown", f"nothing was read {say_duration(gap_s)} after the last call"
+        kept = f"{now.read:,}".replace(",", " ")
+        return "client", f"a message behind the first {kept} tokens changed{after}"
+    return "unknown", f"nothing was read{after}"
 
 
 def say_duration(seconds: float) -> str:

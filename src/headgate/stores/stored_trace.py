@@ -43,7 +43,7 @@ def trim(trace: Trace, *, text: bool = True) -> Trace:
     chars = sum(map(len, request.window.texts))
     if not text:
         request = replace(request, query="", window=Window())
-        steps = tuple(replace(step, text="") for step in steps)
+        steps = tuple(replace(_without_quotes(step), text="") for step in steps)
     elif chars > WINDOW_CHARS:
         request = replace(request, window=Window())
         reason = f"the window of {chars:,} characters is too large to be kept"
@@ -53,6 +53,12 @@ def trim(trace: Trace, *, text: bool = True) -> Trace:
     if not text:
         candidates = tuple(Candidate(_bare(c.chunk), c.score, c.notes) for c in candidates)
     return replace(trace, request=request, steps=steps, candidates=candidates)
+
+
+def _without_quotes(step: Step) -> Step:
+    """A step of the prompt cache names what changed by its first words; without texts it says only what kind it was."""
+    change = step.facts.get("change") if step.stage is Stage.CACHE else None
+    return replace(step, facts={**step.facts, "reason": change}) if change else step
 
 
 def pack_trace(trace: Trace, held: Held) -> bytes:

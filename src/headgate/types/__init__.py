@@ -35,7 +35,7 @@ from headgate.types.knowledge import (
 )
 from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
 from headgate.types.request import Request
-from headgate.types.trace import SAVED_TOKENS, Step, Trace, TraceSummary
+from headgate.types.trace import SAVED_TOKENS, CallCost, Step, Trace, TraceSummary
 from headgate.types.window import Window, WindowLike
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "TURN",
     "Amount",
     "Attachment",
+    "CallCost",
     "Candidate",
     "Change",
     "Chunk",

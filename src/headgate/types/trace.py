@@ -59,11 +59,57 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class CallCost:
+    """What a model call took and cost, and what of it was paid because the provider's cache broke.
+
+    `read`, `written` and `fresh` are its input by the provider's count. Costs are None if the model has no price.
+    """
+
+    model: str = ""
+    key: str = ""
+    cost: float | None = None
+    read: int = 0
+    written: int = 0
+    fresh: int = 0
+    output: int = 0
+    lost: int = 0
+    lost_cost: float | None = None
+    blame: str = ""
+    reason: str = ""
+
+    @classmethod
+    def of(cls, trace: Trace) -> "CallCost | None":
+        """What the call of a trace cost; None if it is of no call."""
+        call = next((step.facts for step in trace.steps if step.stage is Stage.MODEL), None)
+        if call is None:
+            return None
+        cache = next((step.facts for step in trace.steps if step.stage is Stage.CACHE), {})
+        return cls(
+            str(call.get("model", "")),
+            str(call.get("key", "")),
+            _number(call, "cost"),
+            int(_number(cache, "read") or 0),
+            int(_number(cache, "written") or 0),
+            int((_number(cache, "fresh") if cache else _number(call, "input_tokens")) or 0),
+            int(_number(call, "output_tokens") or 0),
+            int(_number(cache, "lost") or 0),
+            _number(cache, "cost"),
+            str(cache.get("blame", "")),
+            str(cache.get("reason", "")),
+        )
+
+
+def _number(facts: Mapping[str, float | str], name: str) -> float | None:
+    value = facts.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+@dataclass(frozen=True, slots=True)
 class TraceSummary:
     """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
 
     `outcome` is what became of the answer of a model call under the guard; empty if a context was asked for.
-    `saved` is the tokens that were not sent or not generated.
+    `saved` is the tokens that were not sent or not generated. `cost` is what a model call took and cost.
     """
 
     id: str
@@ -82,6 +128,7 @@ class TraceSummary:
     degraded: tuple[str, ...] = ()
     outcome: str = ""
     saved: int = 0
+    cost: CallCost | None = None
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -104,4 +151,5 @@ class TraceSummary:
             degraded=trace.degraded,
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
             saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
+            cost=CallCost.of(trace),
         )  # fmt: skip

@@ -6,6 +6,8 @@ They only observe. If one fails, the request goes on, and the bug is logged.
 import asyncio
 
 from headgate import bugs
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.messages import MessagesDialect
 from headgate.prices import Price, Prices
 from headgate.prompt_cache.judgment import CacheCounts
 from headgate.prompt_cache.segments import TTL_S
@@ -45,7 +47,8 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
     if call.cache_observation is None or not call.answered:
         return
     try:
-        judged = witness.finish(call.cache_observation, counts_of(call))
+        call.cache_counts = counts_of(call, exchange.dialect)
+        judged = witness.finish(call.cache_observation, call.cache_counts)
         call.cache_judgment = judged
         prices = exchange.gate.spending.prices if exchange.gate else Prices()
         price = prices.find(call.model)
@@ -56,13 +59,18 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
         bugs.report(error, "the cache witness")
 
 
-def counts_of(call: ModelCall) -> CacheCounts | None:
+def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:
     """The input of the client's request as the provider counted it; None if it did not."""
     tokens, cached = call.first_input
     if not tokens and not cached.read and not cached.written:
         return None
     # OpenAI counts what it read within its input, Anthropic beside it
-    return CacheCounts(cached.within + cached.read, cached.written, tokens - cached.within)
+    return CacheCounts(
+        cached.within + cached.read,
+        cached.written,
+        tokens - cached.within,
+        is_automatic=not isinstance(dialect, MessagesDialect),
+    )
 
 
 def _cost_of(call: ModelCall, price: Price | None, *, long: bool) -> float | None:

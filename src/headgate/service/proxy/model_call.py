@@ -24,7 +24,7 @@ from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.steps import as_json
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
-from headgate.prompt_cache.judgment import Judgment
+from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.prompt_cache.witness import Observation
 from headgate.service.proxy.transport import NotReached
 from headgate.text.bounded_json import loads
@@ -57,6 +57,8 @@ class ModelCall:
     query: str = ""
     """What the last human turn asked."""
     session: str = ""
+    key: str = ""
+    """The id of the API key that the client called with."""
     context_trace: str = ""
     sent: bytes = b""
     """The request as the model got it, empty if it is huge. Parsed it would take up to ten times the memory."""
@@ -92,6 +94,8 @@ class ModelCall:
     output_tokens: int = 0
     cache_observation: Observation | None = None
     """The request beside the last one of its conversation; None if it was not compared."""
+    cache_counts: CacheCounts | None = None
+    """What the provider read from its cache and wrote to it for the client's own request; None if it did not say."""
     cache_judgment: Judgment | None = None
     """What the provider read from its cache, and why not more; None if it did not report that."""
     cost: float | None = None
@@ -170,6 +174,7 @@ def _call_step(call: ModelCall) -> Step:
         "path": call.path,
         "model": call.model,
         "upstream": call.upstream,
+        "key": call.key,
         "status": call.status,
         "guard": call.outcome,
         "rollbacks": call.report.rollbacks if call.report else 0,
@@ -206,23 +211,25 @@ def _pieces(call: ModelCall) -> Iterator[str]:
 
 def _cache_steps(call: ModelCall) -> Iterator[Step]:
     """What the provider read from its cache, if it reports that, and why not more."""
-    judged, observed = call.cache_judgment, call.cache_observation
-    if judged is None:
+    counts, judged, observed = call.cache_counts, call.cache_judgment, call.cache_observation
+    if counts is None:
         return
-    counts = judged.counts
     facts: dict[str, float | str] = {
         "read": counts.read,
         "written": counts.written,
         "fresh": counts.fresh,
-        "expected": judged.expected,
-        "lost": judged.lost,
-        "blame": judged.blame if judged.is_break else "",
-        "reason": judged.reason,
-        "change": observed.difference.change if observed and observed.difference else "",
-        "cost": round(call.cache_cost, 6)
-        if judged.is_break and call.cache_cost is not None
-        else "",
     }
+    if judged is not None:
+        facts |= {
+            "expected": judged.expected,
+            "lost": judged.lost,
+            "blame": judged.blame if judged.is_break else "",
+            "reason": judged.reason,
+            "change": observed.difference.change if observed and observed.difference else "",
+            "cost": round(call.cache_cost, 6)
+            if judged.is_break and call.cache_cost is not None
+            else "",
+        }
     yield Step(Stage.CACHE, 0.0, facts=_without_blanks(facts))
 
 

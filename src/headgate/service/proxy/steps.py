@@ -64,6 +64,7 @@ async def read(
         request = request.with_fields({name: stored})
     exchange.original = exchange.request = request
     call.model, call.length = request.model, request.options.window
+    call.key = exchange.caller.key
     call.session = session_of(exchange.headers, request.fields, request.messages)
     texts = (dialect.human_text(message) for message in reversed(request.messages))
     call.query = next((text for text in texts if text and not text.isspace()), "")[:MAX_QUERY]
