@@ -321,12 +321,12 @@ async def _relay_guarded(
     looped = b"looped:" + request
     failed = [b"failed:%d:" % when + request for when in (hour, hour - 1)]
     try:
-        known = await conversations.get_all([looped, *failed])
+        earlier = await conversations.get_all([looped, *failed])
         answer = GuardedAnswer(
             exchange,
             upstreams,
-            earlier_loops=looped in known,
-            has_failed=any(key in known for key in failed),
+            earlier_loops=looped in earlier,
+            has_failed=any(key in earlier for key in failed),
         )
         response = await answer.run(response)
     except BaseException as error:
