@@ -37,7 +37,7 @@ _LINKS = re.compile(
     r"|\[\[([^\]|#\n]{1,200})(?:[#|][^\]\n]{0,200})?\]\]|href=[\"']([^\"'\s]{1,500})[\"']"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a drive of Windows
-_ABOVE_ROOT = re.compile(r"^(?:\.\./)+")
+_ABOVE_ROOT = re.compile(r"^(?:\.\./)++")
 _IMPORTS: Mapping[str, re.Pattern[str]] = {
     "py": re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w. ,]+))", re.M),
     "js": re.compile(

@@ -1,6 +1,8 @@
 """Calls: the messages of a conversation as steps, whichever of the three APIs they belong to.
 
-A step is a tool call with its result, or a text if the model only spoke. Messages are read one by one in order, and
+A step is a tool call with its result, or a text if the model only spoke. Some agents let the model write its commands
+as code in its text, and send what came back as a user message of a fixed form (`Observation:`, `<returncode>`): that is
+a call and its result too. Messages are read one by one in order, and
 what is made of a message depends on that message and those before it alone. The calls of one turn become steps
 together, in the order they were made, once all of them are answered: results of parallel calls come in any order. A
 call without an answer is a step that never counts as a repeat. Results without a call, unknown types and anything
@@ -23,6 +25,10 @@ END_CHARS = 4_096  # of instructions, at both ends: reading all of 100 kB takes 
 _DIGITS = dict.fromkeys(map(ord, "0123456789"))
 # What an agent's own program, not a person, puts into a user message.
 _SPACE = re.compile(r"\s*+")
+# How programs begin a message: a tag, or a label alone on its line.
+_REPORT = re.compile(r"\s{0,8}(?:<[a-z_]{2,40}>|[A-Z][\w ]{1,30}:[ \t]{0,4}\n)")
+# How they complain that the model's last words hold no command: the label is followed by a tag.
+_COMPLAINT = re.compile(r"\s{0,8}(?:[A-Z][\w ]{1,30}:\s{1,8})?<[a-z_]{2,40}>")
 _REMINDERS = ("system-reminder", "environment_context", "environment_details")
 
 
@@ -36,6 +42,7 @@ class Event(NamedTuple):
 
 
 TURN = Event("turn")
+ENDING = "I stopped here, since I "  # how the message begins with which Headgate ends a turn
 SHORT = 4  # messages
 _LISTS = (list, tuple)
 
@@ -46,6 +53,8 @@ class Reader:
     def __init__(self) -> None:
         self._open: list[tuple[str, Step]] = []
         self._answered = 0
+        self._command: Step | None = None  # code in the last words of the model
+        self._said = ""  # the last words of the model
 
     def read(self, at: int, events: Iterable[Event]) -> list[Step | None]:
         """The steps that the message at that place, given as events, completes; None if a person spoke."""
@@ -58,16 +67,32 @@ class Reader:
                     done += self._close()
                 self._open.append((id, Step(name, value, at)))
             elif kind == "human":
-                self._close()
-                done.append(None)
+                done += self._read_human(str(value), at)
             else:
                 if self._open:
                     done += self._close()
                 if kind == "text":
-                    step = Step("")
-                    step.answer(value, at)
-                    done.append(step)
+                    done.append(self._speak(str(value), at))
         return done
+
+    def _speak(self, text: str, at: int) -> Step:
+        """The model spoke: a step without a tool, and perhaps a command."""
+        self._said, code = text, find_code(text)
+        self._command = Step("code", {"code": code}, at) if code else None
+        step = Step("")
+        step.answer(text, at)
+        return step
+
+    def _read_human(self, text: str, at: int) -> list[Step | None]:
+        """A user message: what came back of a command, a complaint about our own ending of a turn, or a person."""
+        command, self._command = self._command, None
+        if command is not None and _REPORT.match(text):
+            command.answer(text, at)
+            return [command]
+        if self._said.startswith(ENDING) and _COMPLAINT.match(text):
+            return []
+        self._close()
+        return [None]
 
     def _answer(self, id: str, value: object, at: int) -> list[Step]:
         for asked, step in self._open:
@@ -90,6 +115,8 @@ def events_of(message: object) -> Sequence[Event]:
     if not isinstance(message, dict):
         return ()
     role = message.get("role")
+    if "parts" in message:
+        return _gemini(message)
     if role in ("tool", "function"):
         id = message.get("tool_call_id") or message.get("name")
         return (Event("result", _id(id), "", message.get("content")),)
@@ -102,7 +129,7 @@ def events_of(message: object) -> Sequence[Event]:
 
 def begins_turn(message: object) -> bool:
     """Whether what is made of a message does not depend on those before it, since the model begins to speak."""
-    return isinstance(message, dict) and message.get("role") == "assistant"
+    return isinstance(message, dict) and message.get("role") in ("assistant", "model")
 
 
 def _assistant(message: Message) -> Sequence[Event]:
@@ -121,6 +148,55 @@ def _assistant(message: Message) -> Sequence[Event]:
     if len(events) == 1 and content and (words := plain_text(content)):
         events.append(Event("text", value=words))
     return events
+
+
+def _gemini(message: Message) -> Sequence[Event]:
+    """A message of Gemini's API: its parts are texts, calls and results."""
+    is_model = message.get("role") == "model"
+    events = [TURN] if is_model else []
+    parts = _blocks(message.get("parts"))
+    for part in parts:
+        call, result = part.get("functionCall"), part.get("functionResponse")
+        if isinstance(call, dict):
+            name = str(call.get("name"))
+            events.append(Event("call", _id(call.get("id")) or name, name, call.get("args")))
+        elif isinstance(result, dict):
+            name = str(result.get("name"))
+            events.append(Event("result", _id(result.get("id")) or name, "", gemini_output(result)))
+    words = "\n".join(t for p in parts if isinstance(t := p.get("text"), str) and not p.get("thought"))  # fmt: skip
+    if is_model and len(events) == 1 and words:
+        events.append(Event("text", value=words))
+    elif not is_model and _has_words(words):
+        events.append(Event("human", value=words))
+    return events
+
+
+def gemini_output(result: Message) -> object:
+    """What a function response holds: its output alone if it has nothing else."""
+    response = result.get("response")
+    if isinstance(response, dict) and response.keys() == {"output"}:
+        return response["output"]
+    return response
+
+
+def find_code(text: str) -> str:
+    """The last block of code in a text, in a fence or in <code>, "" if there is none."""
+    for start, end in (("```", "```"), ("<code>", "</code>")):
+        last = text.rfind(end)
+        first = text.rfind(start, 0, last) if last > 0 else -1
+        if first >= 0:
+            block = text[first + len(start) : last]
+            return block.partition("\n")[2] if start == end else block  # a fence names its language
+    return ""
+
+
+def is_report(message: object, before: object) -> bool:
+    """Whether a user message tells what came back of code in the model's message before it."""
+    if not (isinstance(message, dict) and message.get("role") == "user" and is_from_model(before)):
+        return False
+    assert isinstance(before, dict)
+    text = plain_text(message.get("content"))
+    return bool(_REPORT.match(text) and find_code(plain_text(before.get("content"))))
 
 
 def _user(message: Message) -> Sequence[Event]:
@@ -218,7 +294,8 @@ def is_from_model(message: object) -> bool:
     if not isinstance(message, dict):
         return False
     kind = kind_of(message)
-    return message.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
+    is_spoken = message.get("role") in ("assistant", "model")
+    return is_spoken or kind.endswith("_call") or kind == "reasoning"
 
 
 def kind_of(part: Message) -> str:

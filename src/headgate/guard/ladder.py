@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from headgate.guard.calls import RESULT_TYPES, Event, events_of, is_plain, kind_of
+from headgate.guard.calls import ENDING, RESULT_TYPES, Event, events_of, is_plain, kind_of
 from headgate.guard.masks import note_of
 from headgate.guard.policy import CirclesPolicy, CircleStep
 from headgate.guard.tools import Circle, CircleFinder
@@ -63,7 +63,8 @@ class Climber:
         run = self._finder.run
         tail = run.tail(self._least)
         if tail is None:
-            self._last = None
+            if run.kind == "calls":  # words between two calls do not end a circle
+                self._last = None
             return
         reached = (tail[0], self._rung(tail[1]))
         if reached != self._last and run.kind == "calls":
@@ -127,30 +128,48 @@ def describe(mark: Mark) -> str:
 def ending(circle: Circle) -> str:
     """The message that ends the turn."""
     if circle.kind == "text":
-        return f"I stopped here, since I said the same {circle.copies} times. Tell me how to go on."
+        return f"{ENDING}said the same {circle.copies} times. Tell me how to go on."
     first = circle.tried[0]
     came = f" The last result of {first.tool} was: {first.result}" if first.result else ""
     return (
-        f"I stopped here, since I was going in circles: {circle.describe()}.{came}\n\n"
+        f"{ENDING}was going in circles: {circle.describe()}.{came}\n\n"
         "Nothing new was learned from the last rounds. Tell me how to go on."
     )
 
 
 def with_note(message: Message, note: str) -> Message:
-    """The message with a note behind its last tool result; one without a result stays as it is."""
+    """The message with a note behind its last tool result, or behind its text if that is the result."""
     if message.get("role") in ("tool", "function"):
         return {**message, "content": _append(message.get("content"), note, "text")}
     if kind_of(message) in RESULT_TYPES and "output" in message:
         return {**message, "output": _append(message["output"], note, "input_text")}
+    if "parts" in message:
+        return _note_part(message, note)
     blocks = message.get("content")
+    if isinstance(blocks, str):  # what came back of code in the model's text
+        return {**message, "content": blocks + note}
     if not isinstance(blocks, list):
         return message
     places = [n for n, b in enumerate(blocks) if isinstance(b, dict) and kind_of(b) in RESULT_TYPES]
     if not places:
-        return message
+        return {**message, "content": _append(blocks, note, "text")}
     block = blocks[places[-1]]
     noted = {**block, "content": _append(block.get("content"), note, "text")}
     return {**message, "content": [*blocks[: places[-1]], noted, *blocks[places[-1] + 1 :]]}
+
+
+def _note_part(message: Message, note: str) -> Message:
+    """A message of Gemini's API with a note in the output of its last function response."""
+    parts = list(message["parts"])
+    for at in range(len(parts) - 1, -1, -1):
+        result = parts[at].get("functionResponse") if isinstance(parts[at], dict) else None
+        response = result.get("response") if isinstance(result, dict) else None
+        if isinstance(result, dict) and isinstance(response, dict):
+            name = "error" if "error" in response and "output" not in response else "output"
+            noted = {**response, name: _append(response.get(name), note, "text")}
+            parts[at] = {**parts[at], "functionResponse": {**result, "response": noted}}
+            break
+    return {**message, "parts": parts}
 
 
 def _append(content: object, note: str, kind: str) -> object:

@@ -1,6 +1,8 @@
 """Masks: two results of a tool are the same if they differ only in parts that change on every call.
 
 Such parts are times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
+A hexadecimal word behind a label (`Chunk ID: f6ac62`) is an id if it is another one of the same length in the other
+result. A paragraph in brackets that an agent appends, and that counts the copies itself, is no part of the result.
 What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records. Masking
 goes line by line, so only the lines in which two results differ are read, and short lines are remembered. Every
 expression is linear: runs are possessive or bounded, and none stands inside another.
@@ -8,7 +10,7 @@ expression is linear: runs are possessive or bounded, and none stands inside ano
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from headgate.guard.detectors import common_prefix
@@ -35,7 +37,7 @@ _UNIT = (
 # What numbers the calls of a service and not the things it serves.
 _SERIAL = (
     "(?:request|req|trace|span|correlation|session|transaction|connection|conn|invocation|process|thread|worker|call|"
-    "response|execution|operation|attempt|retry|try|iteration|seq|sequence|counter|pid|tid|ppid|port|seed)"
+    "response|execution|operation|attempt|retry|try|iteration|seq|sequence|counter|pid|tid|ppid|pgid|port|seed)"
 )
 _TAKES = (
     "(?:elapsed|duration|took|latency|uptime|runtime|wall[ _-]?time|cpu[ _-]?time|total[ _-]?time|time[ _-]?taken|time)"
@@ -129,6 +131,14 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
     )
 )
 _DIGIT = re.compile(r"\d")
+BRACKETS = (
+    2_000  # characters of a paragraph in brackets that an agent appends; longer ones are results
+)
+HEX_DIGITS = 6  # of an id at least: shorter words are numbers, units and versions more often
+_WORDS = re.compile(r"([0-9A-Za-z]+)")
+_HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)")
+# A number that is not part of "3 of 10" or "45 %": those are progress.
+_NUMBER = re.compile(rf"(?<![\w.])\d{{1,4}}(?![\w.]\d){_NOT_PROGRESS}")
 
 
 def mask(line: str) -> str:
@@ -154,14 +164,85 @@ def normalize(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in _normal_line(line)]
 
 
-def is_same(left: str, right: str) -> bool:
-    """Whether two results are equal once normalized. Only what differs is normalized."""
+def is_same(left: str, right: str, *, ids: bool = True) -> bool:
+    """Whether two results are equal once normalized, `ids` aside or not. Only what differs is normalized."""
     if left == right:
         return True
     if len(left) > LONG_TEXT or len(right) > LONG_TEXT:
         return False
-    same = _compare(left, right, "\n", _normal_lines)
-    return normalize(left) == normalize(right) if same is None else same
+    same = _compare(left, right, "\n", _normal_lines, ids=ids)
+    return same_words(normalize(left), normalize(right), ids=ids) if same is None else same
+
+
+def same_words(left: Sequence[str], right: Sequence[str], *, ids: bool = True) -> bool:
+    """Whether masked lines are equal, or with `ids` differ in drawn ids alone."""
+    return left == right or (
+        ids
+        and len(left) == len(right)
+        and all(a == b or _differ_in_ids(a, b) for a, b in zip(left, right, strict=True))
+    )
+
+
+def _differ_in_ids(left: str, right: str) -> bool:
+    """Whether two lines differ only in hexadecimal words that stand behind a word: that names them.
+
+    A hash that begins its line is the result itself, as that of `sha256sum`.
+    """
+    if len(left) != len(right):
+        return False
+    ours, theirs = _WORDS.split(left), _WORDS.split(right)
+    if len(ours) != len(theirs):
+        return False
+    has_label = False
+    for a, b in zip(ours, theirs, strict=True):
+        if a != b and not (has_label and _are_drawn(a, b)):
+            return False
+        has_label = has_label or (len(a) > 1 and a.isalpha())
+    return True
+
+
+def _are_drawn(left: str, right: str) -> bool:
+    """Whether two words are drawn ids: hexadecimal, of one length, and different in more than half of their places.
+
+    Together they have letters and digits: numbers may be progress. So may ids that are counted up.
+    """
+    both = left + right
+    return (
+        len(left) == len(right) >= HEX_DIGITS
+        and _HEX.fullmatch(both) is not None
+        and not both.isdigit()
+        and not both.isalpha()
+        and 2 * sum(map(operator.ne, left, right)) > len(left)
+    )
+
+
+def without_counts(left: str, right: str) -> tuple[str, str] | None:
+    """Both results without the last paragraph in which an agent counts the copies of a call; None if it does not.
+
+    Such a paragraph stands in brackets, is the same in both but for one number, and that grows by one with the copy. It
+    may begin with the second or third copy.
+    """
+    ours, theirs = _last_brackets(left), _last_brackets(right)
+    mine, others = _NUMBER.findall(ours), _NUMBER.findall(theirs)
+    if ours and theirs:
+        pairs = {(int(a), int(b)) for a, b in zip(mine, others, strict=False) if a != b}
+        is_count = (
+            len(pairs) == 1
+            and all(abs(a - b) == 1 for a, b in pairs)
+            and _NUMBER.sub("", ours) == _NUMBER.sub("", theirs)
+        )
+    else:
+        is_count = bool(mine or others) and {*mine, *others} <= {"2", "3"}
+    if not is_count:
+        return None
+    return left.removesuffix(ours), right.removesuffix(theirs)
+
+
+def _last_brackets(text: str) -> str:
+    """The last paragraph if it is a sentence or more in brackets, else "". A list of values has no words."""
+    at = text.rfind("\n\n[", -BRACKETS - 3) if text.endswith("]") else -1
+    paragraph = text[at:] if at >= 0 else ""
+    return paragraph if sum(map(str.isalpha, paragraph.split())) >= 5 else ""
 
 
 def head_of(text: str) -> Head:
@@ -173,7 +254,7 @@ def head_of(text: str) -> Head:
 
 
 def _compare(
-    left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]]
+    left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]], *, ids: bool
 ) -> bool | None:
     """As `is_same`, for texts whose parts have such an end; None if more than a few parts must be read.
 
@@ -188,9 +269,9 @@ def _compare(
         ours = left[start:left_end].removesuffix(end)
         theirs = right[start:right_end].removesuffix(end)
         if end == "\n" and _is_long_line(ours) and _is_long_line(theirs):
-            same = _compare(ours, theirs, ",", _normal_part)
+            same = _compare(ours, theirs, ",", _normal_part, ids=ids)
         else:
-            same = _begin_same(read(ours), read(theirs))
+            same = _begin_same(read(ours), read(theirs), ids=ids)
         if not same:
             return same
         left, right = left[left_end:], right[right_end:]
@@ -199,9 +280,9 @@ def _compare(
     return None
 
 
-def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
-    """Whether both are equal; None if one of them ends before they differ."""
-    if ours == theirs:
+def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...], *, ids: bool) -> bool | None:
+    """Whether both are equal, `ids` aside or not; None if one of them ends before they differ."""
+    if same_words(ours, theirs, ids=ids):
         return True
     return None if all(map(operator.eq, ours, theirs)) else False
 

@@ -13,7 +13,15 @@ from typing import Any
 
 import orjson
 
-from headgate.guard.masks import Head, head_of, is_same, without_note
+from headgate.guard.masks import (
+    BESIDE,
+    Head,
+    head_of,
+    is_same,
+    same_words,
+    without_counts,
+    without_note,
+)
 
 NAME = 128  # characters of a tool's name that are looked at; no API takes longer ones
 _GLANCE = 2_000  # characters at each end of a result in which it may say that work is under way
@@ -40,12 +48,15 @@ class Step:
     `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
     """
 
-    __slots__ = ("_head", "_text", "_waits", "answered", "arguments", "at", "call", "first", "result", "tool")  # fmt: skip
+    __slots__ = ("_head", "_text", "_waits", "answered", "arguments", "at", "by_ids", "call", "first", "result", "tool")  # fmt: skip
 
     def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
         self.tool, self.arguments, self.at = tool, arguments, at
         self.answered = False
         self.first: Step | None = None  # the first step that this one is the same as
+        self.by_ids: bool | None = (
+            None  # whether it is the same but for drawn ids; None if it repeats nothing
+        )
         self.call = _call_number(tool, arguments)
         self.result: Any = None
         self._text: str | None = None
@@ -80,20 +91,39 @@ class Step:
     def find_same(self, others: Iterable["Step"]) -> "Step | None":
         """The first of the others that is the same call with the same result.
 
-        Most results differ in their first line or nowhere else, so it is compared before the rest.
+        If results differ in drawn ids, the ids must be new every time: two equal results and then another one are a
+        change, as of a hash that was waited for. `by_ids` says which of both kinds of repeat a step is. In a short
+        result the id is what was asked for, as that of the next task of a queue.
         """
         if not self.answered:
             return None
-        call, (end, words) = self.call, self.head
         for other in others:
-            if other.call == call and other.answered:
-                start, others_words = other.head
-                if words == others_words:
-                    if is_same(self.text[end:], other.text[start:]):
-                        return other
-                elif not (words and others_words) and is_same(self.text, other.text):
-                    return other
+            if other.call == self.call and other.answered and self._is_same(other):
+                by_ids = self.text != other.text and not is_same(self.text, other.text, ids=False)
+                if other.by_ids not in (None, by_ids) or (by_ids and len(self.text) < 2 * BESIDE):
+                    return None
+                self.by_ids = by_ids
+                return other
         return None
+
+    def _is_same(self, other: "Step") -> bool:
+        """Whether the results are the same.
+
+        Most results differ in their first line or nowhere else, so it is compared before the rest.
+        """
+        ours, theirs = self.text, other.text
+        (end, words), (start, others_words) = self.head, other.head
+        if words and others_words:
+            if not same_words(words, others_words):
+                return False
+        else:
+            end = start = 0
+        if is_same(ours[end:], theirs[start:]):
+            return True
+        if "]" not in (ours[-1:], theirs[-1:]):
+            return False
+        counted = without_counts(ours, theirs)
+        return counted is not None and is_same(*counted)
 
 
 def text_of(content: object) -> str:

@@ -15,7 +15,7 @@ import orjson
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.errors import ConfigError, LoopError, PartialCallError, StoreError
-from headgate.guard.calls import events_of, is_from_model, is_plain
+from headgate.guard.calls import events_of, is_from_model, is_plain, is_report
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import amount_of
@@ -150,7 +150,10 @@ def apply_ladder(
 def _first_new(messages: Sequence[object]) -> int:
     """Where the results begin that the model has not seen: behind its last words and a person's."""
     for at in range(len(messages) - 1, -1, -1):
-        if is_from_model(messages[at]) or any(e.kind == "human" for e in events_of(messages[at])):
+        if is_from_model(messages[at]):
+            return at + 1
+        is_human = any(event.kind == "human" for event in events_of(messages[at]))
+        if is_human and not (at and is_report(messages[at], messages[at - 1])):
             return at + 1
     return 0
 

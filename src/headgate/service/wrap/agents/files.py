@@ -15,8 +15,8 @@ from headgate.integrations.mcp_clients import json_text
 T = TypeVar("T")
 
 MOST_BYTES = 8 << 20  # Claude Code's own file of all projects may have a megabyte
-_VARIABLE = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)  # fmt: skip
-_YAML_PAIR = re.compile(r"^[ \t]+([A-Za-z_]\w*):(?:[ \t]+(.*?))?[ \t]*$")
+_VARIABLE = re.compile(r"^[ \t]*+(?:export[ \t]++)?([A-Za-z_]\w*+)[ \t]*+=([^\n]*+)$", re.MULTILINE)
+_YAML_PAIR = re.compile(r"^[ \t]++([A-Za-z_]\w*+):(?:[ \t]++([^\n]*+))?$")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read_variables(path: Path) -> dict[str, str]:
 
 def parse_variables(text: str) -> dict[str, str]:
     """The variables in the text of a .env file: NAME=VALUE a line, with or without quotes."""
-    return {name: _unquote(value) for name, value in _VARIABLE.findall(text)}
+    return {name: _unquote(value.strip()) for name, value in _VARIABLE.findall(text)}
 
 
 def read_yaml_block(path: Path, name: str) -> dict[str, str]:
@@ -95,5 +95,5 @@ def _yaml_block(text: str, name: str) -> dict[str, str]:
         pair = _YAML_PAIR.match(line)
         if pair is None or depth < indent or (pair[2] or "")[:1] in ("&", "*", "!", "|", ">"):
             raise ValueError(f"its block {name!r} is not written as one plain block")
-        found[pair[1]] = _unquote(pair[2] or "")
+        found[pair[1]] = _unquote((pair[2] or "").strip())
     return found
