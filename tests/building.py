@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from headgate.pipeline.threads import LoopCalls
+from headgate.relevance.model import chances
 from headgate.stages.grade import (
     ask_grader,
     bands_of,
-    calibrated_confidences,
     grade,
+    grade_by_model,
     join_best_strips,
     pass_ungraded,
     strips_of_long,
@@ -35,5 +36,5 @@ async def grade_with(grader, query, candidates, policy):
 
 def grade_built_in(question, view, candidates, policy, **options):
     """What the built-in grader makes of candidates, without their strips."""
-    marks = calibrated_confidences(question, candidates, view, **options) if candidates else []
-    return grade(candidates, marks, policy.bands(bands_of(None)))
+    found = chances(question, candidates, view, **options) if candidates else []
+    return grade_by_model(candidates, found, policy.bands(bands_of(None)))

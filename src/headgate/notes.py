@@ -113,7 +113,7 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.REPEATS: "repeats chunk {subject}",
     NoteCode.FOUND_AGAIN: "found by asking again",
     NoteCode.FOUND_AGAIN_IN_WINDOW: "found again, mostly in the window",
-    NoteCode.NOISE: "likely noise: {share:.2f} of the best score, under the floor {floor:g}",
+    NoteCode.NOISE: "likely noise: {density:.3f} of the evidence in 1,000 tokens, under the floor {floor:g}",
     NoteCode.EMPTY: "empty text",
     NoteCode.BOILERPLATE: "boilerplate, compresses to {ratio:.2f}",
     NoteCode.LOW_ENTROPY: "entropy {entropy:.2f} is under the floor",

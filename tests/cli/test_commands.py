@@ -186,6 +186,20 @@ def test_config_show_fails_if_its_file_is_missing(run):
     assert "cannot read gone.toml" in err
 
 
+def test_context_tells_the_verdict_and_takes_a_floor(run, tmp_path):
+    rows = ["Refunds are paid within 14 days.", "Parcels go by rail.", "Refund forms are blue."]
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"text": row}) for row in rows))
+    run("add", "rows.jsonl")
+    _, out, err = run("context", "how are refunds paid?", "--floor", "0")
+    assert "within 14 days" in out
+    assert "correct, " in err
+    _, out, _ = run("context", "how are refunds paid?", "--floor", "1", "--json")
+    told = json.loads(out)
+    assert told["verdict"] == "correct"
+    assert len(told["chunks"]) == len(told["confidences"]) >= 1
+    assert run("context", "x", "--floor", "2")[0] == 2
+
+
 def test_a_budget_that_is_too_small_is_said_to_be(run, tmp_path):
     (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
     run("add", "a.md")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from headgate.cli.evaluate import evaluation
 from headgate.errors import InputError
-from headgate.evaluate.curve import BM25, FLOOR, LEVELS, PLAIN, draw, mean
+from headgate.evaluate.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
 from headgate.evaluate.labeled import Labeled
 from headgate.evaluate.stored_set import StoredSet
 
@@ -30,18 +30,20 @@ def points():
 
 
 def test_every_rule_has_a_point_at_every_level(points):
-    assert [*points] == [(rule, level) for rule in (BM25, PLAIN, FLOOR) for level in LEVELS]
+    plain = [(rule, level) for rule in (BM25, PLAIN) for level in LEVELS]
+    assert [*points] == [*plain, *((FLOOR, floor) for floor in FLOORS)]
 
 
 def test_a_cut_sends_less_and_keeps_the_best(points):
     rows = {(row["rule"], row["level"]): row for row in mean([points])}
-    for rule in (BM25, PLAIN, FLOOR):
-        sent = [rows[rule, level]["tokens"] for level in LEVELS]
+    for rule, levels in ((BM25, LEVELS), (PLAIN, LEVELS), (FLOOR, FLOORS)):
+        sent = [rows[rule, level]["tokens"] for level in levels]
         assert sent == sorted(sent, reverse=True)
         assert sent[-1] < sent[0]
         assert rows[rule, 0.0]["saved"] == 0
-        assert rows[rule, 0.5]["saved"] == pytest.approx(1 - sent[-1] / sent[0])
-        assert rows[rule, 0.5]["context_evidence"] == rows[rule, 0.5]["answers"] == 1.0
+        last = rows[rule, levels[-1]]
+        assert last["saved"] == pytest.approx(1 - sent[-1] / sent[0])
+        assert last["context_evidence"] == last["answers"] == 1.0
     assert rows[PLAIN, 0.0] == rows[FLOOR, 0.0] | {"rule": PLAIN}
 
 

@@ -9,11 +9,9 @@ from click.testing import CliRunner
 from headgate.cli.evaluate import evaluation
 from headgate.errors import InputError
 from headgate.evaluate.bm25 import fill, order_by_value, size
-from headgate.evaluate.calibrate import Asked, Ungraded, ask_ungraded, judge_again, leave_one_out
 from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
 from headgate.evaluate.retrieval import (
     Run,
-    Tally,
     _list_missed,
     _rank_figures,
     evaluate,
@@ -58,11 +56,6 @@ def folder(tmp_path):
 def measured(labeled, embedder="none", **how):
     with StoredSet(labeled, embedder) as stored:
         return evaluate(stored, **how)
-
-
-def ungraded(labeled, **how):
-    with StoredSet(labeled) as stored:
-        return ask_ungraded(stored, **how)
 
 
 def test_a_passage_is_shown_where_a_copy_of_it_is(folder):
@@ -128,19 +121,16 @@ def test_questions_of_other_sets_should_be_stopped(four):
     run = measured(everyone[-1], budgets=[500], others=everyone)
     assert run.labeled.name == "tiny"
     assert run.figures()["stopped"] == 1  # no word of theirs stands here
-    asked = ungraded(everyone[-1], budgets=[500], others=everyone).asked
-    assert {one.source for one in asked} == {"tiny", "other0", "other1", "other2"}
 
 
 @pytest.mark.slow
-def test_each_set_can_be_judged_by_constants_fitted_without_it(four):
-    everyone = list(sets(four))
-    runs = [measured(one, budgets=[500], others=everyone) for one in everyone]
-    figures = leave_one_out(
-        runs, [ungraded(one, budgets=[500], others=everyone) for one in everyone]
-    )
-    assert figures.keys() == {"tiny", "other0", "other1", "other2"}
-    assert 0 <= figures["tiny"]["context_evidence@500"] <= 2 / 3
+def test_each_set_can_be_judged_by_weights_fitted_without_it(four):
+    args = ["retrieval", str(four), "--budget", "500", "--leave-one-out", "--json"]
+    found = json.loads(CliRunner().invoke(evaluation, args).stdout)["sets"]
+    assert found.keys() == {"tiny", "other0", "other1", "other2"}
+    assert 0 <= found["tiny"]["context_evidence@500"] <= 2 / 3
+    few = ["retrieval", str(four / "tiny"), "--leave-one-out"]
+    assert isinstance(CliRunner().invoke(evaluation, few).exception, InputError)
 
 
 def test_the_command_measures_several_folders_and_their_mean(four):
@@ -249,24 +239,6 @@ def test_short_passages_go_first_but_not_in_talk():
     assert [c.chunk.id for c in order_by_value([long, short], talk=False)] == ["s", "l"]
     titled = Candidate(Chunk("t", "x" * 40, document="t", title="abcdef"), 1.0)
     assert (size(short), size(titled)) == (10, 12)
-
-
-def test_a_grader_with_other_constants_shows_all_or_nothing():
-    class Strict:
-        def refuses(self, one):
-            return one.features is None
-
-    ours, found = Tally(), Ungraded()
-    for seen, evidence in (({"x": 1.0}, 0.5), (None, 1.0)):
-        found.asked.append(Asked("own", "own", seen))
-        found.evidence.add({"context_evidence@500": evidence})
-        ours.add({"context_evidence@500": 0.1, "empty@500": 0.2, "recall@5": 0.3})
-    assert "stopped" not in judge_again(ours, found, Strict()).values
-    found.asked.append(Asked("own", "other", None))
-    found.asked.append(Asked("own", "other", {"x": 1.0}))
-    assert judge_again(ours, found, Strict()).values == {
-        "context_evidence@500": [0.5, 0.0], "empty@500": [0.0, 1.0], "recall@5": [0.3, 0.3], "stopped": [1.0, 0.0],
-    }  # fmt: skip
 
 
 def test_times_are_milliseconds_and_none_are_zero():

@@ -88,7 +88,7 @@ def test_a_context_gives_its_pieces_with_scores_and_tokens():
     long = " ".join(f"The Vega turbine number {n} stands in hall {n}." for n in range(60))
     with Headgate.open(":memory:") as hg:
         hg.add([{"id": "long", "text": long}, {"id": "short", "text": "Vega turbines hum."}])
-        given = hg.context("Vega turbine hall", budget=150)
+        given = hg.context("Vega turbine hall", budget=160)
         shown = pieces_of(given)
         assert {p.document: p.whole for p in shown} == {"long": False, "short": True}
         assert max(p.score for p in shown) == pytest.approx(1.0)

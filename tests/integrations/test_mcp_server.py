@@ -102,6 +102,14 @@ async def test_the_tools_do_not_eat_the_window(connect, gate):
         assert gate.count_tokens(json.dumps(shown)) < 1100
 
 
+async def test_a_context_tells_its_verdict_and_takes_a_floor(connect):
+    async with connect() as client:
+        told = await call(client, "get_context", query="how are refunds paid?", floor=0)
+        data = told.structured_content
+        assert data["verdict"] == "correct"
+        assert len(data["confidences"]) == len(data["sources"])
+
+
 async def test_every_structured_result_fits_its_schema(connect):
     async with connect() as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}

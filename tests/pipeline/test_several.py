@@ -5,9 +5,9 @@ import pytest
 from headgate import Headgate
 from headgate.index.indexes import Indexes
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.several import by_collection, confidences_by_collection, merge
+from headgate.pipeline.several import by_collection, chances_by_collection, merge
+from headgate.relevance.model import chances
 from headgate.relevance.query_terms import ask
-from headgate.stages.grade import calibrated_confidences
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document
 
@@ -131,15 +131,14 @@ def views():
 
 def confidences(views, found, candidates):
     questions = {name: ask(PARTLY, view) for name, view in views.items()}
-    return confidences_by_collection(
-        questions, candidates, views, found=found, seen=(), embedded=False
-    )
+    made = chances_by_collection(questions, candidates, views, seen=(), embedded=False)
+    return [chance.known for chance in made]
 
 
 def alone(view, candidate):
-    """The confidence in a candidate in the words of one collection."""
-    [mark] = calibrated_confidences(ask(PARTLY, view), [candidate], view, found=[candidate])
-    return mark
+    """The chance that one collection knows, by a candidate in its own words."""
+    [chance] = chances(ask(PARTLY, view), [candidate], view)
+    return chance.known
 
 
 def test_each_candidate_is_graded_in_the_words_of_its_own_collection(views):

@@ -288,16 +288,6 @@ async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
     assert "Quito-harbor-restored" not in {chunk.id for chunk in context.chunks}
 
 
-async def test_what_is_left_over_beside_the_window_is_not_added(parts):
-    best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
-    seen = Window.of([chunk.text for chunk in best])
-    context = await build(engine(parts), Request(RIGHT, budget=300, window=seen))
-    assert context.text == ""
-    assert context.fallback_reason == "everything relevant is in the window already"
-    codes = {c.notes[-1].code for c in context.trace.candidates if c.dropped}
-    assert NoteCode.LEFT_OVER in codes
-
-
 async def test_what_does_not_fit_is_not_called_irrelevant(parts):
     context = await build(engine(parts), Request(RIGHT, budget=32))
     assert context.text == ""
@@ -338,3 +328,51 @@ def test_a_web_result_with_the_id_of_a_stored_chunk_is_another_candidate(parts, 
     assert sorted(id for id, source in found if source == "web") == sorted(
         f"web:{id}" for id in ids
     )
+
+
+FILLER = [
+    {"id": f"n{n}", "text": f"The {thing} of house {n} was painted {color} in spring."}
+    for n, (thing, color) in enumerate(
+        (t, c) for t in ("roof", "door", "plant") for c in "abcdefgh"
+    )
+]
+POLICY = "Refunds are paid to the card within five days. How a refund works is written on the bill."
+
+
+def test_a_window_that_shows_the_policy_brings_no_roofs_and_plants():
+    with Headgate.open(":memory:") as hg:
+        more = [
+            "Plants depend on water, and work in the garden conflicts with rest.",
+            "The roof works.",
+        ]
+        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
+        hg.add([{"id": f"more{n}", "text": text} for n, text in enumerate(more)])
+        plain = hg.context("how do refunds work?")
+        seen = hg.context("how do refunds work?", window=[POLICY])
+    assert plain.chunks[0].id == "policy"
+    assert (plain.verdict, seen.verdict) == ("correct", "")
+    assert seen.text == ""
+    assert seen.fallback_reason == "everything relevant is in the window already"
+    codes = {c.notes[-1].code for c in seen.trace.candidates if c.dropped}
+    assert codes == {NoteCode.IN_WINDOW, NoteCode.LEFT_OVER}
+
+
+def test_a_doubtful_block_says_so_in_its_opening_line(parts):
+    with Headgate.open(":memory:", grade={"upper": 1.0}) as hg:
+        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
+        made = hg.context("how do refunds work?", budget=200)
+        assert made.verdict == "ambiguous"
+        assert made.text.splitlines()[0].endswith("; it may not answer the question>")
+        assert hg.count_tokens(made.text) <= 200
+        assert 0 < made.confidences["policy"] <= 1
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
+        assert "may not answer" not in hg.context("how do refunds work?").text
+
+
+def test_what_only_another_query_found_does_not_stand_beside_the_best():
+    """A second pass asks with words added; a chunk that holds nothing of the question is no evidence for it."""
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
+        seen = hg.context("how do refunds work?", window=[POLICY], graph=False)
+    assert not [chunk.id for chunk in seen.chunks if chunk.source == "document"]

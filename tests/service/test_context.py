@@ -16,6 +16,26 @@ async def test_a_question_gets_its_context(client):
     assert len(answer.headers["x-request-id"]) == 32
 
 
+async def test_the_answer_tells_its_verdict_and_the_confidence_in_each_chunk(client):
+    told = (await client.post("/v1/context", json={"query": "how are refunds paid?"})).json()
+    assert told["verdict"] == "correct"
+    assert told["confidences"].keys() == {chunk["id"] for chunk in told["chunks"]}
+    assert told["confidences"]["refunds"] == max(told["confidences"].values())
+    other = (await client.post("/v1/context", json={"query": "xylophone quartz lamps?"})).json()
+    assert (other["verdict"], other["confidences"], other["text"]) == ("incorrect", {}, "")
+
+
+async def test_a_floor_can_be_set_for_one_request(client):
+    def shown(floor):
+        body = {"query": "how are refunds paid within days?", "floor": floor}
+        return client.post("/v1/context", json=body)
+
+    whole, least = (await shown(0)).json(), (await shown(1)).json()
+    assert {c["id"] for c in least["chunks"]} <= {c["id"] for c in whole["chunks"]}
+    assert least["chunks"]
+    assert (await shown(1.5)).status_code == 422
+
+
 async def test_the_callers_request_id_is_kept_if_it_is_one(client):
     kept = await client.get("/healthz", headers={"x-request-id": "abc-1"})
     made = await client.get("/healthz", headers={"x-request-id": "a b\tc"})
@@ -81,7 +101,7 @@ async def test_strategy_tells_limit_trust_and_skip(client):
 async def test_what_is_injected_keeps_the_reserve_free(client, gate):
     codes = [" ".join(f"{n * 7919 + i * 104729:x}" for i in range(40)) for n in range(60)]
     gate.add([{"id": f"d{n}", "text": f"A refund is paid by {codes[n]}."} for n in range(60)])
-    body = {"query": "how is a refund paid?", "max_tokens": 3000, "k_rag": 100}
+    body = {"query": "how is a refund paid?", "max_tokens": 3000, "k_rag": 100, "floor": 0}
     window_size = {"context_length": 8000, "used_tokens": 5000}
     free = (await client.post("/v1/context", json=body)).json()["token_estimate"]
     told = (await client.post("/v1/context", json=body | window_size)).json()

@@ -19,10 +19,17 @@ from tests.building import grade_with
 
 import headgate.stages
 from headgate.index.indexes import Indexes
+from headgate.protocols import Bands
+from headgate.relevance.model import Chance
 from headgate.stages.compose import ComposePolicy, compose
 from headgate.stages.expand import ExpandPolicy, fuse
 from headgate.stages.gate import GatePolicy, gate
-from headgate.stages.grade import GradePolicy, outside_candidates, pass_ungraded
+from headgate.stages.grade import (
+    GradePolicy,
+    grade_by_model,
+    outside_candidates,
+    pass_ungraded,
+)
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -104,7 +111,9 @@ def drive_fuse(candidates, window):
 
 
 def drive_gate(candidates, window):
-    return candidates, gate(candidates, 60, estimate_tokens, GatePolicy(), k=5)
+    shares = [0.5**n for n in range(len(candidates))]
+    policy = GatePolicy()
+    return candidates, gate(candidates, 60, estimate_tokens, policy, k=5, shares=shares, floor=0.5)
 
 
 def drive_compose(candidates, window):
@@ -134,6 +143,11 @@ def drive_outside(candidates, window):
     return (), sifted
 
 
+def drive_grade_by_model(candidates, _):
+    chances = [Chance(n % 3 / 2, n % 5 / 4, 0.1) for n in range(len(candidates))]
+    return candidates, grade_by_model(candidates, chances, Bands(0.5, 0.1, 0.05)).sifted
+
+
 DRIVERS = {
     "retrieve.retrieve": drive_retrieve,
     "propagate.propagate": drive_propagate,
@@ -141,6 +155,7 @@ DRIVERS = {
     "expand.fuse": drive_fuse,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
+    "grade.grade_by_model": drive_grade_by_model,
     "grade.pass_ungraded": drive_pass_ungraded,
     "grade.outside_candidates": drive_outside,
     "compose.compose": drive_compose,

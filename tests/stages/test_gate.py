@@ -84,10 +84,9 @@ def test_entropy_order_is_available():
     assert ids(gate(candidates, 1000, quarter, published).kept) == ["c1", "c0"]
 
 
-def test_if_tokens_are_scarce_length_divides_the_value_except_in_conversations():
+def test_if_tokens_are_scarce_length_divides_the_value():
     candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
     assert ids(gate(candidates, 230, quarter, POLICY).kept) == ["c0", "c2"]
-    assert ids(gate(candidates, 230, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
 
 
 def test_what_fits_is_handed_on_by_worth_and_not_by_length():
@@ -266,21 +265,45 @@ def test_the_notice_of_the_fence_is_counted():
     assert 0 < len(few) < len(gate(candidates, 400, quarter, POLICY).kept)
 
 
-def test_what_scores_far_below_the_best_is_left_out_though_there_is_space():
-    texts = [prose(seed, 20) for seed in range(6)]
-    came = found(*texts, scores=[0.9, 0.5, 0.2, 0.1, 0.3, 0.2])
-    sifted = gate(came, 5000, quarter, POLICY, floor=0.25)
-    assert {*ids(sifted.kept)} == {"c0", "c1", "c4"}
-    noise = [c.notes[-1] for c in sifted.dropped]
-    assert {note.code for note in noise} == {NoteCode.NOISE}
-    assert noise[0].reason == "likely noise: 0.22 of the best score, under the floor 0.25"
+def shared(*shares, tokens=20, source="document"):
+    found_ = found(*(prose(seed, tokens) for seed in range(len(shares))), source=source)
+    return found_, list(shares)
 
 
-def test_the_best_three_are_never_noise():
-    came = found(*(prose(seed, 20) for seed in range(4)), scores=[1.0, 0.02, 0.03, 0.01])
-    assert {*ids(gate(came, 5000, quarter, POLICY, floor=1.0).kept)} == {"c0", "c1", "c2"}
+def test_what_holds_too_little_of_the_evidence_is_left_out_though_there_is_space():
+    came, shares = shared(0.7, 0.2, 0.0001, 0.1, 0.0002)
+    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03)
+    assert {*ids(sifted.kept)} == {"c0", "c1", "c3"}
+    (note, _) = [c.notes[-1] for c in sifted.dropped]
+    assert note.code is NoteCode.NOISE
+    assert note.reason.startswith("likely noise: 0.00")
+    assert len(gate(came, 5000, quarter, POLICY, shares=shares, floor=0.0).kept) == 5
+
+
+def test_the_floor_alone_never_empties_an_answer():
+    came, shares = shared(0.001, 0.0005, 0.0001)
+    assert ids(gate(came, 5000, quarter, POLICY, shares=shares, floor=1.0).kept) == ["c0"]
+
+
+def test_a_long_chunk_is_judged_by_the_tokens_that_its_strips_would_take():
+    came, shares = shared(0.9, 0.02, tokens=2000)
+    whole = gate(came, 50_000, quarter, POLICY, shares=shares, floor=0.03)
+    part = gate(came, 600, quarter, POLICY, shares=shares, floor=0.03)
+    assert NoteCode.NOISE in {c.notes[-1].code for c in whole.dropped}
+    assert NoteCode.NOISE not in {c.notes[-1].code for c in part.dropped}
+
+
+def test_beside_a_window_that_shows_nearly_all_evidence_every_chunk_is_left_over():
+    came, shares = shared(0.1, 0.05)
+    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, seen_share=0.85)
+    assert not sifted.kept
+    assert {c.notes[-1].code for c in sifted.dropped} == {NoteCode.LEFT_OVER}
+    half = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, seen_share=0.5)
+    assert half.kept
 
 
 def test_graph_paths_are_not_compared_with_chunks():
-    came = [*found("a b c", scores=[0.1], source="graph"), Candidate(Chunk("d", "text here"), 1.0)]
-    assert len(gate(came, 5000, quarter, POLICY, floor=0.5).kept) == 2
+    path, shares = shared(0.0, source="graph")
+    came = [*path, Candidate(Chunk("d", "text here"), 1.0)]
+    kept = gate(came, 5000, quarter, POLICY, shares=[*shares, 1.0], floor=0.5, seen_share=0.9).kept
+    assert ids(kept) == ["c0"]

@@ -57,7 +57,7 @@ from headgate.types import Context, ContextBudget
 @click.option(
     "--floor",
     type=click.FloatRange(0, 1),
-    help="Leave out chunks below this share of the best score (default: grade.floor; 0 fills the budget).",
+    help="The share of the evidence that 1,000 tokens of a chunk must hold (default: grade.floor; 0 fills the budget).",
 )
 @click.option(
     "--penalize/--no-penalize",
@@ -137,8 +137,9 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
         )
     for line in made.degraded:
         echo(f"degraded: {line}", err=True)
+    graded = f"{made.verdict}, " if made.verdict else ""
     echo(
-        f"{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
+        f"{graded}{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id}",
         err=True,
     )

@@ -9,6 +9,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from headgate.cli.console import SafeConsole
+from headgate.cli.evaluate_fit import fit
 from headgate.cli.evaluate_retrieval import retrieval
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo
@@ -170,3 +171,4 @@ def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
 
 
 evaluation.add_command(retrieval)
+evaluation.add_command(fit)

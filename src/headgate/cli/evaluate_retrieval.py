@@ -1,8 +1,10 @@
 """`headgate eval retrieval`: does the evidence arrive, in how many tokens, and is the rest refused?"""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -13,15 +15,14 @@ from headgate.cli.options import print_json
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.evaluate import ablation, curve, labeled
+from headgate.evaluate import fit as fitting
 from headgate.evaluate import retrieval as measure
-from headgate.evaluate.calibrate import ask_ungraded, leave_one_out
 from headgate.evaluate.labeled import Labeled
 from headgate.evaluate.retrieval import Figures, Run, Tick
-from headgate.evaluate.stored_set import StoredSet
+from headgate.evaluate.stored_set import Settings, StoredSet
 from headgate.text.table import table
 
 ALL = "all"
-MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
 # the columns of a budget: heading, and the name of the figure; `bm25_` is the baseline's
 _BUDGET_COLUMNS = {
     "evidence: BM25": "bm25_context_evidence",
@@ -74,7 +75,7 @@ _SET_COLUMNS = {
     "--leave-one-out",
     "held_out",
     is_flag=True,
-    help="Judge each set by a grader fitted on the others.",
+    help="Measure each set with weights of the model of relevance that were fitted on the others.",
 )
 @click.option(
     "--curve",
@@ -148,23 +149,40 @@ def _evaluate(
     held_out: bool,
 ) -> tuple[list[Run], dict[str, Figures]]:
     """Each set as it was measured, and its figures, judged by a grader fitted on the others if that is asked for."""
-    if held_out and len(sets) < MIN_SETS:
+    with TemporaryDirectory(prefix="headgate-eval-") as folder:
+        weights = _fit_without_each(sets, embedder, foreign, Path(folder)) if held_out else {}
+        runs = [
+            measure.evaluate(
+                stored,
+                settings=weights.get(stored.labeled.name),
+                budgets=budgets,
+                others=sets,
+                most_foreign=foreign,
+                tick=tick,
+            )
+            for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign)
+        ]
+    return runs, {run.labeled.name: run.figures() for run in runs}
+
+
+def _fit_without_each(
+    sets: Sequence[Labeled], embedder: str, foreign: int, folder: Path
+) -> dict[str, Settings]:
+    """For each set the settings that name weights fitted on the others; their files are in the folder."""
+    if len(sets) < fitting.MIN_SETS:
         raise InputError(
             f"--leave-one-out fits on the other sets, and there are {len(sets) - 1}",
-            hint=f"give at least {MIN_SETS} sets",
+            hint=f"give at least {fitting.MIN_SETS} sets",
         )
-    runs, ungraded = [], []
-    for stored, tick in _store_each(sets, embedder, rounds=1 + held_out, foreign=foreign):
-        runs.append(
-            measure.evaluate(stored, budgets=budgets, others=sets, most_foreign=foreign, tick=tick)
-        )
-        if held_out:
-            ungraded.append(
-                ask_ungraded(stored, budgets=budgets, others=sets, most_foreign=foreign, tick=tick)
-            )
-    if held_out:
-        return runs, leave_one_out(runs, ungraded)
-    return runs, {run.labeled.name: run.figures() for run in runs}
+    asked: list[fitting.Asked] = []
+    for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign):
+        asked += fitting.observe(stored, sets, most_foreign=foreign, tick=tick)
+    found: dict[str, Settings] = {}
+    for number, one in enumerate(sets):
+        file = folder / f"{number}.json"
+        file.write_text(json.dumps(fitting.as_data(fitting.fit_without(one.name, asked))))
+        found[one.name] = {"grade": {"weights": str(file)}}
+    return found
 
 
 def _draw(
@@ -173,7 +191,7 @@ def _draw(
     """The curve of each budget."""
     found: dict[str, list[Figures]] = {}
     for budget in budgets:
-        stored_sets = _store_each(sets, embedder, rounds=len(curve.LEVELS))
+        stored_sets = _store_each(sets, embedder, rounds=len(curve.FLOORS))
         points = [curve.draw(stored, budget=budget, tick=tick) for stored, tick in stored_sets]
         found[str(budget)] = curve.mean(points)
     return found

@@ -22,7 +22,6 @@ PARTS: Mapping[str, Settings] = {
     "phrases": {"retrieve": {"phrase": 0}},
     "names": {"propagate": {"weight": 0}},
     "propagate": {"propagate": {"mode": "off"}},
-    "entropy": {"gate": {"entropy_weight": 0}},
     "length": {"gate": {"length_power": 0}},
     "value": {"gate": {"order": "entropy"}},  # filled by entropy alone, as published
     "floor": {"grade": {"floor": 0.0}},

@@ -16,7 +16,8 @@ from headgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, me
 from headgate.evaluate.stored_set import Settings, StoredSet, collection_of, merge
 from headgate.gateway import Headgate
 
-LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)
+LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)  # shares of the best score
+FLOORS = (0.0, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 FLOOR, PLAIN, BM25 = "grade.floor", "plain cut", "BM25 cut"
 
 Point = tuple[str, float]
@@ -29,12 +30,15 @@ def draw(
     budget: int,
     settings: Settings | None = None,
     levels: Sequence[float] = LEVELS,
+    floors: Sequence[float] = FLOORS,
     tick: Tick = lambda: None,
 ) -> dict[Point, Tally]:
     """The figures of each question of a set at each point; the first level is 0, where nothing is cut."""
-    rules = (BM25, PLAIN, FLOOR)
-    points: dict[Point, Tally] = {(rule, level): Tally() for rule in rules for level in levels}
-    for floor in levels:
+    rules = {BM25: levels, PLAIN: levels, FLOOR: floors}
+    points: dict[Point, Tally] = {
+        (rule, level): Tally() for rule, own in rules.items() for level in own
+    }
+    for floor in floors:
         with stored.open(merge(settings or {}, {"grade": {"floor": floor}})) as gate:
             for query in stored.labeled.queries:
                 truth, collection = stored.truth(query), collection_of(query)

@@ -32,6 +32,8 @@ def context_data(
         "strategy": context.strategy.value,
         "plan": plan_data(context.trace.plan),
         "degraded": list(context.degraded),
+        "verdict": context.verdict,
+        "confidences": {id: round(mark, 4) for id, mark in context.confidences.items()},
         "fallback": context.fallback,
         "fallback_reason": context.fallback_reason,
         "review": context.review,

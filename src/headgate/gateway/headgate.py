@@ -156,9 +156,9 @@ class Headgate(Documents, Traces):
         `context_budget` says how full the model's window is, `task` what kind of task this is, `session` which
         conversation it belongs to, `cwd` in which folder the caller works. `penalize` pushes down what the window
         holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees if there is
-        nothing else. `floor` leaves out what has less than this share of the best chunk's score, though there is
-        space; 0 fills the budget. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks first
-        and last.
+        nothing else. `floor` leaves out chunks of which 1,000 tokens hold less than this share of the evidence, though
+        there is space; 0 fills the budget. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks
+        first and last.
         """
         request = Request(
             query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,

@@ -74,9 +74,8 @@ class Engine:
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
             gated = run.gate(fresh, floor=run.floor)
-            fitting = run.drop_left_over(gated.kept)
             # grade; then, if that does not suffice, search outside and ask a person
-            verdict, strips = run.judge(fitting, ranked)
+            verdict, strips = run.judge(gated.kept)
             return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)
 
 

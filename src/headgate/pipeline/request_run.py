@@ -20,7 +20,13 @@ from headgate.memory.providers import Recollection
 from headgate.memory.review import AskRate, Defer, ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.recorder import TraceRecorder
-from headgate.pipeline.several import confidences_by_collection, drop_left_over, merge
+from headgate.pipeline.several import (
+    by_collection,
+    chances_by_collection,
+    collection_of,
+    merge,
+    shares_of,
+)
 from headgate.pipeline.sizes import CollectionTokens
 from headgate.pipeline.threads import LoopCalls
 from headgate.pipeline.verdict import (
@@ -33,8 +39,9 @@ from headgate.pipeline.verdict import (
 )
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
+from headgate.relevance.model import Chance, read_model
 from headgate.relevance.query_rewrite import read_query
-from headgate.relevance.query_terms import Question, ask
+from headgate.relevance.query_terms import Question, ask, match, match_known
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
@@ -46,6 +53,7 @@ from headgate.stages.grade import (
     ask_grader,
     bands_of,
     grade,
+    grade_by_model,
     join_best_strips,
     pass_ungraded,
     review_reason,
@@ -66,7 +74,17 @@ from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
 from headgate.text.window_cache import WindowCache
-from headgate.types import Candidate, Context, Edge, Plan, Request, Sifted, Strategy, Trace
+from headgate.types import (
+    SIDE_SOURCES,
+    Candidate,
+    Context,
+    Edge,
+    Plan,
+    Request,
+    Sifted,
+    Strategy,
+    Trace,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -121,7 +139,8 @@ class RequestRun:
     """The stages of one request.
 
     `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, `terms` (the query in the terms of
-    each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`.
+    each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`. `chances` are how
+    likely candidates are evidence, by their ids.
     """
 
     plan: Plan
@@ -136,6 +155,8 @@ class RequestRun:
         self.views: dict[str, Snapshot] = {}
         self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
         self.embedded = False
+        self.model = read_model(policy.grade.weights)
+        self.chances: dict[str, Chance] = {}
         self._calls = calls
 
     @property
@@ -404,53 +425,79 @@ class RequestRun:
                 for query in queries
                 for view in self.views.values()
             ]
-            more = self._penalize_known(merge_passes(passes, known)[:most])
+            brought = self._scale_by_question(merge_passes(passes, known)[:most])
+            more = self._penalize_known(brought)
             return step.sift(fuse(fresh.kept, more, policy.expand))
         return Sifted(kept=fresh.kept)
 
+    def _scale_by_question(self, brought: Candidates) -> list[Candidate]:
+        """What other queries brought, with scores as far as it holds words of the question itself.
+
+        A score is a share of the best for its own query, so a chunk that only matches a word added to the question
+        would stand beside the best one.
+        """
+        names, scaled = tuple(self.views), list[Candidate]()
+        for name, members in by_collection(brought, names).items():
+            question = self.questions[name]
+            found = match_known(question, [c.chunk for c in members], self.views[name])
+            for candidate, one in zip(members, found, strict=True):
+                score = candidate.score * one.term_weight / question.total
+                note = replace(candidate.notes[-1], score=score)
+                scaled.append(replace(candidate, score=score, notes=(note,)))
+        return sorted(scaled, key=lambda c: -c.score)
+
     @property
     def floor(self) -> float:
-        """The share of the best score under which a chunk is noise: the request's, else the setting.
+        """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
 
-        Shares of scores were measured without an embedder: words cannot tell against what a vector found.
+        The model was fitted without an embedder, and words cannot tell against what a vector found.
         """
         policy = self.policy.grade
         if self.request.floor is not None:
             return self.request.floor
         return policy.floor if policy.enabled and not self.embedded else 0.0
 
+    def weigh(self, candidates: Candidates) -> list[Chance]:
+        """How likely each candidate is evidence."""
+        unread = [c for c in candidates if c.chunk.id not in self.chances]
+        seen = self._candidates_in_window()
+        made = chances_by_collection(
+            self.questions,
+            unread,
+            self.views,
+            seen=seen,
+            embedded=self.embedded,
+            model=self.model,
+        )
+        self.chances |= {c.chunk.id: one for c, one in zip(unread, made, strict=True)}
+        return [self.chances[c.chunk.id] for c in candidates]
+
     def gate(self, fresh: Sifted, *, floor: float = 0.0) -> Gated:
         """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
-        request, views = self.request, self.views.values()
+        request = self.request
         if self.stuffs:
             return Gated(fresh.kept)
         preview = self.policy.compose.preview_chars if request.detail == "preview" else None
         with self.recorder.step(Stage.GATE, fresh.kept) as step:
+            weighed = self.weigh(fresh.kept) if self.views else []
             return step.sift(
                 gate(
                     fresh.kept,
                     self.plan.budget,
                     self.resources.count,
                     self.policy.gate,
+                    shares=shares_of(fresh.kept, weighed) if weighed else None,
+                    floor=floor,
+                    seen_share=self._share_in_window(fresh.kept),
                     k=request.k,
                     questions=self.questions,
-                    conversation=bool(views) and all(view.conversational for view in views),
                     preview_chars=preview,
-                    notice=self.policy.compose.notice,
-                    floor=floor,
+                    notice=self.policy.compose.longest_notice,
                 )
             )
         return Gated(fresh.kept)
 
-    def drop_left_over(self, fitting: Candidates) -> Candidates:
-        """What fits, or nothing if the window shows all that is relevant already."""
-        seen = self._candidates_in_window()
-        if seen and fitting and self.views:
-            with self.recorder.step(Stage.GRADE, fitting) as step:
-                return step.sift(drop_left_over(self.questions, fitting, seen, self.views)).kept
-        return fitting
-
-    def judge(self, fitting: Candidates, ranked: Candidates) -> tuple[Verdict, Mapping[str, str]]:
+    def judge(self, fitting: Candidates) -> tuple[Verdict, Mapping[str, str]]:
         """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
         strips: Mapping[str, str] = {}
         candidates = () if fitting else self.recorder.candidates
@@ -459,7 +506,7 @@ class RequestRun:
             if reason := review_reason(None, None, in_danger=self.plan.in_danger):
                 verdict = verdict.with_review(reason, self.review({}, reason))
             return verdict, strips
-        graded, outside = self.grade(fitting, ranked), None
+        graded, outside = self.grade(fitting), None
         results = self.search() if wants_search(graded.action) else None
         if results is not None:
             gated = self.gate(self.penalize(results))
@@ -472,23 +519,28 @@ class RequestRun:
         review = self.review(graded.confidences, reason) if reason else None
         return conclude(graded, outside, review_reason=reason, review=review), strips
 
-    def grade(self, fitting: Candidates, found: Candidates = ()) -> Graded:
-        """How relevant candidates are; a grader that fails lets all of them pass.
-
-        `found` is the ranking they were taken from, which tells whether the collection knows at all.
-        """
+    def grade(self, fitting: Candidates) -> Graded:
+        """How relevant candidates are; a grader that fails lets all of them pass."""
         graded = Graded(Sifted(kept=tuple(fitting)), Action.CORRECT)
-        own = bands_of(self.resources.grader)
+        own = bands_of(self.resources.grader, self.model)
         policy = self.policy.grade
         with self.recorder.step(Stage.GRADE, fitting) as step:
             step.facts["action"] = graded.action.value
             if fitting and not policy.enabled:
                 done = pass_ungraded(fitting)
             else:
-                marks = self._confidences(fitting, found) if fitting else []
-                done = grade(fitting, marks, bands_for(self.plan, own, policy))
+                bands = bands_for(self.plan, own, policy)
+                if (grader := self.resources.grader) is None:
+                    done = grade_by_model(fitting, self.weigh(fitting), bands)
+                else:
+                    marks = (
+                        self._await(ask_grader(grader, self.request.query, fitting))
+                        if fitting
+                        else []
+                    )
+                    done = grade(fitting, marks, bands)
                 strips = {
-                    id: join_best_strips(parts, self._confidences(parts, found), policy)
+                    id: join_best_strips(parts, self._weigh_strips(parts), policy)
                     for id, parts in strips_of_long(done.sifted.kept, policy).items()
                 }
                 done = replace(done, strips=strips)
@@ -496,18 +548,13 @@ class RequestRun:
             step.facts["action"] = graded.action.value
         return graded
 
-    def _confidences(self, candidates: Candidates, found: Candidates) -> Sequence[float]:
-        """A confidence for each candidate: by the caller's own grader, or by the one built in."""
+    def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
+        """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""
         if (grader := self.resources.grader) is not None:
-            return self._await(ask_grader(grader, self.request.query, candidates))
-        return confidences_by_collection(
-            self.questions,
-            candidates,
-            self.views,
-            found=found,
-            seen=self._candidates_in_window(),
-            embedded=self.embedded,
-        )
+            return self._await(ask_grader(grader, self.request.query, strips))
+        name = collection_of(strips[0], tuple(self.views))
+        matches = match(self.questions[name], [c.chunk for c in strips], self.views[name].language)
+        return [one.term_weight for one in matches]
 
     def search(self) -> Candidates | None:
         """What a search outside brings; None if there is none or it failed."""
@@ -558,7 +605,7 @@ class RequestRun:
                     verdict.kept,
                     self.plan.budget,
                     resources.count,
-                    self.policy.compose,
+                    self.policy.compose.for_verdict(is_doubtful=verdict.is_doubtful),
                     secret=fence_secret(resources.store.secret(request.tenant)),
                     detail=request.detail,
                     order=request.order,
@@ -588,6 +635,12 @@ class RequestRun:
             sources=composed.sources,
             graph_context=composed.graph_context,
             admissibility_token=composed.token,
+            verdict=verdict.action.value if verdict.action else "",
+            confidences={
+                c.id: mark
+                for c in composed.shown
+                if (mark := verdict.confidences.get(c.id)) is not None
+            },
             fallback=verdict.fallback,
             fallback_reason=verdict.reason,
             review=verdict.review,
@@ -597,6 +650,19 @@ class RequestRun:
     def _candidates_in_window(self) -> Candidates:
         """The candidates that were left out because the window holds them already."""
         return self.recorder.select(is_in_window) if self.request.window else ()
+
+    def _share_in_window(self, fresh: Candidates) -> float:
+        """The share of the expected evidence that the window shows: the smallest of the collections that were asked."""
+        seen = by_collection(self._candidates_in_window(), tuple(self.views))
+        fresh_of = by_collection(
+            [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)
+        )
+        shares = [
+            1 - sum(self.chances[c.chunk.id].share for c in fresh_of[name]) if seen[name] else 0.0
+            for name in self.views
+            if seen[name] or fresh_of[name]
+        ]
+        return min(shares, default=0.0)
 
     def _empty_collections(self) -> Sequence[str]:
         """The collections that were asked, if none of them holds anything."""

@@ -7,12 +7,10 @@ collection that was asked (facts, graph paths, search results) goes with the fir
 
 from collections.abc import Mapping, Sequence
 
-from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import Snapshot
-from headgate.relevance.left_over import is_left_over
+from headgate.relevance.model import Chance, Model, chances
 from headgate.relevance.query_terms import Question
-from headgate.stages.grade import calibrated_confidences
-from headgate.types import Candidate, Sifted
+from headgate.types import SIDE_SOURCES, Candidate
 
 
 def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
@@ -47,51 +45,46 @@ def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
     return own if own in names else names[0]
 
 
-def drop_left_over(
-    questions: Mapping[str, Question],
-    fitting: Sequence[Candidate],
-    seen: Sequence[Candidate],
-    views: Mapping[str, Snapshot],
-) -> Sifted:
-    """Drop all that fits if every collection's relevant chunks are among those `seen` in the window."""
-    names = tuple(views)
-    ours, theirs = by_collection(fitting, names), by_collection(seen, names)
-    if not all(
-        is_left_over(questions[name], ours[name], theirs[name], view.language)
-        for name, view in views.items()
-    ):
-        return Sifted(kept=tuple(fitting))
-    note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
-    return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
-
-
-def confidences_by_collection(
+def chances_by_collection(
     questions: Mapping[str, Question],
     candidates: Sequence[Candidate],
     views: Mapping[str, Snapshot],
     *,
-    found: Sequence[Candidate],
     seen: Sequence[Candidate],
     embedded: bool,
-) -> list[float]:
-    """The built-in grader's confidence in each candidate, in the words of the collection that it is from.
+    model: Model | None = None,
+) -> list[Chance]:
+    """How likely each candidate is evidence, in the words of the collection that it is from.
 
-    `found` is the ranking that candidates were taken from, `seen` what the window holds already.
+    `seen` is what the window holds already.
     """
     names = tuple(views)
-    members, ranked, known = (by_collection(some, names) for some in (candidates, found, seen))
-    marks = {
+    members, known = (by_collection(some, names) for some in (candidates, seen))
+    made = {
         name: iter(
-            calibrated_confidences(
+            chances(
                 questions[name],
                 own,
                 views[name],
-                found=ranked[name],
                 seen=known[name],
                 embedded=embedded,
+                model=model,
             )
         )
         for name, own in members.items()
         if own
     }
-    return [next(marks[collection_of(candidate, names)]) for candidate in candidates]
+    return [next(made[collection_of(candidate, names)]) for candidate in candidates]
+
+
+def shares_of(candidates: Sequence[Candidate], found: Sequence[Chance]) -> list[float]:
+    """The candidates' shares of the expected evidence; less in collections that are less likely to know.
+
+    Graph paths and remembered facts have a section of their own and are not compared.
+    """
+    known = [
+        0.0 if c.chunk.source in SIDE_SOURCES else one.known
+        for c, one in zip(candidates, found, strict=True)
+    ]
+    most = max(known) or 1.0
+    return [one.share * min(one.known / most, 1.0) for one in found]

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from headgate.errors import ConfigError
 from headgate.notes import NoteCode, Stage
 from headgate.protocols import Bands, WebSearch
-from headgate.stages.grade import Graded, GradePolicy, outside_candidates
+from headgate.stages.grade import Action, Graded, GradePolicy, outside_candidates
 from headgate.types import Candidate, Plan, Sifted, Strategy, Tier
 
 
@@ -26,6 +26,14 @@ class Verdict:
     fallback: str = ""
     reason: str = ""
     review: str = ""
+    action: Action | None = None
+    """What grading came to; None if nothing was graded."""
+    confidences: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether what may be shown may not answer the question."""
+        return self.action is Action.AMBIGUOUS
 
     def with_review(self, reason: str, review: str | None) -> "Verdict":
         """The verdict after a person was asked; `review` is None if the queue is off."""
@@ -77,13 +85,17 @@ def conclude(
 ) -> Verdict:
     """The verdict on what was found here and outside; `review` is None if the queue is off."""
     more = outside or Graded(Sifted(), graded.action)
-    kept = _alternate(graded.sifted.kept, more.sifted.kept)
-    strips = {**graded.strips, **more.strips}
+    verdict = Verdict(
+        _alternate(graded.sifted.kept, more.sifted.kept),
+        {**graded.strips, **more.strips},
+        action=min(graded.action, more.action, key=list(Action).index),
+        confidences={**graded.confidences, **more.confidences},
+    )
     if review_reason:
-        return Verdict(kept, strips).with_review(review_reason, review)
+        return verdict.with_review(review_reason, review)
     if outside:
-        return Verdict(kept, strips, "search", f"graded {graded.action}")
-    return Verdict(kept, strips)
+        return replace(verdict, fallback="search", reason=f"graded {graded.action}")
+    return verdict
 
 
 def is_in_window(candidate: Candidate) -> bool:

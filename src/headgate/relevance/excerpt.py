@@ -1,8 +1,9 @@
 """Excerpt: as much of a chunk as fits a number of tokens, the parts that say most about the question first.
 
-A text is cut into strips at the ends of lines and sentences, which are read in the language of the question; a strip
-that has no such border is cut at spaces, and at nothing where there are none. The strip that holds most of the question
-comes first, then those that hold what is still missing, then the strips beside them; they are joined in reading order,
+A text is cut into strips at the ends of lines and sentences. A strip that would take more than half of the tokens is
+cut again, at commas or spaces, or at nothing where there are none: a long sentence that answers is then shown in part.
+The strip that holds most of the question comes first. The next one is that which holds most of what is still missing,
+or stands beside a chosen one: an answer often follows the words of its question. Strips are joined in reading order,
 with an ellipsis where something is left out.
 """
 
@@ -18,10 +19,17 @@ from headgate.text.terms import terms_of
 from headgate.types import Chunk
 
 GAP = " … "
-_BORDER = lazy_compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+_BORDER = lazy_compile(r"(?<=[.!?;:…])\s+|(?<=[。！？।؟；])|\n+")
+_PAUSES = ",،，、"
 MIN_CHARS = 40  # a shorter excerpt, of a text that is longer, says nothing
-_LONGEST = 400  # characters of a strip; longer ones are cut at spaces
+# Characters of a strip at most: the largest of these that takes no more than a part of the tokens.
+_LENGTHS = (60, 90, 130, 200, 300, 400)
+_PART = 1 / 2
 _MOST = 400  # strips that are looked at
+# What a strip is worth, in the weight of the question's terms: of terms that are still missing all, of others REPEATED;
+# and for standing behind or before a chosen strip that part of its worth. Eight labeled sets in seven languages, 630
+# passages shown in 120 tokens: the words of the answer stand in .83 of the excerpts, without these three in .72.
+_REPEATED, _BEHIND, _BEFORE = 0.2, 0.6, 0.5
 
 _Strips = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
 
@@ -31,15 +39,17 @@ def _measure_strips(_: object, found: _Strips) -> int:
     return 300 * len(strips) + 44 * sum(map(len, terms))
 
 
-# (hash of a text, language) -> its strips and their terms, of some 500 chunks: chunks come back request after request,
-# and a request takes 3 % more CPU without it.
-_STRIPS = Cache[tuple[int, str], _Strips](6_000_000, _measure_strips)
+# (hash of a text, language, longest strip) -> its strips and their terms, of some 500 chunks: chunks come back request
+# after request, and a request takes 3 % more CPU without it.
+_STRIPS = Cache[tuple[int, str, int], _Strips](6_000_000, _measure_strips)
 
 
 def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) -> str:
     """The best strips of a chunk that fit `room` tokens with their framing, in reading order; "" if hardly any do."""
     text = chunk.text
-    strips, read = _read_strips(text, question.language)
+    fitting = _PART * room * len(text) / max(count(text), 1)
+    longest = max((length for length in _LENGTHS if length <= fitting), default=_LENGTHS[0])
+    strips, read = _read_strips(text, question.language, longest)
     held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""
@@ -53,30 +63,37 @@ def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) ->
     return shown if len(shown) >= min(MIN_CHARS, len(text.strip())) else ""
 
 
-def _read_strips(text: str, language: str) -> _Strips:
+def _read_strips(text: str, language: str, longest: int) -> _Strips:
     """The strips of a text and their terms."""
-    key = hash(text), language
+    key = hash(text), language, longest
     found = _STRIPS.get(key)
     if found is None:
-        strips = cut(text)[:_MOST]
+        strips = cut(text, longest)[:_MOST]
         found = strips, terms_of([text[begin:end] for begin, end in strips], language)
         _STRIPS.put(key, found)
     return found
 
 
-def cut(text: str) -> list[tuple[int, int]]:
+def cut(text: str, longest: int = _LENGTHS[-1]) -> list[tuple[int, int]]:
     """Where the strips of a text begin and end, in reading order; white space around them is left out."""
     borders = [0, *(border.end() for border in _BORDER.finditer(text)), len(text)]
     strips = []
     for start, end in pairwise(borders):
         begin = start
-        while end - begin > _LONGEST:
-            space = text.rfind(" ", begin + 1, begin + _LONGEST)
-            middle = space if space > 0 else begin + _LONGEST
+        while end - begin > longest:
+            parts = -(-(end - begin) // longest)
+            middle = _find_pause(text, begin, begin + (end - begin) // parts, longest)
             strips.append((begin, middle))
             begin = middle
         strips.append((begin, end))
     return [bare for begin, end in strips if (bare := _bare(text, begin, end))]
+
+
+def _find_pause(text: str, begin: int, goal: int, longest: int) -> int:
+    """Where to end a strip that should end near `goal`: behind a comma, else at a space, else right there."""
+    comma = max(text.rfind(sign, begin + longest // 3, begin + longest) for sign in _PAUSES) + 1
+    space = text.rfind(" ", begin + 1, goal + 1)
+    return comma or (space if space > begin else goal)
 
 
 def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
@@ -88,22 +105,22 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
 
 
 def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> Iterator[int]:
-    """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
-    missing, order = question.asked, list[int]()
-    while True:
-        gains = [question.sum(terms & missing) for terms in held]
-        most = max(gains, default=0)
-        if not most:
-            break
-        order.append(gains.index(most))
-        missing -= held[order[-1]]
-        yield order[-1]
-    anchors = order or [0]
-    beside = sorted(
-        range(len(held)),
-        key=lambda at: (min((abs(at - a), a > at) for a in anchors), at),
-    )
-    yield from (at for at in beside if at not in order)
+    """Strips in the order in which they are worth showing."""
+    own = [question.sum(terms) for terms in held]
+    near = [0.0] * len(held)
+    missing, left = question.asked, dict.fromkeys(range(len(held)))
+    while left:
+        at = max(
+            left,
+            key=lambda n: question.sum(held[n] & missing) + _REPEATED * own[n] + near[n],
+        )
+        yield at
+        del left[at]
+        missing -= held[at]
+        worth = max(own[at], near[at])
+        for beside, part in ((at + 1, _BEHIND), (at - 1, _BEFORE)):
+            if 0 <= beside < len(held):
+                near[beside] = max(near[beside], part * worth)
 
 
 def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:

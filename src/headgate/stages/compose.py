@@ -16,9 +16,8 @@ from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
 from headgate.stages.pack import Piece, pack
 from headgate.text.fence import NOTICE, fence, fence_cost, piece
-from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Sifted
+from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, WEB, Candidate, Chunk, Sifted
 
-WEB = "web"  # the source of what a search found
 PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview
 
 
@@ -29,6 +28,19 @@ class ComposePolicy(Policy):
     """Longest preview of a piece when a request asks for previews."""
     notice: Tuning[str] = NOTICE
     """What the opening of the fence says about its content."""
+    doubt: Tuning[str] = "it may not answer the question"
+    """What it says beside that if the grade is ambiguous."""
+
+    @property
+    def longest_notice(self) -> str:
+        """The notice with the doubt."""
+        return f"{self.notice}; {self.doubt}"
+
+    def for_verdict(self, *, is_doubtful: bool) -> "ComposePolicy":
+        """The policy for an answer of which grading is sure, or in doubt."""
+        if not is_doubtful:
+            return self
+        return self.model_copy(update={"notice": self.longest_notice})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """Grade: is it really relevant? (corrective retrieval)
 
-A grader gives each candidate a confidence for the query: the built-in one (`calibrated_confidences`), or one that the
-caller brings (`ask_grader`). The best confidence decides what to do:
-  any >= upper  correct    use what passed
-  any >= lower  ambiguous  use what passed, and ask the fallback too
-  else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
+A grader says how likely each candidate is evidence for the query: the model of relevance (relevance/model.py), or one
+that the caller brings (`ask_grader`). What it says decides what to do:
+  correct    use what passed
+  ambiguous  use what passed, and ask the fallback too; the block says that it may not answer
+  incorrect  use none of it: the fallback alone; an empty answer is a valid one
+By the model an answer is incorrect if its collection is too unlikely to know (`lower`), and correct if it holds
+evidence with a chance of `upper` or more. A caller's grader decides by its highest confidence.
 Refusing an answerable question costs more than showing a doubtful passage, so `lower` is low (docs/window.md).
-Every chunk at or above the floor of its grader passes. A chunk longer than `strip_over` is refined: cut into strips of
-sentences, the strips graded, the best rejoined in reading order, as a rendering; the Chunk itself never changes.
+A chunk longer than `strip_over` is refined: cut into strips of sentences, the strips graded, the best rejoined in
+reading order, as a rendering; the Chunk itself never changes.
 """
 
 import math
@@ -21,13 +23,11 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
-from headgate.protocols import Bands, Grader, GraderWithBands, Snapshot
-from headgate.relevance.confidence import LOWER, UPPER, confidences
-from headgate.relevance.query_terms import Question
+from headgate.protocols import Bands, Grader, GraderWithBands
+from headgate.relevance.model import Chance, Model, read_model
 from headgate.text.lazy_pattern import lazy_compile
 from headgate.types import Candidate, Chunk, Sifted
 
-FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
 _NAMED = 3  # refused chunks that a refusal names
 
 
@@ -39,44 +39,11 @@ class Action(StrEnum):
     INCORRECT = "incorrect"
 
 
-CALIBRATED_BANDS = Bands(UPPER, LOWER, FLOOR)
-"""Where the confidences of the built-in grader divide."""
-
-
-def calibrated_confidences(
-    question: Question,
-    candidates: Sequence[Candidate],
-    words: Snapshot,
-    *,
-    found: Sequence[Candidate] = (),
-    seen: Sequence[Candidate] = (),
-    embedded: bool = False,
-) -> list[float]:
-    """The built-in grader: a confidence for each candidate by how well they cover the question, in one collection.
-
-    `found` is the whole ranking, which tells what came from the collection, and `seen` what of it the window shows
-    already, which is evidence for the collection too. With `embedded`, an embedder had a part in the ranking: words
-    cannot refuse what a vector found, so the best of it is at least doubtful.
-    """
-    marks = confidences(question, candidates, words, found=found, seen=seen)
-    lower = CALIBRATED_BANDS.lower
-    ours = {c.chunk.id for c in found}
-    own = [c.chunk.id in ours for c in candidates]
-    known = max((mark for mark, mine in zip(marks, own, strict=True) if mine), default=1.0)
-    if embedded and 0 < known < lower:
-        return [
-            mark * lower / known if mine else mark for mark, mine in zip(marks, own, strict=True)
-        ]
-    if known >= lower or max(marks) < lower:
-        return marks
-    # memory knows what the collection does not: what the collection found is only in the way
-    return [0.0 if mine else mark for mark, mine in zip(marks, own, strict=True)]
-
-
-def bands_of(grader: Grader | None) -> Bands:
-    """Where the confidences of a grader divide: its own `bands` if it has any, those built in if there is no grader."""
+def bands_of(grader: Grader | None, model: Model | None = None) -> Bands:
+    """Where the confidences of a grader divide: its own `bands` if it has any, the model's if there is no grader."""
     if grader is None:
-        return CALIBRATED_BANDS
+        model = model or read_model()
+        return Bands(model.upper, model.lower, 0.0)
     return grader.bands if isinstance(grader, GraderWithBands) else Bands()
 
 
@@ -100,13 +67,14 @@ class GradePolicy(Policy):
     enabled: bool = True
     """Off: every candidate passes, ungraded."""
     upper: Unit | None = None
-    """Confidence from which one chunk makes the whole answer correct."""
+    """Chance of evidence from which the whole answer is correct."""
     lower: Unit | None = None
-    """Confidence below which, when nothing reaches it, the answer is empty."""
-    floor: Unit = 0.25
-    """The share of the best chunk's score under which a chunk is likely noise and left out, though there is space; the
-    best three never are, and nothing that an embedder ranked. .25 costs .008 of the evidence and saves 16 % of the
-    tokens, the mean of nine sets."""
+    """Chance that the collection knows, below which the answer is empty."""
+    floor: Unit = 0.035
+    """The share of the expected evidence that 1,000 tokens of a chunk must hold; with less it is likely noise and left
+    out, though there is space. The best chunk never is. 0 fills the budget."""
+    weights: str = ""
+    """File with the weights of the model of relevance, as `headgate eval fit --out` writes it; empty: those shipped."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
     strip_over: Tuning[PositiveCount] = 4000
@@ -118,6 +86,7 @@ class GradePolicy(Policy):
 
     @model_validator(mode="after")
     def _bands_are_ordered(self) -> "GradePolicy":
+        read_model(self.weights)  # an error if the file is not one of weights
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ConfigError("the bands of grade are out of order", hint="set lower <= upper")
         return self
@@ -150,8 +119,45 @@ class Graded:
         return ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
 
 
+def grade_by_model(
+    candidates: Sequence[Candidate], found: Sequence[Chance], bands: Bands
+) -> Graded:
+    """Judge the candidates by their chances; keeps their order.
+
+    If one source of candidates knows and another does not, what the other brought is only in the way.
+    """
+    if not candidates:
+        return Graded(Sifted(), Action.INCORRECT)
+    known = max(chance.known for chance in found)
+    action = Action.INCORRECT
+    if known >= bands.lower:
+        surely = chance_of_any(found) >= bands.upper
+        action = Action.CORRECT if surely else Action.AMBIGUOUS
+    judged = []
+    for candidate, chance in zip(candidates, found, strict=True):
+        own = action if chance.known >= bands.lower else Action.INCORRECT
+        noted = _judge(candidate, chance.confidence, own, bands)
+        judged.append(_tell(noted, known=chance.known, share=chance.share))
+    by_id = {c.chunk.id: chance.confidence for c, chance in zip(candidates, found, strict=True)}
+    return Graded(Sifted.split(judged), action, by_id)
+
+
+def _tell(candidate: Candidate, **numbers: float) -> Candidate:
+    """The candidate with more numbers in its last note."""
+    *others, last = candidate.notes
+    return replace(candidate, notes=(*others, replace(last, numbers={**last.numbers, **numbers})))
+
+
+def chance_of_any(found: Sequence[Chance]) -> float:
+    """The chance that one candidate or more is evidence; candidates of one source know or do not know together."""
+    without: dict[float, float] = {}
+    for chance in found:
+        without[chance.known] = without.get(chance.known, 1.0) * (1 - chance.held)
+    return max((known * (1 - none) for known, none in without.items()), default=0.0)
+
+
 def grade(candidates: Sequence[Candidate], marks: Sequence[float], bands: Bands) -> Graded:
-    """Judge the candidates by their confidences; keeps their order."""
+    """Judge the candidates by the confidences of a grader; keeps their order."""
     if not candidates:
         return Graded(Sifted(), Action.INCORRECT)
     action = decide_action(max(marks), bands)
@@ -268,6 +274,7 @@ def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> C
         return candidate.with_note(
             Stage.GRADE, Fate.DROP, NoteCode.LOW_CONFIDENCE, confidence=mark, floor=bands.floor
         )
+    own = Action.CORRECT if mark >= bands.upper else Action.AMBIGUOUS
     return candidate.with_note(
-        Stage.GRADE, Fate.KEEP, NoteCode.GRADED, subject=action, confidence=mark
+        Stage.GRADE, Fate.KEEP, NoteCode.GRADED, subject=own, confidence=mark
     )

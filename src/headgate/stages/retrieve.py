@@ -6,12 +6,13 @@ D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(
 the best chunk by words and `open` the share of the query that it leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25
 and cosine.
 Without embeddings either is lexical alone.
-The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
+The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds, and the
+other numbers are what words, phrases, heads and related terms (feedback and vectors) add to s1.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, Literal
 
@@ -35,6 +36,7 @@ from headgate.rank.lexical import (
     idf,
     lexical,
     phrases,
+    within,
 )
 from headgate.rank.top import SEEDS, Found, RankingScores, best, read_chunks, top
 from headgate.relevance.query_rewrite import read_query
@@ -42,6 +44,7 @@ from headgate.text.terms import word_terms
 from headgate.types import Candidate
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
+_DECIMALS = 4  # of the numbers that a note tells
 _FEW = 1 / 16  # share of all chunks up to which a part is looked through faster than all
 
 
@@ -126,10 +129,12 @@ def retrieve(
     else:
         kept = top(every, policy.keep, view, some=match.best)
     scores = every[kept]
-    if policy.mode != "rrf" and len(kept):
-        scores /= scores[0]
-    shares = np.minimum(match.scores[kept] / match.ceiling, 1.0)
-    found, ords = _read_candidates(view, kept, scores, shares)
+    peak = float(scores[0]) if policy.mode != "rrf" and len(kept) else 1.0
+    scores /= peak
+    parts = {"share": np.minimum(match.scores[kept] / match.ceiling, 1.0)}
+    if policy.mode != "rrf":
+        parts |= _parts(match, kept, scores, peak)
+    found, ords = _read_candidates(view, kept, scores, parts)
     ranking = RankingScores(every, seeds, strength, ords, len(found), match.hits)
     return Found(kept=found, added=found, scores=ranking)
 
@@ -151,16 +156,39 @@ def _score(
     return every, seeds, match.scores[seeds]
 
 
+def _parts(match: "_Match", kept: Ints, scores: Floats, peak: float) -> dict[str, Floats]:
+    """What words, each bonus and related terms add to the scores of the kept chunks."""
+    order = match.looked_at.argsort()
+    looked_at = match.looked_at[order]
+    has = within(looked_at, kept)
+    at = order[looked_at.searchsorted(kept[has])]
+    parts = {"words": match.scores[kept] / peak}
+    for name, bonus in match.bonuses.items():
+        parts[name] = np.zeros(len(kept))
+        parts[name][has] = bonus[at] / peak
+        parts["words"] -= parts[name]
+    parts["related"] = scores - match.scores[kept] / peak
+    return {name: np.round(values, _DECIMALS) for name, values in parts.items()}
+
+
 def _read_candidates(
-    view: Snapshot, ords: Ints, scores: Floats, shares: Floats
+    view: Snapshot, ords: Ints, scores: Floats, parts: Mapping[str, Floats]
 ) -> tuple[tuple[Candidate, ...], Ints]:
-    """The chunks at some ordinals as candidates, and the ordinals of those that are still there."""
+    """The chunks at some ordinals as candidates, and the ordinals of those that are still there.
+
+    `parts` are numbers for their notes, of which those that are 0 are left out.
+    """
     chunks = read_chunks(view, ords)
     there = np.array([ord in chunks for ord in ords.tolist()], bool)
-    rows = zip(chunks.values(), scores[there].tolist(), shares[there].tolist(), strict=True)
+    numbers = zip(*(values[there].tolist() for values in parts.values()), strict=True)
+    rows = zip(chunks.values(), scores[there].tolist(), numbers, strict=True)
     found = tuple(
-        Candidate(chunk, score, (Note(*_FOUND, score, {"share": share}),))
-        for chunk, score, share in rows
+        Candidate(
+            chunk,
+            score,
+            (Note(*_FOUND, score, {n: v for n, v in zip(parts, own, strict=True) if v}),),
+        )
+        for chunk, score, own in rows
     )
     return found, ords[there]
 
@@ -177,6 +205,8 @@ class _Match:
     left_open: float = (
         1.0  # share of the query's weight that the best chunk lacks; unseen words count
     )
+    looked_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    bonuses: Mapping[str, Floats] = field(default_factory=dict)  # of each chunk looked at
 
 
 def _weighing(policy: RetrievePolicy) -> Weighing:
@@ -203,12 +233,16 @@ def _match_terms(
     scores = lexical(view, keys, hits, weights * term_idf, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
     leads = top(scores, depth, view, some=_shortest_list(hits, depth, view.size))
+    bonuses: Mapping[str, Floats] = {}
+    looked_at = leads[: policy.phrase_depth]
     if policy.mode == "scored":
         known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
-        _add_bonuses(view, leads[: policy.phrase_depth], words, known_idf, scores, policy=policy)
+        bonuses = _find_bonuses(view, looked_at, words, known_idf, policy)
+        for bonus in bonuses.values():
+            scores[looked_at] += bonus
     ceiling, whole = (float((n * term_idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
-    return _Match(keys, hits, scores, leads, ceiling, left_open)
+    return _Match(keys, hits, scores, leads, ceiling, left_open, looked_at, bonuses)
 
 
 def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
@@ -220,25 +254,25 @@ def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
     return hits.ords[begin : begin + length]
 
 
-def _add_bonuses(
+def _find_bonuses(
     view: Snapshot,
     few: Ints,
     asked: Sequence[tuple[int, ...]],
     term_idf: dict[int, float],
-    scores: Floats,
-    *,
     policy: RetrievePolicy,
-) -> None:
-    """Add what only a look at the best chunks tells: phrases, and query terms at the head."""
+) -> dict[str, Floats]:
+    """What only a look at the best chunks tells: phrases, and query terms at the head."""
     if not policy.phrase and not policy.head_weight:
-        return
+        return {}
+    bonuses = {}
     spots = view.term_positions(few, np.array(sorted({*chain(*asked)}), np.uint64))
     if policy.phrase:
         by = _weighing(policy)
-        scores[few] += policy.phrase * phrases(view, few, spots, asked, term_idf, by=by)
+        bonuses["phrases"] = policy.phrase * phrases(view, few, spots, asked, term_idf, by=by)
     if policy.head_weight and not view.conversational:
         lead = policy.lead if view.repetition >= policy.lead_repetition else 0
-        scores[few] += policy.head_weight * heads(spots, term_idf, len(few), lead=lead)
+        bonuses["heads"] = policy.head_weight * heads(spots, term_idf, len(few), lead=lead)
+    return bonuses
 
 
 def _rank(view: Snapshot, scores: Floats, some: Ints, most: int) -> Ints:

@@ -12,6 +12,7 @@ METADATA_BYTES = (
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 TURN: Final = "turn"
+WEB: Final = "web"
 SIDE_SOURCES: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3

@@ -45,6 +45,10 @@ class Context:
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None
+    verdict: Literal["", "correct", "ambiguous", "incorrect"] = ""
+    """What grading came to; empty if nothing was graded."""
+    confidences: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """For each chunk shown that was graded, by id, the chance that it is evidence."""
     fallback: str = ""
     fallback_reason: str = ""
     review: str = ""

@@ -47,7 +47,7 @@ class Request:
     best_effort: bool = False
     """Whether to give what the model already sees when there is nothing else."""
     floor: float | None = None
-    """The share of the best chunk's score under which a chunk is left out; without it, grade.floor."""
+    """The share of the expected evidence that 1,000 tokens of a chunk must hold; without it, grade.floor."""
     detail: Literal["whole", "preview"] = "whole"
     """Whole chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"

@@ -36,7 +36,7 @@ class ContextArguments(Arguments):
     window: list[str] | None = None
     """Texts you already have; they are not repeated."""
     floor: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the best score under which passages are left out; 0 for as many as fit."""
+    """Share of the evidence that 1,000 tokens of a passage must hold; 0 for as many as fit."""
     context_length: Annotated[int, Field(ge=0)] | None = None
     """Tokens your window holds."""
     used_tokens: int = 0
@@ -108,6 +108,8 @@ class ContextResult(BaseModel):
     tokens: int
     trace: str
     notes: list[str]
+    verdict: str = ""
+    confidences: list[float] = Field(default_factory=list)
 
 
 class StrategyResult(BaseModel):

@@ -139,6 +139,8 @@ def _context_data(context: Context) -> schemas.ContextResult:
         tokens=context.token_estimate,
         trace=context.trace.id,
         notes=notes[:5],
+        verdict=context.verdict,
+        confidences=[round(context.confidences.get(chunk.id, 0.0), 2) for chunk in context.chunks],
     )
 
 

@@ -44,7 +44,7 @@ SLIDER_RANGES: Final = (
     SliderRange("gate.min_entropy", "entropy floor", 0, 1, 0.01),
     SliderRange("gate.min_ratio", "boilerplate floor", 0, 0.5, 0.01),
     SliderRange("grade.lower", "relevance floor of the answer", 0, 1, 0.01),
-    SliderRange("grade.floor", "relevance floor of a chunk", 0, 1, 0.01),
+    SliderRange("grade.floor", "relevance floor of a chunk", 0, 0.2, 0.005),
 )
 
 

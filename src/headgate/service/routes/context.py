@@ -170,6 +170,8 @@ class ContextOut(BaseModel):
     strategy: str
     plan: PlanOut
     degraded: list[str]
+    verdict: str
+    confidences: dict[str, float]
     fallback: str
     fallback_reason: str
     review: str

@@ -1,17 +1,29 @@
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.building import grade_built_in
 
+from headgate.errors import ConfigError
+from headgate.gateway import Headgate
 from headgate.index.indexes import Indexes
-from headgate.notes import Stage
-from headgate.relevance.confidence import LOWER, UPPER, confidences, evidence
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.relevance.model import (
+    SHIPPED,
+    chances,
+    new_part,
+    query_features,
+    ranking_score,
+    read_model,
+)
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import (
     Action,
     GradePolicy,
-    calibrated_confidences,
+    chance_of_any,
     join_best_strips,
     strips_of_long,
 )
@@ -152,11 +164,9 @@ async def test_unseen_words_weigh_less_in_code():
 async def test_words_do_not_refuse_what_an_embedder_found(large):
     query = "How long does a debate about monads last among Haskell programmers?"
     found = retrieve(query, large, RetrievePolicy(keep=10)).kept
-    by_words = grade_built_in(ask(query, large), large, found, GradePolicy(), found=found)
+    by_words = grade_built_in(ask(query, large), large, found, GradePolicy())
     assert by_words.action is Action.INCORRECT
-    by_both = grade_built_in(
-        ask(query, large), large, found, GradePolicy(), found=found, embedded=True
-    )
+    by_both = grade_built_in(ask(query, large), large, found, GradePolicy(), embedded=True)
     assert by_both.action is Action.AMBIGUOUS
     assert [c.chunk.id for c in by_both.sifted.kept] == [c.chunk.id for c in found]
 
@@ -185,7 +195,9 @@ async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stand
         policy = GradePolicy(strip_over=200)
         query = "Who restored the harbor of Quito?"
         (strips,) = strips_of_long([long], policy).values()
-        marks = calibrated_confidences(ask(query, large), strips, large)
+        marks = [
+            m.term_weight for m in match(ask(query, large), [c.chunk for c in strips], "english")
+        ]
         shown = join_best_strips(strips, marks, policy)
         assert answer in shown
         assert len(shown) < len(text) / 2
@@ -215,16 +227,17 @@ class Words:
 def test_any_input_gives_confidences_in_range(query, rows, count, df):
     candidates = [Candidate(Chunk(str(n), t, title=t[:9]), s) for n, (t, s) in enumerate(rows)]
     words = Words(count, df)
-    marks = confidences(ask(query, words), candidates, words)
-    assert len(marks) == len(candidates)
-    assert all(0 <= mark <= 1 for mark in marks)
+    found = chances(ask(query, words), candidates, words)
+    assert len(found) == len(candidates)
+    assert all(0 <= number <= 1 for chance in found for number in (*chance, chance.confidence))
+    assert not found or sum(chance.share for chance in found) == pytest.approx(1)
 
 
 def features(query, texts, shown):
     view = collection(texts)
     question = ask(query, view)
     found = match(question, [Chunk("x", shown)], view.language)
-    return evidence(question, found, [shown], view)
+    return query_features(question, found, [shown], view)
 
 
 def test_an_unseen_word_says_nothing_beside_json():
@@ -240,9 +253,10 @@ def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(larg
     weak = ranking[-1]
     foreign = Candidate(Chunk("fact", "Bees like the garden of Lima.", source="memory"), 0.5)
     question, both = ask(query, large), [weak, foreign]
-    alone = confidences(question, both, large, found=ranking)
-    with_window = confidences(question, both, large, found=ranking, seen=ranking[:3])
-    assert with_window[0] > alone[0]
+    alone = chances(question, both, large)
+    with_window = chances(question, both, large, seen=ranking[:3])
+    assert with_window[0].known > alone[0].known
+    assert with_window[0].share < alone[0].share
     assert with_window[1] == alone[1]
 
 
@@ -278,6 +292,69 @@ def test_a_question_about_the_one_topic_of_a_collection_is_not_refused_for_a_new
     view = collection([f"The refund of the ferry {topic}." for topic in topics])
     query = "how is the refund of the ferry paid?"
     ranking = retrieve(query, view, RetrievePolicy(keep=10)).kept
-    assert max(confidences(ask(query, view), ranking, view)) > UPPER
+    model = read_model()
+    assert chance_of_any(chances(ask(query, view), ranking, view)) > model.upper
     foreign = "who painted the ceiling of the chapel?"
-    assert max(confidences(ask(foreign, view), ranking, view)) < LOWER
+    assert max(one.known for one in chances(ask(foreign, view), ranking, view)) < model.lower
+
+
+def penalized(score, adjusted, *later):
+    found = Candidate(Chunk("a", "text"), 0.0).with_note(
+        Stage.PROPAGATE, Fate.KEEP, NoteCode.AS_FOUND, score=score
+    )
+    seen = found.with_note(Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, score=adjusted, overlap=0.5)
+    for value in later:
+        seen = seen.with_note(Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, score=value)
+    return seen
+
+
+def test_what_the_window_took_from_a_score_is_no_part_of_relevance():
+    assert ranking_score(penalized(0.8, 0.2)) == pytest.approx(0.8)
+    assert new_part(penalized(0.8, 0.2)) == pytest.approx(0.25)
+    assert ranking_score(penalized(0.8, 0.2, 0.1)) == pytest.approx(0.4)
+    assert ranking_score(penalized(0.8, 0.0)) == pytest.approx(0.8)
+
+
+def test_a_chunk_that_stands_out_takes_nearly_all_of_the_expected_evidence(large):
+    question = ask("When was the harbor of Quito restored?", large)
+    rows = [Candidate(Chunk(str(n), "text"), score) for n, score in enumerate((1.0, 0.3, 0.3))]
+    clear = chances(question, rows, large)
+    close = chances(question, [replace(c, score=1 - n / 50) for n, c in enumerate(rows)], large)
+    assert clear[0].share > 0.9
+    assert close[0].share < 0.5
+    assert clear[0].confidence > close[0].confidence
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("{", "not JSON"), ("{}", "'share'"), ('{"share": {"score": "x"}}', "lack or misspell")],
+)
+def test_weights_that_cannot_be_read_are_named(tmp_path, text, what):
+    path = tmp_path / "weights.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=what):
+        read_model(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_model(tmp_path / "none.json")
+
+
+def test_weights_of_ones_own_decide_instead(tmp_path):
+    data = json.loads(SHIPPED.read_text())
+    data["knows"]["bias"] = -30.0
+    path = tmp_path / "weights.json"
+    path.write_text(json.dumps(data))
+    rows = [
+        {"id": "a", "text": "Refunds take five days."},
+        {"id": "b", "text": "Shipping is free."},
+    ]
+    with Headgate.open(":memory:", grade={"weights": str(path)}) as gate:
+        gate.add(rows)
+        made = gate.context("how long do refunds take?")
+    assert made.verdict == "incorrect"
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Headgate.open(":memory:", grade={"weights": str(tmp_path / "none.json")})
+
+
+def test_the_shipped_weights_say_where_they_are_from():
+    about = read_model().about
+    assert {"fitted", "sets", "held_out"} <= about.keys()
