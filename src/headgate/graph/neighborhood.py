@@ -14,7 +14,7 @@ from headgate.types import Edge, node_key
 # Bounds on what one question reads of the graph. A node with more edges is a hub, whose further edges say little.
 START_EDGES = 1000  # edges read at each of the first nodes, in each direction; chosen, not measured
 FAN_OUT = 8  # edges read at each node further out, as many as paths follow (graph.fan_out)
-MAX_NODES = 64  # nodes followed in one hop: at most 1,024 edges, which SQLite reads in 3 ms
+MAX_NODES = 16  # nodes followed in one hop, those that most reaches: at most 256 edges
 
 
 def find_nodes(edges: EdgeStore, names: Sequence[str], *, tenant: str) -> dict[str, str]:

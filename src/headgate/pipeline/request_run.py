@@ -281,10 +281,11 @@ class RequestRun:
         """The seeds with the names of the graph that their texts write, and the edges around all of them."""
         policy, views, store = self.policy.propagate, self.views, self.resources.store
         tenant = self.request.tenant
-        words = dict.fromkeys(chain.from_iterable(map(seed_words, starts.values())))
-        nodes = find_nodes(store, list(words), tenant=tenant)
+        words = {name: seed_words(start) for name, start in starts.items()}
+        every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
+        nodes = list(find_nodes(store, list(every), tenant=tenant))
         found = {
-            name: with_written_names(start, views[name], nodes, policy)
+            name: with_written_names(start, words[name], nodes, views[name], policy)
             for name, start in starts.items()
         }
         charges: dict[str, float] = {}

@@ -12,7 +12,6 @@ what the first does not. A seed's own mass does not return to it. The cost follo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -92,14 +91,21 @@ def find_written_names(
 
     A name in more than `limit` chunks leads nowhere, as among names with capitals. No seed owns one.
     """
+    words = [sorted(set(terms(name, view.language))) for name in names]
+    rare = [0 < count <= limit for count in _rarest(view, words)]
+    asked = np.array(sorted({key for own, fits in zip(words, rare, strict=True) if fits for key in own}), np.uint64)  # fmt: skip
+    hits = view.postings(asked)
+    ends = np.cumsum(hits.counts)
+    spans = {
+        key: slice(end - count, end)
+        for key, end, count in zip(asked.tolist(), ends.tolist(), hits.counts.tolist(), strict=True)
+    }
     found: list[str] = []
     parts: list[tuple[Ints, npt.NDArray[np.uint16]]] = []
-    for name in names:
-        asked = distinct(np.array(terms(name, view.language), np.uint64))
-        rarest = int(view.frequencies(asked).min()) if len(asked) else 0
-        if not 0 < rarest <= limit:
-            continue
-        ords, values = _holding_all(view.postings(asked))
+    for name, own, fits in zip(names, words, rare, strict=True):
+        ords, values = (
+            _holding_all(hits, [spans[key] for key in own]) if fits else (NO_ORDS, NO_VALUES)
+        )
         if len(ords):
             found.append(name)
             parts.append((ords, values))
@@ -117,13 +123,25 @@ def find_written_names(
     )
 
 
-def _holding_all(hits: Postings) -> tuple[Ints, npt.NDArray[np.uint16]]:
+def select_rare(view: Snapshot, names: Sequence[str], *, limit: int) -> list[str]:
+    """Those of some names of which one word stands in at most `limit` chunks."""
+    counts = _rarest(view, [sorted(set(terms(name, view.language))) for name in names])
+    return [name for name, count in zip(names, counts, strict=True) if count <= limit]
+
+
+def _rarest(view: Snapshot, words: Sequence[Sequence[int]]) -> list[int]:
+    """In how many chunks the rarest word of each name stands; 0 for a name without words."""
+    keys = np.array(sorted({key for own in words for key in own}), np.uint64)
+    known = dict(zip(keys.tolist(), view.frequencies(keys).tolist(), strict=True))
+    return [min((known[key] for key in own), default=0) for own in words]
+
+
+def _holding_all(hits: Postings, spans: Sequence[slice]) -> tuple[Ints, npt.NDArray[np.uint16]]:
     """The chunks that all of some terms stand in, and where the last of these terms stands there."""
-    ends = np.cumsum(hits.counts)
-    ords, values = hits.ords[: ends[0]], hits.values[: ends[0]]
-    for begin, end in pairwise(ends.tolist()):
-        here = within(ords, hits.ords[begin:end])
-        ords, values = hits.ords[begin:end][here], hits.values[begin:end][here]
+    ords, values = hits.ords[spans[0]], hits.values[spans[0]]
+    for span in spans[1:]:
+        here = within(ords, hits.ords[span])
+        ords, values = hits.ords[span][here], hits.values[span][here]
     return ords, values
 
 

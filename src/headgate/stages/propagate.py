@@ -10,7 +10,7 @@ they lead to: s gains .7·x, where x is 1 one edge of weight 1 away from a name 
 "fire": leaky integrate-and-fire (published/entropy_gating.py) over given edges, neighbors and shared names.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -37,6 +37,7 @@ from headgate.rank.name_hop import (
     receive,
     receive_by_name,
     receptivity,
+    select_rare,
     shares_name,
     spread,
     strongest_names,
@@ -52,8 +53,9 @@ from headgate.types import Candidate, Chunk, Edge, Sifted
 # best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
 RERANK_DEPTH = 40
 # Bounds on what given edges lead to, chosen so that a request over a large graph stays within some milliseconds.
-SEED_WORDS = 200  # words of a seed that are looked up in the graph
-MAX_NAMES = 64  # names that edges lead to, whose chunks are found
+WORD_SEEDS = 3  # best seeds whose words are looked up in the graph ...
+SEED_WORDS = 100  # ... and how many words of each
+MAX_NAMES = 32  # names that edges lead to, whose chunks are found
 MAX_PARTS = 64  # chunks of a document among which the best is chosen
 
 Charges = dict[Node, float]
@@ -201,25 +203,28 @@ def find_seeds(
     )
 
 
-def seed_words(seeds: PropagationSeeds) -> list[str]:
-    """The words of the seeds' texts, and pairs of them, each once: a text may write a name of the graph in any case."""
-    found: dict[str, None] = {}
-    for chunk in filter(None, seeds.chunks):
-        found |= dict.fromkeys(_words_and_pairs(chunk.text))
-    return list(found)
+def seed_words(seeds: PropagationSeeds) -> list[list[str]]:
+    """For each seed, the words of its text, and pairs of them: a text may write a name of the graph in any case.
+
+    Only the best seeds have any: a name leads on from those most strongly.
+    """
+    return [
+        _words_and_pairs(chunk.text) if chunk and place < WORD_SEEDS else []
+        for place, chunk in enumerate(seeds.chunks)
+    ]
 
 
 def with_written_names(
-    seeds: PropagationSeeds, view: Snapshot, nodes: Collection[str], policy: PropagatePolicy
+    seeds: PropagationSeeds,
+    words: Sequence[Sequence[str]],
+    nodes: Sequence[str],
+    view: Snapshot,
+    policy: PropagatePolicy,
 ) -> PropagationSeeds:
-    """The seeds with those nodes of the graph that their texts write; a common word is no name."""
-    limit = _name_limit(view, policy)
-    rare = {node for node in nodes if _frequency(view, node) <= limit}
-    written = [
-        tuple(dict.fromkeys(w for w in _words_and_pairs(chunk.text) if w in rare)) if chunk else ()
-        for chunk in seeds.chunks
-    ]
-    return replace(seeds, written_names=tuple(written))
+    """The seeds with those nodes of the graph that are among their words; a common word is no name."""
+    rare = set(select_rare(view, nodes, limit=_name_limit(view, policy)))
+    written = tuple(tuple(dict.fromkeys(w for w in own if w in rare)) for own in words)
+    return replace(seeds, written_names=written)
 
 
 def edge_charges(seeds: PropagationSeeds, view: Snapshot, policy: PropagatePolicy) -> Charges:
@@ -251,12 +256,6 @@ def _words_and_pairs(text: str) -> list[str]:
     """The words of a text, and each with the one after it, up to a bound, as names are compared."""
     found = list(islice(spelled_words(text), SEED_WORDS))
     return [*found, *map(" ".join, pairwise(found))]
-
-
-def _frequency(view: Snapshot, name: str) -> int:
-    """In how many chunks a name may stand: those with its rarest word; 0 for a name without one."""
-    keys = distinct(np.array(terms(name, view.language), np.uint64))
-    return int(view.frequencies(keys).min()) if len(keys) else 0
 
 
 def _seed_names(view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy) -> NamePostings:
