@@ -42,6 +42,8 @@ def compare(
 ) -> dict[str, Run]:
     """One set as it ships, and without each of the parts."""
     changes: dict[str, Settings] = {AS_SHIPPED: {}, **{name: PARTS[name] for name in parts}}
+    # not counted: the first gate pays for what the process remembers of each text (CPU 17.3 instead of 14.5 ms)
+    evaluate(stored, settings=settings, budgets=[budget])
     return {
         name: evaluate(
             stored,
