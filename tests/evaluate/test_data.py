@@ -5,7 +5,9 @@ import random
 
 import pytest
 from bench import data
+from click.testing import CliRunner
 
+from headgate.cli.evaluate import evaluation
 from headgate.evaluate.guard import read as read_streams
 from headgate.evaluate.labeled import read
 from headgate.evaluate.shown import Piece, holds_answer
@@ -76,3 +78,18 @@ def test_streams_are_the_same_in_every_run_and_of_every_kind(texts, tmp_path):
     assert sum(stream.brief for stream in streams) == 40
     lines = (tmp_path / "one").read_text().splitlines()
     assert "".join(json.loads(lines[0])["chunks"]) == "".join(streams[0].chunks)
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_readme_can_be_printed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["data", str(tmp_path)])
+    data.main()
+    command = ["retrieval", str(tmp_path / "retrieval"), "--budget", "1000", "--json"]
+    found = json.loads(CliRunner().invoke(evaluation, command).stdout)
+    assert found["sets"].keys() == {"chat", "code-std", "docs", "python"}
+    mean = found["mean"]
+    assert mean["context_evidence@1000"] > mean["bm25_context_evidence@1000"]
+    assert mean["answers@1000"] > mean["bm25_answers@1000"]
+    command = ["guard", str(tmp_path / "streams.jsonl"), "--json"]
+    stopped = json.loads(CliRunner().invoke(evaluation, command).stdout)
+    assert (stopped["found_long"], stopped["clean_cut"]) == (150, 0)
