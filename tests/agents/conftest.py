@@ -20,14 +20,17 @@ def bed(tmp_path_factory):
 
 def pytest_terminal_summary(terminalreporter):
     """The table agents × scenarios × ways, with calls and tokens."""
-    cells = {}
+    cells, worse = {}, {}
     for reports in terminalreporter.stats.values():
         for report in reports:
-            cells.update(value for name, value in getattr(report, "user_properties", ()) if name == "cell")  # fmt: skip
+            for name, (cell, text) in getattr(report, "user_properties", ()):
+                {"cell": cells, "worse": worse}[name][tuple(cell)] = text
     if not cells:
         return
     terminalreporter.section("agents × scenarios: model calls, tokens in + out; * as direct or better, ! worse")  # fmt: skip
     terminalreporter.write_line(f"{'agent':<16}{'scenario':<19}" + "".join(f"{way:<26}" for way in WAYS))  # fmt: skip
-    for agent, scenario in dict.fromkeys(key[:2] for key in map(tuple, cells)):
+    for agent, scenario in dict.fromkeys(key[:2] for key in cells):
         row = [cells.get((agent, scenario, way), "") for way in WAYS]
         terminalreporter.write_line(f"{agent:<16}{scenario:<19}" + "".join(f"{cell:<26}" for cell in row))  # fmt: skip
+    for cell, text in worse.items():
+        terminalreporter.write_line(f"! {', '.join(cell)}: {text}")

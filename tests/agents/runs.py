@@ -40,6 +40,10 @@ class Outcome:
         return len(self.play.calls)
 
     @property
+    def refused(self):
+        return sum(call.status == 400 for call in self.play.calls)
+
+    @property
     def input_tokens(self):
         return sum(call.input_tokens for call in self.play.calls if call.status == 200)
 
@@ -87,14 +91,18 @@ class Bed:
             "TERM": "dumb",
             "USER": "somebody",
             "SHELL": "/bin/bash",
+            # nothing listens there: what is not for this machine fails at once
+            "HTTPS_PROXY": "http://127.0.0.1:9",
+            "HTTP_PROXY": "http://127.0.0.1:9",
+            "NO_PROXY": "127.0.0.1,localhost",
         }
 
 
 def files_in(folder):
-    """The files of a project by their paths, without those of git."""
+    """The files of a project by their paths, without those of git and the agent's own."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
     names = ((str(path.relative_to(folder)), path) for path in paths)
-    return {name: path.read_bytes() for name, path in names if not name.startswith(".git/")}
+    return {name: path.read_bytes() for name, path in names if not name.startswith(".")}
 
 
 def run_to_end(command, *, cwd, env):

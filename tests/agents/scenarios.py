@@ -26,6 +26,7 @@ class Scenario:
 
     name: str = "healthy"
     loops: bool = False  # the model strays, and Headgate may change what it is asked
+    same_requests: int | None = None  # how many must be the same as without us; None: all
     recovers: bool = False  # direct, the task stays undone; with Headgate it must be done
     needs: str = ""  # what an agent must be capable of to come into it
     more_calls: int = 0  # that Headgate may make for a loop that it does not get out of
@@ -161,18 +162,18 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario(),
-        TextLoop("loop in text", loops=True, recovers=True),
-        ThinkingLoop("loop in thinking", loops=True, recovers=True),
+        TextLoop("loop in text", loops=True, same_requests=STRAY + 1, recovers=True),
+        ThinkingLoop("loop in thinking", loops=True, same_requests=STRAY + 1, recovers=True),
         # three rollbacks, which is what guard.max_rollbacks allows
-        TextLoop("always loops", loops=True, more_calls=3, always=True),
-        Circle("circle", needs="tools", loops=True, recovers=True),
+        TextLoop("always loops", loops=True, same_requests=STRAY + 1, more_calls=3, always=True),
+        Circle("circle", needs="tools", loops=True, same_requests=STRAY + 1, recovers=True),
         Fault("429", status=429, headers=(("retry-after", "1"),)),
         Fault("500", status=500),
         Fault("overloaded", status=OVERLOADED),
-        Fault("cut in mid-stream"),
+        Fault("cut in mid-stream", same_requests=STRAY + 1),
         Slow("slow first token"),
         Long("long session", needs="tools"),
         Compaction("compaction", needs="compaction"),
-        Mcp("mcp", needs="mcp"),
+        Mcp("mcp", needs="mcp", same_requests=0),  # which tools are there in time is chance
     )
 }

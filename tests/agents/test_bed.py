@@ -1,0 +1,86 @@
+"""The scripted service speaks as the real ones do, and the recordings hold nothing that is not ours to keep."""
+
+import json
+from pathlib import Path
+
+import anthropic
+import openai
+import pytest
+from tests.agents.apis import texts_in
+from tests.agents.known import AGENTS, KEY
+from tests.agents.record import LONG
+from tests.agents.scenarios import SCENARIOS
+from tests.agents.service import Service
+from tests.agents.task import COMMANDS, SAID, TASK
+
+RECORDINGS = sorted(Path(__file__).with_name("recordings").glob("*-*.json"))
+FUNCTION = {"name": "terminal", "description": "", "parameters": {"type": "object"}}
+
+
+@pytest.fixture(scope="module")
+def service():
+    service = Service()
+    yield service
+    service.close()
+
+
+def ask_anthropic(service, messages, **more):
+    client = anthropic.Anthropic(base_url=service.root, api_key=KEY, max_retries=0)
+    tool = {"name": "Bash", "description": "", "input_schema": {"type": "object"}}
+    with client.messages.stream(model="m", max_tokens=99, tools=[tool], messages=messages, **more) as stream:  # fmt: skip
+        return stream.get_final_message()
+
+
+def test_anthropics_package_reads_what_the_service_says(service):
+    play = service.begin(SCENARIOS["healthy"], AGENTS["claude"])
+    said, call = ask_anthropic(service, [{"role": "user", "content": TASK}]).content
+    assert (said.text, call.input["command"]) == (SAID[0], COMMANDS[0])
+    (request,) = play.sent
+    assert json.loads(request.body)["messages"][0]["content"] == TASK
+
+
+def test_openais_package_reads_what_the_service_says(service):
+    service.begin(SCENARIOS["healthy"], AGENTS["hermes"])
+    client = openai.OpenAI(base_url=f"{service.root}/v1", api_key=KEY, max_retries=0)
+    asked = {"model": "m", "messages": [{"role": "user", "content": TASK}], "tools": [{"type": "function", "function": FUNCTION}]}  # fmt: skip
+    message = client.chat.completions.create(**asked).choices[0].message
+    assert json.loads(message.tool_calls[0].function.arguments) == {"command": COMMANDS[0]}
+    parts = list(client.chat.completions.create(**asked, stream=True))
+    assert "".join(part.choices[0].delta.content or "" for part in parts) == SAID[0]
+    assert parts[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_openais_package_reads_what_the_service_says_in_responses(service):
+    service.begin(SCENARIOS["healthy"], AGENTS["codex-gpt-5.5"])
+    client = openai.OpenAI(base_url=f"{service.root}/v1", api_key=KEY, max_retries=0)
+    with client.responses.stream(model="m", input=TASK, tools=[{"type": "function", **FUNCTION}]) as stream:  # fmt: skip
+        message, call = stream.get_final_response().output
+    assert message.content[0].text == SAID[0]
+    assert json.loads(call.arguments) == {"cmd": COMMANDS[0]}
+
+
+def test_a_thinking_block_without_its_signature_is_refused(service):
+    service.begin(SCENARIOS["healthy"], AGENTS["claude"])
+    thought = {"type": "thinking", "thinking": "The list is empty.", "signature": ""}
+    messages = [
+        {"role": "user", "content": TASK},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "So I begin."}]},
+        {"role": "user", "content": "Go on."},
+    ]
+    with pytest.raises(anthropic.BadRequestError, match="signature"):
+        ask_anthropic(service, messages)
+
+
+def test_a_fault_comes_once(service):
+    service.begin(SCENARIOS["429"], AGENTS["aider"])
+    client = openai.OpenAI(base_url=f"{service.root}/v1", api_key=KEY, max_retries=0)
+    asked = {"model": "m", "messages": [{"role": "user", "content": TASK}]}
+    with pytest.raises(openai.RateLimitError):
+        client.chat.completions.create(**asked)
+    assert "result.txt" in client.chat.completions.create(**asked).choices[0].message.content
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_recording_has_no_long_text_of_an_agents_own(path):
+    recording = json.loads(path.read_text())
+    assert all(len(text) <= LONG for text in texts_in(recording))
