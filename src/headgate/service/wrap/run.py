@@ -78,12 +78,16 @@ async def _supervise(
     make: "Callable[[], Supervisor]", listener: socket.socket, ended: asyncio.Event
 ) -> "Summary":
     """Serve the agent until it has ended; then say what was done for it."""
-    supervisor = await asyncio.to_thread(make)
-    from headgate.service.wrap.summary import summarize  # noqa: PLC0415  (the agent starts sooner)
+    try:
+        supervisor = await asyncio.to_thread(make)
+        from headgate.service.wrap.summary import summarize  # noqa: PLC0415  (the agent starts sooner)
 
-    if ended.is_set():
-        return summarize({}, [], 0)
-    await supervisor.start(listener)
+        if ended.is_set():
+            return summarize({}, [], 0)
+        await supervisor.start(listener)
+    except BaseException:
+        listener.close()  # a call must not wait for nobody
+        raise
     try:
         await ended.wait()
     finally:
