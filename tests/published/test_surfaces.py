@@ -12,6 +12,7 @@ from headgate.cli import app
 from headgate.gateway import Headgate
 from headgate.integrations.mcp.access import Access
 from headgate.integrations.mcp.server import build
+from headgate.integrations.mcp.tools import Style
 from headgate.keys import SCOPES
 from headgate.service.app import create
 from headgate.stages.strategy import context_strategy
@@ -43,7 +44,8 @@ def run(*arguments, **given):
 
 
 def strategy_tool(gate):
-    return Client(build(lambda _: Access(gate, frozenset(SCOPES), local=True)))
+    access = Access(gate, frozenset(SCOPES), local=True)
+    return Client(build(lambda _: access, style=Style(structured=True)))
 
 
 # -- the keys of the log -------------------------------------------------------------------------
