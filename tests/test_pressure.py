@@ -3,14 +3,19 @@
 Run with `-s` it prints the table as each surface gives it.
 """
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
+from mcp import Client
 from tests.surfaces import SURFACES
 
 from headgate import Headgate
 from headgate.integrations.hermes import HeadgateMemory
+from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.server import build
+from headgate.keys import SCOPES
 
 LENGTH, THRESHOLD, ASKED = 100_000, 75_000, 5_000
 QUESTION = "what do you remember of the mill, its keepers and geese?"
@@ -79,6 +84,25 @@ def test_a_plan_is_as_the_table_says(folder, surface, percent, threshold):
     assert row(answer["plan"]) == expected
     assert bool(answer["text"]) == bool(expected)
     assert answer["token_estimate"] <= (expected[3] if expected else 0)
+
+
+@pytest.mark.parametrize(("percent", "threshold"), TABLE)
+def test_mcp_gives_what_the_table_says(folder, percent, threshold):
+    async def ask():
+        with Headgate.open(folder) as gate:
+            async with Client(
+                build(lambda _: Access(gate, frozenset(SCOPES), local=True))
+            ) as client:
+                arguments = {"query": QUESTION, "max_tokens": ASKED, **window(percent, threshold)}
+                result = await client.call_tool("get_context", arguments)
+                assert not result.is_error, result.content
+                return result.content[0].text, gate.count_tokens(result.content[0].text)
+
+    answer, tokens = asyncio.run(ask())
+    expected = TABLE[percent, threshold]
+    show("mcp", percent, threshold, tokens)
+    assert ("<ref" in answer) == bool(expected)
+    assert tokens <= (expected[3] + 300 if expected else 300)  # with the frame around it
 
 
 @pytest.mark.parametrize(("percent", "threshold"), TABLE)

@@ -34,13 +34,14 @@ class ContextArguments(Arguments):
     collection: Text | None = None
     """Collection to search."""
     window: list[str] | None = None
-    """Texts you already have; they are not repeated."""
+    """Texts you have; not repeated."""
     floor: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the evidence that 1,000 tokens of a passage must hold; 0 for as many as fit."""
+    """Share of the evidence that 1,000 tokens must hold; 0 for as many as fit."""
     context_length: Annotated[int, Field(ge=0)] | None = None
     """Tokens your window holds."""
     used_tokens: int = 0
-    """Tokens in use; a full window gets less."""
+    """Tokens in use."""
+    threshold_tokens: int = 0
 
 
 class StrategyArguments(Arguments):

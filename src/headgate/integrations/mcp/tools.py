@@ -90,7 +90,7 @@ async def get_context(
     """The best passages for a query, in a result that fits the budget as a whole."""
     window = None
     if asked.context_length is not None:
-        window = ContextBudget(asked.context_length, asked.used_tokens)
+        window = ContextBudget(asked.context_length, asked.used_tokens, asked.threshold_tokens)
 
     async def ask(budget: int) -> Context:
         return await access.gate.acontext(
