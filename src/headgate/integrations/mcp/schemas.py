@@ -36,9 +36,9 @@ class ContextArguments(Arguments):
     window: list[str] | None = None
     """Texts you have; not repeated."""
     floor: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the evidence that 1,000 tokens must hold; 0 for as many as fit."""
+    """Least share of the evidence; 0 for all that fits."""
     context_length: Annotated[int, Field(ge=0)] | None = None
-    """Tokens your window holds."""
+    """Tokens of your window."""
     used_tokens: int = 0
     """Tokens in use."""
     threshold_tokens: int = 0
