@@ -307,3 +307,36 @@ def test_structured_output_of_messages_is_never_spliced(rig, served):
     found = events(post(served, model, path="/v1/messages", headers=WHOLE, output_config=form))
     deltas = (e["delta"] for e in found if e["type"] == "content_block_delta")
     assert json.loads("".join(delta["text"] for delta in deltas)) == {"a": 1}
+
+
+def signed(text, reply):
+    """A stream that thinks, signs its thoughts, and replies."""
+    thought = told(text, block="thinking")[:-3]
+    words = [part.replace(b'"index": 0', b'"index": 1') for part in told(reply)[1:]]
+    sign = event(
+        "content_block_delta", index=0, delta={"type": "signature_delta", "signature": "s"}
+    )
+    return [*thought, sign, event("content_block_stop", index=0), *words]
+
+
+def test_thinking_that_was_cut_never_ends_and_is_dropped_when_it_comes_back(rig, served, upstream):
+    looping = told(*LOOP, block="thinking")
+    model = rig.script(looping, signed("Short.", "It is 42."), told("Fine."))
+    body = {"thinking": {"type": "adaptive"}, "context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}  # fmt: skip
+    found = events(post(served, model, path="/v1/messages", **body))
+    asked = upstream.seen[model][1].json
+    assert asked["thinking"] == {"type": "disabled"}
+    assert "context_management" not in asked
+    ended = [e["index"] for e in found if e["type"] == "content_block_stop"]
+    begun = {e["index"]: e["content_block"]["type"] for e in found if e["type"] == "content_block_start"}  # fmt: skip
+    assert (begun, ended) == ({0: "thinking", 1: "thinking", 2: "text"}, [1, 2])
+    deltas = [(e["index"], e["delta"]) for e in found if e["type"] == "content_block_delta"]
+    assert [at for at, delta in deltas if delta["type"] == "signature_delta"] == [1]
+    cut = "".join(delta.get("thinking", "") for at, delta in deltas if at == 0)
+    kept = {"type": "thinking", "thinking": "of another service", "signature": ""}
+    said = [{"type": "thinking", "thinking": cut, "signature": ""}, kept, {"type": "text", "text": "It is 42."}]  # fmt: skip
+    alone = [{"type": "thinking", "thinking": cut}]
+    more = [*ASK, {"role": "assistant", "content": said}, *ASK, {"role": "assistant", "content": alone}, *ASK]  # fmt: skip
+    post(served, model, path="/v1/messages", messages=more)
+    sent = upstream.seen[model][2].json["messages"]
+    assert sent == [*ASK, {"role": "assistant", "content": said[1:]}, *ASK, *ASK]

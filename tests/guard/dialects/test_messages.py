@@ -5,7 +5,7 @@ import pytest
 from headgate.errors import ConfigError, InputError, UpstreamError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from headgate.guard.dialects import MessagesDialect
-from headgate.guard.dialects.dialect import OwnAnswer
+from headgate.guard.dialects.dialect import OwnAnswer, digest
 
 START = {"type": "message_start", "message": {"id": "first", "usage": {"input_tokens": 9, "output_tokens": 1}}}  # fmt: skip
 THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1000}}
@@ -140,10 +140,10 @@ def test_a_block_that_goes_on_is_merged_into_the_one_that_is_open():
     assert more == [delta(0, "text_delta", text=" two"), stop(0)]
 
 
-def test_another_block_closes_the_open_one_and_gets_the_next_index():
+def test_another_block_gets_the_next_index_and_severed_thinking_never_ends():
     dialect = severed("thinking")
     more = send(dialect, START, start(0, "text"), delta(0, "text_delta", text="Two"), stop(0))
-    assert more == [stop(0), start(1, "text"), delta(1, "text_delta", text="Two"), stop(1)]
+    assert more == [start(1, "text"), delta(1, "text_delta", text="Two"), stop(1)]
 
 
 def test_a_tool_block_is_never_merged():
@@ -154,14 +154,17 @@ def test_a_tool_block_is_never_merged():
     assert send(dialect, start(0, "tool_use")) == [stop(0), start(1, "tool_use")]
 
 
-def test_the_signature_of_merged_thinking_signs_only_half_and_is_left_out():
+def test_thinking_that_follows_severed_thinking_is_a_block_of_its_own_with_its_signature():
     dialect = severed("thinking")
+    thought = delta(0, "thinking_delta", thinking="Two")
     signature = delta(0, "signature_delta", signature="s")
-    assert send(dialect, start(0, "thinking"), signature, stop(0)) == [stop(0)]
-    assert send(dialect, start(1, "thinking"), delta(1, "signature_delta", signature="t")) == [
+    assert send(dialect, start(0, "thinking"), thought, signature, stop(0)) == [
         start(1, "thinking"),
-        delta(1, "signature_delta", signature="t"),
+        delta(1, "thinking_delta", thinking="Two"),
+        delta(1, "signature_delta", signature="s"),
+        stop(1),
     ]
+    assert dialect.severed_reasoning == [digest("Hm")]
 
 
 def test_the_end_of_a_message_closes_what_is_open():
@@ -236,3 +239,32 @@ def test_an_answer_of_our_own_is_one_block():
 )  # fmt: skip
 def test_an_error_of_ours_has_the_type_of_its_status(error, kind):
     assert MessagesDialect().error_event(error)["error"]["type"] == kind
+
+
+THINKS = {"thinking": {"type": "adaptive"}}
+
+
+def test_answering_now_takes_out_what_needs_thinking():
+    clear = {"type": "clear_thinking_20251015", "keep": "all"}
+    uses = {"type": "clear_tool_uses_20250919"}
+    dialect = MessagesDialect()
+    alone = dialect.answer_now({**THINKS, "context_management": {"edits": [clear]}})
+    assert alone == {"thinking": {"type": "disabled"}, "context_management": None}
+    both = dialect.answer_now({**THINKS, "context_management": {"edits": [clear, uses]}})
+    assert both["context_management"] == {"edits": [uses]}
+    assert dialect.answer_now(THINKS) == {"thinking": {"type": "disabled"}}
+    assert dialect.answer_now({"context_management": {"edits": [clear]}}) == {}
+
+
+def test_only_thinking_without_a_signature_is_found():
+    def block(text, **more):
+        return {"type": "thinking", "thinking": text, **more}
+
+    messages = [
+        {"role": "user", "content": [block("of nobody")]},
+        {"role": "assistant", "content": [block("one", signature="s"), block("two", signature="")]},
+        {"role": "assistant", "content": "text"},
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}, block("three")]},
+    ]
+    found = MessagesDialect().unsigned_reasoning(messages)
+    assert found == [(digest("two"), 1, 1), (digest("three"), 3, 1)]

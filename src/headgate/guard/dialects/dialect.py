@@ -19,6 +19,7 @@ point. The proxy then serves its path, as here an API that is OpenAI's chat but 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, ClassVar, Protocol
 
 from headgate.errors import HeadgateError, InputError
@@ -77,7 +78,11 @@ class RequestFormat(Protocol):
         """Changed sampling as fields of this API, never below what the request asks for; none if it takes none."""
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """The fields that end the reasoning, or shorten it, if the request asked for it."""
+        """The fields that end the reasoning, or shorten it, if the request asked for it; None takes a field out."""
+
+    def unsigned_reasoning(self, messages: Sequence[Message]) -> Sequence[tuple[bytes, int, int]]:
+        """Reasoning in a conversation that its API may refuse: its digest, and at which message and part it stands."""
+        return ()
 
     def ask_usage(self, fields: Fields) -> dict[str, Any]:
         """The fields that ask for usage, if the stream would not report it otherwise."""
@@ -108,6 +113,8 @@ class StreamFormat(Protocol):
     """Whether the current call said that its answer is complete."""
     answer_ids: tuple[str, str]
     """The id under which the client knows the answer, and that under which the upstream may have stored it."""
+    severed_reasoning: Sequence[bytes] = ()
+    """Digests of reasoning that the client may have, which the API would refuse."""
 
     def restart(self) -> None:
         """A new call begins."""
@@ -199,6 +206,11 @@ class Dialect(
     RequestFormat, TurnFormat, StreamFormat, AnswerFormat, OwnAnswerFormat, ErrorFormat, Protocol
 ):
     """One API. The module docstring has an example."""
+
+
+def digest(text: str) -> bytes:
+    """By what a text is known that the client sends back."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def never_below(

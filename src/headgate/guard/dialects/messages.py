@@ -1,8 +1,12 @@
 """Messages: Anthropic's messages.
 
-The client's stream is a row of blocks. After a rollback the new call begins with blocks of its own:
-one that continues the block still open at the client (same type) is merged into it, any other gets the
-next free index, and the second message_start is left out.
+The client's stream is a row of blocks. After a rollback the new call begins with blocks of its own: a text that
+continues the text still open at the client is merged into it, any other block gets the next free index, and the second
+message_start is left out.
+
+The API refuses a thinking block that it has not signed, in every later request. So one that was severed never ends, and
+agents that take blocks at their end have none. A client that has it all the same sends it back; it is known by its
+digest then, and left out on the way up. Services that sign nothing get theirs as they were.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +23,7 @@ from headgate.guard.dialects.dialect import (
     OwnAnswer,
     Usage,
     check_messages,
+    digest,
     never_below,
     pick,
     read_limit,
@@ -56,8 +61,9 @@ class MessagesDialect(Dialect):
         self._tools: set[int] = set()  # indexes of tool blocks in the current call
         self._blocks: dict[int, int] = {}  # index in the current call -> index at the client
         self._open: tuple[int, str] | None = None  # index and type of the block open at the client
-        self._merged = False  # whether the open block continues one of an earlier call
+        self._thought: list[str] = []  # what the open block has said, if it is one of thinking
         self._next = 0
+        self.severed_reasoning = []
 
     # Requests
 
@@ -95,8 +101,28 @@ class MessagesDialect(Dialect):
         return {name: min(1.0, value) for name, value in raised.items()}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """Switch thinking off."""
-        return {"thinking": {"type": "disabled"}} if _thinks(fields) else {}
+        """Switch thinking off, and what the API takes only beside thinking."""
+        if not _thinks(fields):
+            return {}
+        changed: dict[str, Any] = {"thinking": {"type": "disabled"}}
+        context = fields.get("context_management")
+        edits = context.get("edits") if isinstance(context, Mapping) else None
+        if isinstance(edits, list):
+            kept = [edit for edit in edits if not _clears_thinking(edit)]
+            changed["context_management"] = {**context, "edits": kept} if kept else None
+        return changed
+
+    def unsigned_reasoning(self, messages: Sequence[Message]) -> list[tuple[bytes, int, int]]:
+        """Thinking without a signature."""
+        return [
+            (digest(str(block.get("thinking"))), at, place)
+            for at, message in enumerate(messages)
+            if message.get("role") == "assistant" and isinstance(message.get("content"), list)
+            for place, block in enumerate(message["content"])
+            if isinstance(block, dict)
+            and block.get("type") == "thinking"
+            and not block.get("signature")
+        ]
 
     # Turns
 
@@ -200,30 +226,36 @@ class MessagesDialect(Dialect):
 
     def _start_block(self, event: Event) -> list[Event]:
         index, kind = int(event["index"]), str(event["content_block"]["type"])
-        if self._open and self._open[1] == kind and index not in self._tools:
-            self._blocks[index], self._merged = self._open[0], True
+        if self._open and self._open[1] == kind == "text":
+            self._blocks[index] = self._open[0]
             return []
         out = self._close_block()
-        self._blocks[index], self._merged = self._next, False
+        self._blocks[index] = self._next
         self._open = (self._next, kind)
         self._next += 1
         return [*out, {**event, "index": self._blocks[index]}]
 
     def _place_delta(self, event: Event) -> list[Event]:
-        if self._merged and event["delta"].get("type") == "signature_delta":
-            return []  # it signs only the second half of what the client has
-        index = int(event["index"])
+        index, delta = int(event["index"]), event["delta"]
+        if delta.get("type") == "thinking_delta":
+            self._thought.append(str(delta.get("thinking")))
         return [{**event, "index": self._blocks.get(index, index)}]
 
     def _stop_block(self, event: Event) -> list[Event]:
         index = int(event["index"])
         self._open = None
+        self._thought.clear()
         return [{**event, "index": self._blocks.get(index, index)}]
 
     def _close_block(self) -> list[Event]:
+        """End the open block; thinking that was severed stays open, since nobody has signed it."""
         if self._open is None:
             return []
-        index, self._open = self._open[0], None
+        (index, kind), self._open = self._open, None
+        if kind == "thinking":
+            self.severed_reasoning.append(digest("".join(self._thought)))
+            self._thought.clear()
+            return []
         return [{"type": "content_block_stop", "index": index}]
 
     def _say(self, text: str) -> list[Event]:
@@ -241,6 +273,8 @@ class MessagesDialect(Dialect):
 
     def _new_delta(self, piece: Piece) -> list[Event]:
         kind, name = DELTA_OF[piece.channel]
+        if piece.channel == REASONING:
+            self._thought.append(piece.text)
         index = self._open[0] if self._open else max(0, self._next - 1)
         delta = {"type": kind, name: piece.text}
         return [{"type": "content_block_delta", "index": index, "delta": delta}]
@@ -305,6 +339,10 @@ class MessagesDialect(Dialect):
     def error_event(self, error: HeadgateError) -> Event:
         """The same object as `error`; no message_stop follows it."""
         return self.error(error)
+
+
+def _clears_thinking(edit: object) -> bool:
+    return isinstance(edit, Mapping) and str(edit.get("type")).startswith("clear_thinking")
 
 
 def _thinks(fields: Fields) -> bool:

@@ -1,9 +1,10 @@
 """ConversationState: what the proxy must remember of a conversation, shared by the workers of a machine.
 
-That is the blocks that it injected, the ids of answers that were resumed, and requests whose tool call looped: small
-values by key, kept for as long as conversations last. The first value under a key stays, and a later writer gets it
-back. The values stand in a SQLite file beside the store, or in a store that gateways share, and the latest of them in
-memory too. Without either, memory alone holds them. `failure` says why the values cannot be kept; memory goes on.
+That is the blocks that it injected, the ids of answers that were resumed, requests whose answer looped, and reasoning
+that was cut: small values by key, kept for as long as conversations last. The first value under a key stays, and a
+later writer gets it back. The values stand in a SQLite file beside the store, or in a store that gateways share, and
+the latest of them in memory too. Without either, memory alone holds them. `failure` says why the values cannot be kept;
+memory goes on.
 """
 
 import asyncio

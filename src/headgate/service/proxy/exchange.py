@@ -183,8 +183,9 @@ class ProxyRequest:
     options: Options
 
     def with_fields(self, changed: Mapping[str, Any]) -> "ProxyRequest":
-        """The same request with some fields replaced, each at its place in the body."""
-        fields = {**self.fields, **changed}
+        """The same request with some fields replaced, each at its place in the body; None takes one out."""
+        gone = [name for name, value in changed.items() if value is None]
+        fields = {name: v for name, v in {**self.fields, **changed}.items() if name not in gone}
         return replace(self, fields=fields, body=orjson.dumps(fields))
 
     def with_added(self, added: Mapping[str, Any]) -> bytes:

@@ -46,6 +46,7 @@ from headgate.types import Amount, Context, Request
 MAX_QUERY = 100_000  # characters of a question that its trace keeps
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
 LARGE = 200_000
+SEVERED = b"severed:"  # before the digest of reasoning that was cut
 STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
 
@@ -62,12 +63,32 @@ async def read(
     id = request.fields.get(name) if name else None
     if isinstance(id, str) and id and (stored := await conversations.stored_answer(id)) != id:
         request = request.with_fields({name: stored})
-    exchange.original = exchange.request = request
+    exchange.original = request
+    exchange.request = request = await _drop_severed_reasoning(request, dialect, conversations)
     call.model, call.length = request.model, request.options.window
     call.key = exchange.caller.key
     call.session = session_of(exchange.headers, request.fields, request.messages)
     texts = (dialect.human_text(message) for message in reversed(request.messages))
     call.query = next((text for text in texts if text and not text.isspace()), "")[:MAX_QUERY]
+
+
+async def _drop_severed_reasoning(
+    request: ProxyRequest, dialect: Dialect, conversations: ConversationState
+) -> ProxyRequest:
+    """The request without reasoning that we cut in an earlier answer: nobody has signed it, so the API refuses it."""
+    found = dialect.unsigned_reasoning(request.messages)
+    known = await conversations.get_all([SEVERED + key for key, *_ in found]) if found else {}
+    gone = {(at, place) for key, at, place in found if SEVERED + key in known}
+    if not gone:
+        return request
+    messages = []
+    for at, message in enumerate(request.messages):
+        if all(at != where for where, _ in gone):
+            messages.append(message)
+            continue
+        parts = [part for n, part in enumerate(message["content"]) if (at, n) not in gone]
+        messages += [{**message, "content": parts}] if parts else []
+    return request.with_messages(messages, dialect)
 
 
 def choose_upstream(exchange: Exchange, upstreams: Upstreams) -> None:
@@ -340,6 +361,8 @@ async def _relay_guarded(
     if exchange.call.error == LoopError.__name__:
         await conversations.put(failed[0], b"1")
     await upstreams.release(response)
+    for key in exchange.dialect.severed_reasoning:
+        await conversations.put(SEVERED + key, b"1")
     known, stored = exchange.dialect.answer_ids
     exchange.call.response_id = known
     await conversations.put_answer(known, stored)
