@@ -344,7 +344,7 @@ async def test_a_message_stream_recovers_in_the_same_block(provider):
     assert {e.index for e in events if e.type.startswith("content_block")} == {0}
     assert server.severed == 1
     assert "temperature" not in server.requests[1]  # this SDK takes none
-    assert stream.report.saved_tokens > 0
+    assert stream.report.unused_tokens > 0
 
 
 async def test_looping_thoughts_are_cut_and_the_answer_follows_in_its_own_block(provider):

@@ -27,7 +27,7 @@ def test_a_session_without_a_call_says_so():
 
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
     lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
-    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected; 0 tokens saved"]  # fmt: skip
+    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected"]  # fmt: skip
     assert summarize({"passed": 1}, [], 0).lines()[0].endswith("; 1 other request passed")
     assert summarize({}, [], 0).lines() == ["no model call came through that could be guarded"]
 

@@ -56,9 +56,10 @@ class Cut:
 class GuardReport:
     """What happened to one stream, up to now.
 
-    Tokens are estimates of the counter in use. `wasted_tokens` were generated and cut, `resent_tokens` are
-    the prompts of the calls after the first, `saved_tokens` is what the severed calls had left of
-    `max_tokens` (0 if the limit is not known).
+    Tokens are estimates of the counter in use. `wasted_tokens` were generated and cut, `resent_tokens` are the prompts
+    of the calls after the first. `saved_tokens` is what is known to be saved: what was cut stands in no later prompt,
+    less what asking again took; 0 unless the answer came to its end. How much more of a loop would have come, nobody
+    knows: at most `unused_tokens`, what the severed calls had left of `max_tokens` (0 if the limit is not known).
     """
 
     state: State = State.IDLE
@@ -70,6 +71,7 @@ class GuardReport:
     wasted_tokens: int = 0
     resent_tokens: int = 0
     saved_tokens: int = 0
+    unused_tokens: int = 0
     ended: str = ""
     passed_on: str = ""
     """Why the rest of the answer, or a call that loops, passed without being cut; empty: nothing did."""

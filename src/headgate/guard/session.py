@@ -131,7 +131,10 @@ class Session:
         return self._since is not None
 
     def _transition(self, event: str) -> None:
-        self.report.state = TRANSITIONS[self.report.state, event]
+        report = self.report
+        report.state = TRANSITIONS[report.state, event]
+        if report.state is State.DONE:
+            report.saved_tokens = max(0, report.wasted_tokens - report.resent_tokens)
 
     # The life of a stream
 
@@ -368,7 +371,7 @@ class Session:
         wasted = self._count(waiting)
         report.wasted_tokens += wasted
         self.severed_tokens = self._generated_tokens(channel)
-        report.saved_tokens += max(0, self.max_tokens - self.severed_tokens)
+        report.unused_tokens += max(0, self.max_tokens - self.severed_tokens)
         dropped = channel.drop()
         channel.relapse.learn(stall.unit)
         report.cut_chars += dropped

@@ -113,7 +113,7 @@ class Guard:
         """The guarded stream of one answer.
 
         `structured` output is never spliced: a loop in it is asked for again, or ends the stream. `max_tokens`, the
-        limit of the request, lets the report say what was saved.
+        limit of the request, lets the report say how much of it a severed call left.
         """
         session = self.session(
             messages, enabled=enabled, structured=structured, max_tokens=max_tokens

@@ -86,7 +86,7 @@ class Metrics:
         self._rollbacks = count("guard_rollbacks", "Rollbacks of streams.")
         self._recovered = count("guard_recovered", "Streams that looped and still ended well.")
         self._failed = count("guard_failed", "Streams given up because they kept looping.")
-        self._guard_saved = count("guard_tokens_saved", "Tokens not generated because a loop was cut.")  # fmt: skip
+        self._guard_saved = count("guard_tokens_saved", "Tokens of loops that were cut, less those of asking again.")  # fmt: skip
 
     def _define_call_metrics(self) -> None:
         count, measure, call = self._counter, self._histogram, ("route", "upstream", "model")

@@ -51,7 +51,8 @@ class Summary:
         if self.circles:
             done.append(f"{_number(self.circles, 'note')} on repeated tool calls")
         done.append(f"{_number(self.injected, 'token')} of context injected")
-        done.append(f"{_number(self.saved, 'token')} saved")
+        if self.saved:
+            done.append(f"{_number(self.saved, 'token')} saved")
         lines = ["; ".join(done)]
         if self.failures:
             lines.append(
