@@ -122,6 +122,7 @@ class ProxyRig:
             config = uvicorn.Config(
                 app,
                 http="httptools",
+                ws="none",
                 loop="none",
                 log_level="critical",
                 timeout_graceful_shutdown=1,

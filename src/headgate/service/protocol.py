@@ -205,6 +205,9 @@ class BoundedProtocol(HttpToolsProtocol):
         in_flight.drain(max(0.0, drain_s))
         super().shutdown()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to warn of: agents try a WebSocket first, and the proxy answers that with 426."""
+
     def _count(self, size: int) -> None:
         self._field_bytes += size
         if self._field_bytes > self.HEAD_BYTES or self._fields > self.HEAD_FIELDS:

@@ -85,6 +85,7 @@ def configure(
         partial(from_settings, settings, folder),
         factory=True,
         http=BoundedProtocol,
+        ws="none",
         workers=policy.workers,
         proxy_headers=False,  # else a caller could choose the address it seems to come from
         server_header=False,

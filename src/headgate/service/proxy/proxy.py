@@ -12,7 +12,14 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.bugs import LOGGER
-from headgate.errors import BusyError, ConfigError, HeadgateError, PartialCallError, UpstreamError
+from headgate.errors import (
+    BusyError,
+    ConfigError,
+    HeadgateError,
+    InputError,
+    PartialCallError,
+    UpstreamError,
+)
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
@@ -20,10 +27,10 @@ from headgate.guard.ladder import ClimbCache
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.prompt_cache.witness import CacheWitness
-from headgate.service.body import ClientGone, read_body
+from headgate.service.body import ClientGone, read_apart, read_body
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.problems import drop_traceback
-from headgate.service.proxy.asgi import break_connection, run_while_connected
+from headgate.service.proxy.asgi import Reply, break_connection, run_while_connected
 from headgate.service.proxy.cache_steps import judge_cache, observe_cache
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
@@ -41,6 +48,8 @@ from headgate.service.proxy.steps import (
     send,
     settle,
 )
+from headgate.service.proxy.transport import header
+from headgate.service.proxy.unpack import unpack
 from headgate.service.proxy.upstreams import Upstreams
 from headgate.service.request_state import Caller
 
@@ -96,8 +105,16 @@ class Proxy:
         return app
 
     async def rest(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Everything else."""
+        """Everything else. A WebSocket is refused, so that clients that try one first go on over HTTP."""
         dialect = dialect_for(scope["path"])
+        if header(scope["headers"], b"upgrade").strip().lower() == b"websocket":
+            reply = Reply(send)
+            error = InputError("WebSockets are not served here", hint="use HTTP and server-sent events")  # fmt: skip
+            reply.put_json(
+                426, dialect.error(error), {"upgrade": "HTTP/1.1", "connection": "close"}
+            )
+            await reply.end()
+            return
         exchange = Exchange.begin(scope, send, dialect, ModelCall("/v1/*"), self._gate_for)
         await self._serve(scope, receive, exchange, self._pass_on)
 
@@ -140,6 +157,9 @@ class Proxy:
         try:
             body = await read_body(
                 scope, receive, limit=self._body_bytes, setting="service.body_bytes"
+            )
+            exchange.headers, body = await read_apart(
+                body, unpack, exchange.headers, body, limit=self._body_bytes
             )
             await run_while_connected(receive, answer(exchange, body))
         except ClientGone:
