@@ -112,7 +112,7 @@ def test_the_step_of_a_cap_says_how_many_calls_are_left_if_that_is_known():
 
 
 def test_the_window_of_a_conversation_of_very_many_messages_is_left_out():
-    for field, count, steps in (("messages", MOST_MESSAGES, 2), ("messages", MOST_MESSAGES + 1, 1), ("input", MOST_MESSAGES + 1, 1)):  # fmt: skip
+    for path, field, count, steps in (("chat/completions", "messages", MOST_MESSAGES, 2), ("chat/completions", "messages", MOST_MESSAGES + 1, 1), ("responses", "input", MOST_MESSAGES + 1, 1)):  # fmt: skip
         sent = orjson.dumps({field: [{"role": "user", "content": "x"}] * count})
-        made = call_trace(ModelCall("/v1/chat/completions", "chat", sent=sent), tenant="t", now=1.0)
+        made = call_trace(ModelCall(f"/v1/{path}", "chat", sent=sent), tenant="t", now=1.0)
         assert len(made.steps) == steps

@@ -1,10 +1,10 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
-tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the settings. From
-this machine means: the address is loopback, the Host header is a loopback name (else a web page could reach us by
-rebinding its own name), no page of another origin sent the request, and no proxy stands between. An address that keeps
-sending keys that do not exist must wait.
+A key in `x-headgate-key`, `Authorization: Bearer`, `x-api-key` or `x-goog-api-key`, or on pages of the dashboard in its
+cookie, names the tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the
+settings. From this machine means: the address is loopback, the Host header is a loopback name (else a web page could
+reach us by rebinding its own name), no page of another origin sent the request, and no proxy stands between. An address
+that keeps sending keys that do not exist must wait.
 """
 
 import asyncio
@@ -182,7 +182,8 @@ def _token(headers: Headers) -> str:
     kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
-    return headers.get(b"x-api-key", b"").decode("latin-1").strip()
+    own = headers.get(b"x-api-key") or headers.get(b"x-goog-api-key", b"")
+    return own.decode("latin-1").strip()
 
 
 def _comes_from_loopback(scope: AsgiScope) -> bool:

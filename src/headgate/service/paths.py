@@ -8,6 +8,7 @@ HOME = f"{DASHBOARD}/"
 SIGN_IN = f"{DASHBOARD}/sign-in"
 STATIC = f"{DASHBOARD}/static/"
 API = "/v1/"
+GEMINI = ("/v1beta/", "/v1alpha/")
 # what of it is the gate's own; all else belongs to the upstreams
 OWN = frozenset(
     {
@@ -38,5 +39,7 @@ def is_open(path: str) -> bool:
 
 
 def is_proxied(path: str) -> bool:
-    """Whether a path is passed on."""
+    """Whether a path is passed on: those of Gemini's versions, and of /v1 what is not ours."""
+    if path.startswith(GEMINI):
+        return True
     return path.startswith(API) and path[len(API) :].split("/", 1)[0] not in OWN

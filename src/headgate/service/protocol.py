@@ -26,7 +26,9 @@ MAX_CONNECTIONS = (
     10_000  # of one process: chosen to bound memory against clients that open connections and wait
 )
 # Headers that decide who is asking. Of two, one might be read here and the other elsewhere.
-SINGLE = frozenset({b"host", b"origin", b"authorization", b"x-headgate-key", b"x-api-key"})
+SINGLE = frozenset(
+    {b"host", b"origin", b"authorization", b"x-headgate-key", b"x-api-key", b"x-goog-api-key"}
+)
 
 
 class RefusedHead(Exception):

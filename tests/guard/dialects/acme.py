@@ -6,12 +6,19 @@ from headgate.guard.dialects import installed_dialects
 
 ACME = """
 from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.dialect import check_messages
+from headgate.guard.dialects.dialect import Dialect, check_messages
 
 class AcmeDialect(ChatDialect):
     path = "/v1/acme/chat"
     def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
     def replace_conversation(self, messages): return {"turns": messages}
+
+class Bare(Dialect):
+    path = "/v1/bare"
+    def conversation(self, fields): return ()
+
+class Pathless(ChatDialect):
+    path = None
 
 class Taken(ChatDialect):
     path = "/v1/messages"

@@ -33,6 +33,8 @@ def test_a_package_adds_a_dialect_for_its_path(install):
         ("acme_headgate:Missing", "cannot be loaded"),
         ("no_such_module:AcmeDialect", "cannot be loaded"),
         ("acme_headgate:make", "not a class that extends Dialect"),
+        ("acme_headgate:Bare", "Bare lacks answer_now, error, .*, write"),
+        ("acme_headgate:Pathless", "Pathless lacks path"),
         ("acme_headgate:Taken", "the path /v1/messages of MessagesDialect"),
     ],
 )

@@ -11,6 +11,7 @@ from headgate.errors import ConfigError
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.gemini import GeminiDialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
 
@@ -18,6 +19,7 @@ ENTRY_POINTS = "headgate.dialects"
 DIALECTS: tuple[type[Dialect], ...] = (
     ChatDialect,
     CompletionsDialect,
+    GeminiDialect,
     MessagesDialect,
     ResponsesDialect,
 )
@@ -42,6 +44,7 @@ def installed_dialects() -> tuple[type[Dialect], ...]:
                 f"the dialect {entry.name!r} is not a class that extends Dialect",
                 hint="extend headgate.guard.dialects.dialect.Dialect, or a dialect of headgate",
             )
+        _check_complete(entry.name, kind)
         taken = next((other for other in found if other.path == kind.path), None)
         if taken is not None:
             raise ConfigError(
@@ -52,8 +55,17 @@ def installed_dialects() -> tuple[type[Dialect], ...]:
     return tuple(found)
 
 
+def _check_complete(name: str, kind: type[Dialect]) -> None:
+    """ConfigError if a class leaves out what only its API can say."""
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    missing += [] if isinstance(getattr(kind, "path", None), str) else ["path"]
+    if missing:
+        raise ConfigError(
+            f"the dialect {name!r} is not complete: {kind.__name__} lacks {', '.join(missing)}",
+            hint="define them, or extend a dialect that has them, such as ChatDialect",
+        )
+
+
 def dialect_for(path: str) -> Dialect:
     """The dialect of a path; that of OpenAI's chat for paths that belong to none."""
-    kinds = installed_dialects()
-    found = (kind for kind in kinds if path == kind.path or path.startswith(f"{kind.path}/"))
-    return next(found, ChatDialect)()
+    return next((kind for kind in installed_dialects() if kind.owns(path)), ChatDialect)()

@@ -1,5 +1,5 @@
 """Dialect: what the guard must know of an API, in parts: its requests, its stream, its whole answers, answers of our
-own, its errors.
+own, its errors. What an API has to say itself is abstract: a class that leaves one out is refused when it is loaded.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
 guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up. What most
@@ -17,6 +17,7 @@ point. The proxy then serves its path, as here an API that is OpenAI's chat but 
     acme = "acme_headgate:AcmeDialect"
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -48,7 +49,9 @@ class RequestFormat(Protocol):
     """What a request asks for, and how it is asked again."""
 
     path: ClassVar[str]
-    """Where the proxy serves the API, below /v1/."""
+    """Where the proxy serves the API, below /v1/ or /v1beta/; `serves` says more if the path has parts that change."""
+    config_field: ClassVar[str] = ""
+    """The field that holds limits and sampling; empty: they stand beside the others."""
     operation: ClassVar[str] = "chat"
     """What OpenTelemetry calls it: chat or text_completion."""
     resume: ClassVar[Resume] = "auto"
@@ -56,27 +59,56 @@ class RequestFormat(Protocol):
     reference_field: ClassVar[str] = ""
     """The field that names an earlier answer which the upstream has stored, if there is one."""
 
+    @classmethod
+    def serves(cls, path: str) -> bool:
+        """Whether a request to this path is one of this API to a model."""
+        return path == cls.path
+
+    @classmethod
+    def owns(cls, path: str) -> bool:
+        """Whether a path belongs to this API, so that errors there have its format."""
+        return path == cls.path or path.startswith(f"{cls.path}/")
+
+    def read_target(self, path: str, query: bytes) -> None:
+        """Read the address of a request; some APIs name the model there."""
+
+    def model(self, fields: Fields) -> object:
+        """The model that a request names."""
+        return fields.get("model")
+
+    def streams(self, fields: Fields) -> bool:
+        """Whether a request asks for a stream."""
+        return fields.get("stream") is True
+
+    @abstractmethod
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
         """The conversation, oldest message first; InvalidRequest if it cannot be read."""
 
+    @abstractmethod
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The fields that carry this conversation."""
 
+    @abstractmethod
     def why_unwatched(self, fields: Fields) -> str:
         """Why an answer to this request cannot be resumed, so that the guard does not watch it; else nothing."""
 
+    @abstractmethod
     def is_structured(self, fields: Fields) -> bool:
         """Whether structured output is asked for."""
 
+    @abstractmethod
     def token_limit(self, fields: Fields) -> int:
         """The request's limit of output tokens, 0 if there is none."""
 
+    @abstractmethod
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
 
+    @abstractmethod
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Changed sampling as fields of this API, never below what the request asks for; none if it takes none."""
 
+    @abstractmethod
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """The fields that end the reasoning, or shorten it, if the request asked for it; None takes a field out."""
 
@@ -94,6 +126,7 @@ class TurnFormat(Protocol):
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
         """What stands before the conversation: the system prompt, if it is a field of its own."""
+        return ()
 
     def human_text(self, message: Message) -> str:
         """What a person said in this message; nothing for tool results, and for all other roles."""
@@ -116,21 +149,26 @@ class StreamFormat(Protocol):
     severed_reasoning: Sequence[bytes] = ()
     """Digests of reasoning that the client may have, which the API would refuse."""
 
+    @abstractmethod
     def restart(self) -> None:
         """A new call begins."""
 
+    @abstractmethod
     def plain_text(self, event: Event) -> str | None:
         """The text of an event that brings content and nothing else, as nearly all do; else None."""
 
     def note_passed(self, event: Event, text: str) -> None:
         """An event of plain text went to the client as it came, without `write`."""
 
+    @abstractmethod
     def read(self, event: Event) -> Sequence[Piece]:
         """An event of the current call as pieces."""
 
+    @abstractmethod
     def write(self, piece: Piece) -> Sequence[Event]:
         """A piece for the client as events."""
 
+    @abstractmethod
     def finish(self, ended: str, said: str = "") -> Sequence[Event]:
         """The events that end a stream which the guard ended itself, as a model ends one; `said` are its last words."""
 
@@ -138,9 +176,11 @@ class StreamFormat(Protocol):
         """The name of an event on the wire, or nothing."""
         return str(event.get("type", ""))
 
+    @abstractmethod
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error, after which nothing comes."""
 
+    @abstractmethod
     def usage(self, found: Event) -> Usage | None:
         """The usage inside an event or a whole answer, or None."""
 
@@ -148,22 +188,27 @@ class StreamFormat(Protocol):
         """Whether an event brings usage and nothing else, as it comes if usage was asked for."""
         return False
 
+    @abstractmethod
     def with_usage(self, found: Event, usage: Usage) -> Event:
         """The event or whole answer with another usage."""
 
+    @abstractmethod
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Usage in the words of this API."""
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """The events that tell usage after the last one, if this API has such and the request asked for them."""
+        return []
 
 
 class AnswerFormat(Protocol):
     """An answer that is not streamed."""
 
+    @abstractmethod
     def pieces(self, answer: Event) -> list[Piece]:
         """Its text, reasoning and tool calls; nothing for an answer of another shape."""
 
+    @abstractmethod
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
         """The last call's answer with the texts of all calls, `calls` of its tool calls, and the id of the first."""
 
@@ -181,9 +226,11 @@ class OwnAnswer:
 class OwnAnswerFormat(Protocol):
     """An answer of ours, as clients of this API expect one of a model."""
 
+    @abstractmethod
     def own_answer(self, answer: OwnAnswer) -> Event:
         """The whole answer."""
 
+    @abstractmethod
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
         """The same as the events of a stream."""
 
@@ -191,9 +238,11 @@ class OwnAnswerFormat(Protocol):
 class ErrorFormat(Protocol):
     """Errors of ours, as clients of this API expect them."""
 
+    @abstractmethod
     def error(self, error: HeadgateError, param: str | None = None) -> Event:
         """The body of an error."""
 
+    @abstractmethod
     def error_event(self, error: HeadgateError) -> Event:
         """An error in the middle of a stream."""
 

@@ -13,10 +13,11 @@ import orjson
 from headgate.guard.dialects.dialect import Dialect, Event, Fields, Usage
 from headgate.text.tokens import estimate_tokens
 
-INPUT = ("prompt_tokens", "input_tokens")
+INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount")
 CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")  # counted beside the input
 DETAILS = ("prompt_tokens_details", "input_tokens_details")
-OUTPUT = ("completion_tokens", "output_tokens")
+OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "thoughtsTokenCount")
+CACHED_WITHIN = ("cachedContentTokenCount",)  # Gemini's: within the input, beside the other counts
 
 
 FILE_CHARS = 1_000  # a text of at least this length that is all base64 is a file
@@ -138,7 +139,8 @@ def hide_usage(event: bytes, parsed: Event, dialect: Dialect) -> bytes:
 def _cached_input(calls: Sequence[Usage]) -> CachedInput:
     details = [call.get(name) for call in calls for name in DETAILS]
     return CachedInput(
-        within=_sum([found for found in details if isinstance(found, dict)], ("cached_tokens",)),
+        within=_sum([found for found in details if isinstance(found, dict)], ("cached_tokens",))
+        + _sum(calls, CACHED_WITHIN),
         read=_sum(calls, CACHED[:1]),
         written=_sum(calls, CACHED[1:]),
     )

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for, installed_dialects
+from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
@@ -77,8 +78,13 @@ def _open_conversations(service: ServiceState) -> ConversationState:
 class ProxiedRoutes(BaseRoute):
     """All paths that are not the gate's own, as one route: of many, each would be tried in turn."""
 
-    def __init__(self, known: Mapping[str, Route], rest: Route | None) -> None:
-        self._known, self._rest = known, rest
+    def __init__(
+        self,
+        known: Mapping[str, Route],
+        dialects: Mapping[type[Dialect], Route],
+        rest: Route | None,
+    ) -> None:
+        self._known, self._dialects, self._rest = known, dialects, rest
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """No match for our own paths, whatever the method: an upstream must not see them.
@@ -86,11 +92,16 @@ class ProxiedRoutes(BaseRoute):
         The scope gets the route, by which log and metrics name it.
         """
         path = scope.get("path", "")
-        route = self._known.get(path, self._rest) if is_proxied(path) else None
+        route = self._route(path) if is_proxied(path) else None
         if route is None:
             return Match.NONE, {}
         match, found = route.matches(scope)
         return match, {**found, "route": route}
+
+    def _route(self, path: str) -> Route | None:
+        if path in self._known:
+            return self._known[path]
+        return next((r for kind, r in self._dialects.items() if kind.serves(path)), self._rest)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that matches."""
@@ -107,17 +118,23 @@ def routes(
         made.app = wrap(app)  # a route takes a function for one that makes responses
         return made
 
-    known = {}
+    known, dialects = {}, {}
     for kind in installed_dialects():
         if not is_proxied(kind.path):
             raise ConfigError(
                 f"{kind.__name__} has the path {kind.path}, which the proxy does not serve",
-                hint="a dialect's path is below /v1/, and not one of the service's own",
+                hint="a dialect's path is below /v1/ or /v1beta/, and not one of the service's own",
             )
-        known[kind.path] = route(kind.path, proxy.app_for(kind))
+        made = route(kind.path, proxy.app_for(kind))
+        if "{" in kind.path:  # a part of it changes
+            dialects[kind] = made
+        else:
+            known[kind.path] = made
     if proxy.policy.upstreams:
-        return [ProxiedRoutes(known, route("/v1/{rest:path}", proxy.rest))]
-    return [ProxiedRoutes(known | {path: route(path, proxy.rest) for path in KNOWN}, None)]
+        rest = route("/{version}/{rest:path}", proxy.rest)
+        return [ProxiedRoutes(known, dialects, rest)]
+    known |= {path: route(path, proxy.rest) for path in KNOWN}
+    return [ProxiedRoutes(known, dialects, None)]
 
 
 # Who is let in, and how a refusal looks

@@ -211,7 +211,7 @@ def parse_request(
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRequest("the body is not a JSON object")
-    model = fields.get("model")
+    model = dialect.model(fields)
     if not isinstance(model, str) or not model:
         raise InvalidRequest("model must be a name", param="model")
     messages = dialect.conversation(fields)

@@ -66,7 +66,8 @@ class GuardedAnswer:
     async def run(self, response: Response) -> Response:
         """From the first response to all but the end of the reply: the last response, which the caller releases."""
         try:
-            if await is_stream(response, self._request.fields):
+            asked = self._dialect.streams(self._request.fields)
+            if await is_stream(response, asked=asked):
                 return await self._stream(response)
             await self._answer(response)
         except HeadgateError:
@@ -176,7 +177,7 @@ class GuardedAnswer:
         if sampling and session.words_only:  # the rescue was tried in vain
             call, sampling = session.reword(), {}
         changed: dict[str, Any] = sampling | (dialect.answer_now(fields) if call.answer_now else {})
-        response = await self._ask({**self._further_fields(call), **changed})
+        response = await self._ask(self._further_fields(call, changed))
         if response.status in REFUSED and changed:
             if names_any(await read_refusal(response), sampling):
                 self._upstreams.facts.add(*self._refuses_sampling)
@@ -191,13 +192,16 @@ class GuardedAnswer:
         session.fail()  # it would answer the same each time
         raise LoopError(f"the model looped, and {what}", text=session.text)
 
-    def _further_fields(self, call: Call) -> dict[str, Any]:
-        """The fields of a further call: its conversation, and what is left of the token limit."""
+    def _further_fields(
+        self, call: Call, changed: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The fields of a further call: its conversation, what is left of the token limit, and what is changed."""
+        dialect, fields = self._dialect, self._request.fields
         used = estimate_tokens(self._session.text)
-        return {
-            **self._dialect.replace_conversation(call.messages),
-            **self._dialect.remaining_limit(self._request.fields, used),
-        }
+        more = {**dialect.remaining_limit(fields, used), **(changed or {})}
+        if more and (name := dialect.config_field):
+            more = {name: {**(fields.get(name) or {}), **more}}
+        return {**dialect.replace_conversation(call.messages), **more}
 
     async def _ask(self, changed: Mapping[str, Any]) -> Response:
         exchange = self._exchange
@@ -208,11 +212,13 @@ class GuardedAnswer:
     async def _ask_rescue(self) -> Response | None:
         """The last try at another upstream; None if there is none, or if it does not answer.
 
-        It gets its own key and never the client's, and cannot take over an answer that builds on a stored one.
+        It gets its own key and never the client's. It cannot take over an answer that builds on a stored one, nor one
+        whose model stands in the path.
         """
         name = self._exchange.guard.rescue_upstream
         upstream = self._upstreams.policy.upstreams.get(name)
-        if upstream is None or self._request.fields.get(self._dialect.reference_field):
+        fields = self._request.fields
+        if upstream is None or "model" not in fields or fields.get(self._dialect.reference_field):
             return None
         named = (model for model in upstream.models if not {"*", "?", "["} & set(model))
         model = next(named, self._request.model)

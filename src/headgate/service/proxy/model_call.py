@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from headgate.errors import UpstreamTimeout
 from headgate.guard.channels import CONTENT
+from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
@@ -164,9 +165,20 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
 def _window_steps(call: ModelCall) -> Iterator[Step]:
     """What was in the window, if that is known and can be read in little time."""
     fields = loads(call.sent) if call.sent else {}
-    messages = fields.get("messages") or fields.get("input")
-    if fields and not (isinstance(messages, list) and len(messages) > MOST_MESSAGES):
-        yield window_step(fields, call.length)
+    if not fields:
+        return
+    dialect = dialect_for(call.path)
+    messages = dialect.conversation(fields)
+    if len(messages) > MOST_MESSAGES:
+        return
+    if not fields.keys() & {
+        "messages",
+        "input",
+        "prompt",
+    }:  # else the x-ray knows the format itself
+        said = [{"role": "system", "content": text} for text in dialect.preamble(fields)]
+        fields = {"messages": [*said, *messages], "tools": fields.get("tools")}
+    yield window_step(fields, call.length)
 
 
 def _call_step(call: ModelCall) -> Step:

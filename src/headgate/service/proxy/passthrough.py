@@ -124,7 +124,8 @@ async def copy_counted(exchange: Exchange, response: Response) -> None:
     if codings_of(response.headers):
         await copy(response, exchange.reply, exchange.reply_headers)
         return
-    streams = await is_stream(response, exchange.request.fields)
+    asked = exchange.dialect.streams(exchange.request.fields)
+    streams = await is_stream(response, asked=asked)
     tap = UsageTap(exchange.dialect, is_stream=streams, hides=bool(exchange.usage_fields))
     try:
         await copy(response, exchange.reply, exchange.reply_headers, tap)

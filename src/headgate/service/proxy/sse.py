@@ -5,7 +5,6 @@ Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -21,7 +20,7 @@ FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")  # how a line of an even
 BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and spaces, which may stand before anything
 
 
-async def is_stream(response: Response, asked: Mapping[str, Any]) -> bool:
+async def is_stream(response: Response, *, asked: bool) -> bool:
     """Whether a response is a stream: by how it begins, since not every server says so in its head.
 
     JSON begins with a bracket, which no event does. What begins like neither is what the head says.
@@ -34,7 +33,7 @@ async def is_stream(response: Response, asked: Mapping[str, Any]) -> bool:
     if begin or is_event_stream(response.headers):
         return is_event_stream(response.headers)
     says_json = b"json" in header(response.headers, b"content-type").lower()
-    return asked.get("stream") is True and not says_json
+    return asked and not says_json
 
 
 class Splitter:

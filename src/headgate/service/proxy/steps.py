@@ -58,6 +58,7 @@ async def read(
 ) -> None:
     """Parse the request: its model, its conversation, its options, its session."""
     dialect, call = exchange.dialect, exchange.call
+    dialect.read_target(exchange.path, exchange.query)
     request = await read_apart(body, parse_request, exchange.headers, body, dialect, policy)
     name = dialect.reference_field
     id = request.fields.get(name) if name else None
@@ -185,7 +186,7 @@ async def end_turn(exchange: Exchange) -> None:
     circle = exchange.call.climb.ended
     assert circle is not None
     answer = OwnAnswer(ending(circle), request.model, uuid4().hex, int(time.time()))
-    if not request.fields.get("stream"):
+    if not dialect.streams(request.fields):
         reply.put_json(200, dialect.own_answer(answer), exchange.reply_headers)
         return
     reply.head(200, STREAM, exchange.reply_headers)

@@ -13,7 +13,12 @@ from urllib.parse import urlsplit
 from headgate.errors import UpstreamTimeout
 
 Headers = list[tuple[bytes, bytes]]
-KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")  # which carry a client's key
+KEY_HEADERS = (
+    b"authorization",
+    b"x-api-key",
+    b"api-key",
+    b"x-goog-api-key",
+)  # which carry a client's key
 
 
 class NotReached(UpstreamTimeout):

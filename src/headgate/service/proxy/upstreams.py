@@ -30,7 +30,9 @@ from headgate.service.proxy.transport import (
     parse_address,
 )
 
-PREFIX = "/v1"
+_version = re.compile(
+    r"/v1(?:beta|alpha)?(?=/)"
+)  # of a path; the base address of an upstream has its own
 # How long the end of a response is waited for after its last event, so that its connection can be used again. Chosen,
 # not measured: the end should follow at once, and the client has its answer already.
 DRAIN_S = 0.25
@@ -40,8 +42,9 @@ SHARED = {
     "POST": re.compile(
         r"/v1/(?:chat/completions|completions|messages|messages/count_tokens|embeddings|responses"
         r"|responses/input_tokens|responses/compact|rerank|moderations)"
+        r"|/v1(?:beta)?/models/[^/?]{1,300}:(?:countTokens|embedContent|batchEmbedContents)"
     ),
-    "GET": re.compile(r"/v1/models(?:/[^?]{1,300})?"),
+    "GET": re.compile(r"/v1(?:beta)?/models(?:/[^?]{1,300})?"),
 }
 # Headers of a response that the client may have. Others speak for the upstream's origin, and this one is ours.
 RETURNED = frozenset(
@@ -141,11 +144,14 @@ class Upstreams:
         path = check_path(exchange.raw_path)
         if upstream.key:
             self._check_held_key(exchange, upstream, path)
-        target = path.removeprefix(PREFIX)
+        target = _version.sub("", path, count=1)
         if _our_key.search(exchange.query):
             raise InputError("the gate's key stands in the query", hint="send it in a header")
-        if exchange.query:
-            target += f"?{exchange.query.decode('latin-1')}"
+        query = exchange.query.decode("latin-1")
+        if upstream.key or own_key_only:  # Gemini's clients may write theirs there
+            query = "&".join(part for part in query.split("&") if not part.startswith("key="))
+        if query:
+            target += f"?{query}"
         headers = _headers(exchange.headers, upstream, plain=plain, own_key_only=own_key_only)
         request = UpstreamRequest(
             exchange.method,
@@ -171,7 +177,7 @@ class Upstreams:
                 f"this key may not use the upstream {name}",
                 hint=f"make one with: headgate keys create --scope read --scope proxy:{name}",
             )
-        is_model_call = exchange.method == "POST" and path == exchange.dialect.path
+        is_model_call = exchange.method == "POST" and exchange.dialect.serves(path)
         if not is_model_call and not is_shared(exchange.method, path):
             raise ScopeError(
                 f"{exchange.method} {path[:200]} is not passed on with a key that the service holds",
@@ -195,7 +201,7 @@ class Upstreams:
 
 def check_path(path: str) -> str:
     """The path that a client wrote; one that climbs out of the version, however it is written, is refused."""
-    if not path.startswith(f"{PREFIX}/") or _has_parent_segment(path):
+    if not _version.match(path) or _has_parent_segment(path):
         raise InputError(f"the path {path[:200]!r} cannot be passed on")
     return path
 
@@ -218,9 +224,8 @@ def _headers(
     more = dict(upstream.headers)
     if upstream.key:
         key = upstream.key.get_secret_value()
-        more |= (
-            {"authorization": f"Bearer {key}"} if upstream.auth == "bearer" else {"x-api-key": key}
-        )
+        is_bearer = upstream.auth == "bearer"
+        more |= {"authorization": f"Bearer {key}"} if is_bearer else {upstream.auth: key}
     if plain:
         more["accept-encoding"] = "identity"
     ours = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]

@@ -10,6 +10,7 @@ Calls that the guard can read are turns. Everything else goes to its upstream as
 """
 
 import asyncio
+import re
 import secrets
 import socket
 from collections import Counter
@@ -41,6 +42,7 @@ OPENAI, OPENAI_PATH = "https://api.openai.com", "/v1"
 CHATGPT, CHATGPT_PATH = "https://chatgpt.com", "/backend-api/codex"
 CHATGPT_HEADER = b"chatgpt-account-id"
 BROWSER_HEADERS = ("origin", "sec-fetch-site")
+_gemini = re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)$")
 MAX_HEADER = 65_536  # bytes; keys of some services are several kilobytes long
 
 
@@ -159,7 +161,7 @@ class Supervisor:
             parse_address(service),
             _proxy_for(service),
         )
-        guarded = next((f"/v1{end}" for end in GUARDED if path.endswith(end)), "")
+        guarded = _guarded_path(path, query)
         if request.method == "POST" and guarded and THREADS not in path:
             return await self._take_turn(request, asked, guarded)
         self.routes["passed"] += 1
@@ -220,6 +222,16 @@ class Supervisor:
         task = asyncio.ensure_future(work)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
+
+
+def _guarded_path(path: str, query: str) -> str:
+    """Where a gateway serves the calls of a path; nothing if it guards none.
+
+    Of a query it gets only how Gemini's answer is to be streamed: a key may stand there too.
+    """
+    if found := _gemini.search(path):
+        return f"/v1beta{found[0]}" + "?alt=sse" * ("alt=sse" in query)
+    return next((f"/v1{end}" for end in GUARDED if path.endswith(end)), "")
 
 
 async def _play(recording: Recording, request: web.Request) -> web.StreamResponse:
