@@ -74,7 +74,7 @@ class ClientItems:
         (place, id), self._message = self._message, None
         text = "".join(self._texts.pop(id, ()))
         events: list[Event] = []
-        content = []
+        content: list[Event] = []
         if (id, 0) in self._open_parts:
             self._open_parts.discard((id, 0))
             at = {"output_index": place, "item_id": id, "content_index": 0}

@@ -63,7 +63,7 @@ class MessagesDialect(Dialect):
         self._open: tuple[int, str] | None = None  # index and type of the block open at the client
         self._thought: list[str] = []  # what the open block has said, if it is one of thinking
         self._next = 0
-        self.severed_reasoning = []
+        self.severed_reasoning: list[bytes] = []
 
     # Requests
 

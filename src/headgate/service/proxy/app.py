@@ -118,7 +118,8 @@ def routes(
         made.app = wrap(app)  # a route takes a function for one that makes responses
         return made
 
-    known, dialects = {}, {}
+    known: dict[str, Route] = {}
+    dialects: dict[type[Dialect], Route] = {}
     for kind in installed_dialects():
         if not is_proxied(kind.path):
             raise ConfigError(

@@ -198,7 +198,7 @@ class GuardedAnswer:
         """The fields of a further call: its conversation, what is left of the token limit, and what is changed."""
         dialect, fields = self._dialect, self._request.fields
         used = estimate_tokens(self._session.text)
-        more = {**dialect.remaining_limit(fields, used), **(changed or {})}
+        more: dict[str, Any] = {**dialect.remaining_limit(fields, used), **(changed or {})}
         if more and (name := dialect.config_field):
             more = {name: {**(fields.get(name) or {}), **more}}
         return {**dialect.replace_conversation(call.messages), **more}

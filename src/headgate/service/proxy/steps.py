@@ -21,6 +21,7 @@ from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import amount_of
 from headgate.guard.ladder import Climb, ClimbCache, annotate, ending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
+from headgate.guard.resume import Message
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.prices import Price
@@ -82,7 +83,7 @@ async def _drop_severed_reasoning(
     gone = {(at, place) for key, at, place in found if SEVERED + key in known}
     if not gone:
         return request
-    messages = []
+    messages: list[Message] = []
     for at, message in enumerate(request.messages):
         if all(at != where for where, _ in gone):
             messages.append(message)
