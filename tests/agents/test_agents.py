@@ -18,7 +18,6 @@ ERROR_EVENT = (
     "a connection that breaks becomes an event `error`, after which OpenCode does not ask again"
 )
 COUNTED = "hermes counts the repeats in its results, and so each is another"
-UNREAD = "wrap does not read the configuration of this agent"
 UNGUARDED = "Gemini's API is not guarded"
 NO_PATH = "serve does not know the paths of Gemini's API"
 OBSERVED = "smolagents gives results as messages of the user, which are not read as results"
@@ -31,10 +30,7 @@ KNOWN_FAULTS = {
     ("codex-gpt-5.5", "", "serve"): WEBSOCKET,
     ("codex-gpt-5.5", "circle", "wrap"): CHUNK_ID,
     ("opencode", "cut in mid-stream", "serve"): ERROR_EVENT,
-    ("hermes", "loop in text", "wrap"): UNREAD,
-    ("hermes", "loop in thinking", "wrap"): UNREAD,
-    ("hermes", "circle", "wrap"): UNREAD,
-    ("hermes", "circle", "serve"): COUNTED,
+    ("hermes", "circle", ""): COUNTED,
     ("gemini", "", "serve"): NO_PATH,
     ("gemini", "loop in text", "wrap"): UNGUARDED,
     ("gemini", "loop in thinking", "wrap"): UNGUARDED,
