@@ -132,6 +132,7 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m headgate.integrations.mcp.recorded_answers
 
 # what `headgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
 data: bench-data

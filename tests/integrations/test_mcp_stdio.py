@@ -12,6 +12,7 @@ from headgate import __version__
 from headgate.cli import app
 from headgate.errors import MissingExtra
 from headgate.integrations.mcp import early
+from headgate.integrations.mcp.recorded_answers import record
 
 COMMAND = [sys.executable, "-m", "headgate", "mcp"]
 
@@ -62,7 +63,7 @@ def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
 
 
 def test_the_early_answers_are_those_of_the_library():
-    assert early.record() == early.FILE.read_bytes(), "python -m headgate.integrations.mcp.early"
+    assert record() == early.FILE.read_bytes(), "run: make docs"
 
 
 @pytest.mark.parametrize("form", ["text", "both"])

@@ -3,9 +3,8 @@
 A client that starts us shows the model our tools once it has the answers to `initialize` (or `server/discover`) and to
 `tools/list`. They are the same in every run of a release, so they stand in early_answers.json. To import the protocol's
 library and to open the store takes seconds, and goes on meanwhile; all other messages wait for that. The library must
-know of an `initialize` too, so it gets the message later, and its own answer is dropped.
-
-    python -m headgate.integrations.mcp.early        writes early_answers.json anew, after a change of the tools
+know of an `initialize` too, so it gets the message later, and its own answer is dropped. recorded_answers.py writes the
+file.
 """
 
 import os
@@ -150,16 +149,3 @@ def _move(number: int, other: int) -> int:
     moved = os.dup(number)
     os.dup2(other, number)
     return moved
-
-
-def record() -> bytes:
-    """The file's content, as the library answers now."""
-    import asyncio  # noqa: PLC0415  (a served client needs none of this)
-
-    from headgate.integrations.mcp.recorded_answers import answers  # noqa: PLC0415
-
-    return asyncio.run(answers()).replace(__version__.encode(), VERSION.encode())
-
-
-if __name__ == "__main__":
-    FILE.write_bytes(record())

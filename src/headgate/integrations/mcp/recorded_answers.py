@@ -1,8 +1,11 @@
 """Recorded answers: what the server answers to a client's first messages, in each version of the protocol.
 
-Only for writing and checking early_answers.json; a served client does not load it.
+Only for writing and checking early_answers.json; a served client does not load it. `make docs` writes it too.
+
+    python -m headgate.integrations.mcp.recorded_answers        writes early_answers.json anew
 """
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,16 +15,21 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from headgate import __version__
 from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.early import MODERN
+from headgate.integrations.mcp.early import FILE, MODERN, VERSION
 from headgate.integrations.mcp.server import build
 from headgate.integrations.mcp.tools import Style
 
 _CLIENT = {"name": "client", "version": "1"}
 
 
-async def answers() -> bytes:
-    """The answers as the file keeps them: each result once, and which of them answers what."""
+def record() -> bytes:
+    """The file's content, as the library answers now: each result once, and which of them answers what."""
+    return asyncio.run(_answers()).replace(__version__.encode(), VERSION.encode())
+
+
+async def _answers() -> bytes:
     results: list[Any] = []
     kept: dict[str, Any] = {}
     for form in ("text", "both"):
@@ -77,3 +85,7 @@ async def _ask(
 def _message(fields: dict[str, Any]) -> SessionMessage:
     data = orjson.dumps({"jsonrpc": "2.0", **fields})
     return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(record())
