@@ -156,6 +156,14 @@ def test_errors_have_googles_form_and_faults_pass(gemini, script):
     assert post(gemini, broken).json()["error"]["code"] == 502
 
 
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_other_versions_of_the_api_are_guarded_too(gemini, script, version):
+    model, seen = script(said(*LOOP), said("All is well."))
+    url = f"{gemini.url}/{version}/models/{model}:streamGenerateContent?alt=sse"
+    assert text_of(events(web.post(url, json={"contents": ASK}))).endswith("All is well.")
+    assert len(seen) == 2
+
+
 def test_other_methods_pass(gemini, script):
     model, seen = script([json_head(), b'{"totalTokens": 3}'], method="countTokens")
     assert post(gemini, model, method="countTokens").json() == {"totalTokens": 3}

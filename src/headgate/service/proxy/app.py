@@ -42,6 +42,7 @@ SHORT = 16 << 10  # bytes of a request that is read in less time than waking a t
 HEAVIEST = 5 << 20  # weight of a request that is read: more than a million tokens
 METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 KNOWN = ("/v1/models", "/v1/embeddings")
+ANY = "/{rest:path}"  # ProxiedRoutes has looked at the path already
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
@@ -113,9 +114,10 @@ def routes(
 ) -> Sequence[BaseRoute]:
     """What to add to an application's routes; `wrap` goes around each."""
 
-    def route(path: str, app: ASGIApp) -> Route:
-        made = Route(path, app, methods=METHODS, include_in_schema=False)
+    def route(path: str, app: ASGIApp, *, fits: str = "") -> Route:
+        made = Route(fits or path, app, methods=METHODS, include_in_schema=False)
         made.app = wrap(app)  # a route takes a function for one that makes responses
+        made.path = path  # its name in log and metrics
         return made
 
     known: dict[str, Route] = {}
@@ -126,13 +128,12 @@ def routes(
                 f"{kind.__name__} has the path {kind.path}, which the proxy does not serve",
                 hint="a dialect's path is below /v1/ or /v1beta/, and not one of the service's own",
             )
-        made = route(kind.path, proxy.app_for(kind))
-        if "{" in kind.path:  # a part of it changes
-            dialects[kind] = made
+        if "{" in kind.path:  # a part of it changes, and `serves` knows which
+            dialects[kind] = route(kind.path, proxy.app_for(kind), fits=ANY)
         else:
-            known[kind.path] = made
+            known[kind.path] = route(kind.path, proxy.app_for(kind))
     if proxy.policy.upstreams:
-        rest = route("/{version}/{rest:path}", proxy.rest)
+        rest = route("/v1/{rest:path}", proxy.rest, fits=ANY)
         return [ProxiedRoutes(known, dialects, rest)]
     known |= {path: route(path, proxy.rest) for path in KNOWN}
     return [ProxiedRoutes(known, dialects, None)]
