@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headgate.guard.calls import ENDING
+from headgate.guard.dialects.gemini import GeminiDialect
 from headgate.guard.ladder import annotate, climb, ending
 from headgate.guard.masks import is_same, without_counts
 from headgate.guard.policy import CirclesPolicy
@@ -18,7 +19,10 @@ POLICY = CirclesPolicy()
 
 
 def messages_of(path):
-    return json.loads(path.read_text())["messages"]
+    messages = json.loads(path.read_text())["messages"]
+    if path.stem.startswith("gemini"):
+        return list(GeminiDialect().conversation({"contents": messages}))
+    return messages
 
 
 def named(paths):

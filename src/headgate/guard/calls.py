@@ -115,8 +115,6 @@ def events_of(message: object) -> Sequence[Event]:
     if not isinstance(message, dict):
         return ()
     role = message.get("role")
-    if "parts" in message:
-        return _gemini(message)
     if role in ("tool", "function"):
         id = message.get("tool_call_id") or message.get("name")
         return (Event("result", _id(id), "", message.get("content")),)
@@ -129,7 +127,7 @@ def events_of(message: object) -> Sequence[Event]:
 
 def begins_turn(message: object) -> bool:
     """Whether what is made of a message does not depend on those before it, since the model begins to speak."""
-    return isinstance(message, dict) and message.get("role") in ("assistant", "model")
+    return isinstance(message, dict) and message.get("role") == "assistant"
 
 
 def _assistant(message: Message) -> Sequence[Event]:
@@ -148,35 +146,6 @@ def _assistant(message: Message) -> Sequence[Event]:
     if len(events) == 1 and content and (words := plain_text(content)):
         events.append(Event("text", value=words))
     return events
-
-
-def _gemini(message: Message) -> Sequence[Event]:
-    """A message of Gemini's API: its parts are texts, calls and results."""
-    is_model = message.get("role") == "model"
-    events = [TURN] if is_model else []
-    parts = _blocks(message.get("parts"))
-    for part in parts:
-        call, result = part.get("functionCall"), part.get("functionResponse")
-        if isinstance(call, dict):
-            name = str(call.get("name"))
-            events.append(Event("call", _id(call.get("id")) or name, name, call.get("args")))
-        elif isinstance(result, dict):
-            name = str(result.get("name"))
-            events.append(Event("result", _id(result.get("id")) or name, "", gemini_output(result)))
-    words = "\n".join(t for p in parts if isinstance(t := p.get("text"), str) and not p.get("thought"))  # fmt: skip
-    if is_model and len(events) == 1 and words:
-        events.append(Event("text", value=words))
-    elif not is_model and _has_words(words):
-        events.append(Event("human", value=words))
-    return events
-
-
-def gemini_output(result: Message) -> object:
-    """What a function response holds: its output alone if it has nothing else."""
-    response = result.get("response")
-    if isinstance(response, dict) and response.keys() == {"output"}:
-        return response["output"]
-    return response
 
 
 def find_code(text: str) -> str:
@@ -294,8 +263,7 @@ def is_from_model(message: object) -> bool:
     if not isinstance(message, dict):
         return False
     kind = kind_of(message)
-    is_spoken = message.get("role") in ("assistant", "model")
-    return is_spoken or kind.endswith("_call") or kind == "reasoning"
+    return message.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
 
 
 def kind_of(part: Message) -> str:

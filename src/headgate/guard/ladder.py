@@ -143,8 +143,6 @@ def with_note(message: Message, note: str) -> Message:
         return {**message, "content": _append(message.get("content"), note, "text")}
     if kind_of(message) in RESULT_TYPES and "output" in message:
         return {**message, "output": _append(message["output"], note, "input_text")}
-    if "parts" in message:
-        return _note_part(message, note)
     blocks = message.get("content")
     if isinstance(blocks, str):  # what came back of code in the model's text
         return {**message, "content": blocks + note}
@@ -156,20 +154,6 @@ def with_note(message: Message, note: str) -> Message:
     block = blocks[places[-1]]
     noted = {**block, "content": _append(block.get("content"), note, "text")}
     return {**message, "content": [*blocks[: places[-1]], noted, *blocks[places[-1] + 1 :]]}
-
-
-def _note_part(message: Message, note: str) -> Message:
-    """A message of Gemini's API with a note in the output of its last function response."""
-    parts = list(message["parts"])
-    for at in range(len(parts) - 1, -1, -1):
-        result = parts[at].get("functionResponse") if isinstance(parts[at], dict) else None
-        response = result.get("response") if isinstance(result, dict) else None
-        if isinstance(result, dict) and isinstance(response, dict):
-            name = "error" if "error" in response and "output" not in response else "output"
-            noted = {**response, name: _append(response.get(name), note, "text")}
-            parts[at] = {**parts[at], "functionResponse": {**result, "response": noted}}
-            break
-    return {**message, "parts": parts}
 
 
 def _append(content: object, note: str, kind: str) -> object:

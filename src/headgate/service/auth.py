@@ -182,8 +182,8 @@ def _token(headers: Headers) -> str:
     kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
-    own = headers.get(b"x-api-key") or headers.get(b"x-goog-api-key", b"")
-    return own.decode("latin-1").strip()
+    key: bytes = headers.get(b"x-api-key") or headers.get(b"x-goog-api-key", b"")
+    return key.decode("latin-1").strip()
 
 
 def _comes_from_loopback(scope: AsgiScope) -> bool:

@@ -71,6 +71,7 @@ class RequestFormat(Protocol):
 
     def read_target(self, path: str, query: bytes) -> None:
         """Read the address of a request; some APIs name the model there."""
+        return
 
     def model(self, fields: Fields) -> object:
         """The model that a request names."""

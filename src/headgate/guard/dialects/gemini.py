@@ -313,7 +313,7 @@ def _as_block(part: object) -> Message:
             id = result.get("id") or result.get("name")
             text = _result_text(result.get("response"))
             return {"type": "tool_result", "tool_use_id": id, "content": text, "part": part}
-        case {"text": str(text)} if not part.get("thought"):
+        case {"text": str(text), **more} if not more.get("thought"):
             return {"type": "text", "text": text, "part": part}
     return {"type": "thinking" if isinstance(part, dict) and part.get("thought") else "other", "part": part}  # fmt: skip
 

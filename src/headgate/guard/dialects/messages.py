@@ -107,7 +107,7 @@ class MessagesDialect(Dialect):
         changed: dict[str, Any] = {"thinking": {"type": "disabled"}}
         context = fields.get("context_management")
         edits = context.get("edits") if isinstance(context, Mapping) else None
-        if isinstance(edits, list):
+        if isinstance(context, Mapping) and isinstance(edits, list):
             kept = [edit for edit in edits if not _clears_thinking(edit)]
             changed["context_management"] = {**context, "edits": kept} if kept else None
         return changed
