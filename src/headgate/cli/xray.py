@@ -8,6 +8,8 @@ from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
+from headgate.prices import Prices
+from headgate.settings import load
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find
 from headgate.xray.page import MARKER, page
@@ -27,13 +29,14 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
     """Show what filled the window in the sessions at PATH, or in those of the agents on this machine.
 
     The command reads the sessions of Claude Code, Codex, Gemini CLI, OpenCode and pi, and message logs (JSON lines),
-    and writes one HTML page. It needs no network.
+    and writes one HTML page. It needs no network. If the files tell what the provider cached, it also says what broke
+    the cache and what that cost.
     """
     files = find(path, home=Path.home())
     where = None if no_html or (as_json and target is None) else Path(target or DEFAULT)
     if where is not None:
         _refuse_foreign(where)
-    found = analyze(files)
+    found = analyze(files, Prices(load().prices))
     if as_json:
         print_json(found)
     else:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from headgate.prices import Prices
 from headgate.xray.entries import read_entries
 from headgate.xray.files import Lines
 from headgate.xray.findings import Session, Xray
@@ -16,14 +17,15 @@ MOST_KINDS = 20  # kinds of lines that were passed over, the most frequent first
 OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
 
-def analyze(files: Iterable[Path]) -> Xray:
-    """What filled the windows of all sessions in these files."""
+def analyze(files: Iterable[Path], prices: Prices | None = None) -> Xray:
+    """What filled the windows of all sessions in these files, and what broke their caches."""
+    prices = prices or Prices()
     sessions: list[Session] = []
     lines = skipped = size = count = 0
     passed_over, unread = Counter[str](), []
     for path in files:
         source = Lines(path)
-        sessions += _sessions(source)
+        sessions += _sessions(source, prices)
         passed_over += source.passed_over
         if not source.understood:
             unread.append(str(path))
@@ -34,14 +36,15 @@ def analyze(files: Iterable[Path]) -> Xray:
     return Xray(tuple(_thin(sessions)), count, size, lines, skipped, kinds, tuple(unread))
 
 
-def _sessions(source: Lines) -> Iterator[Session]:
+def _sessions(source: Lines, prices: Prices) -> Iterator[Session]:
     """The sessions of one file, each as soon as it is complete."""
     building: OrderedDict[str, SessionBuilder] = OrderedDict()
     current = ""
     for entry in read_entries(source):
         current = session_of(entry) or current
         if current not in building:
-            building[current] = SessionBuilder(current or source.path.stem, str(source.path))
+            name = current or source.path.stem
+            building[current] = SessionBuilder(name, str(source.path), prices)
         building.move_to_end(current)
         building[current].add_entry(entry)
         if len(building) > OPEN_SESSIONS:

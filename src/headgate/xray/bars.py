@@ -22,6 +22,13 @@ SEGMENTS: Final[Mapping[str, str]] = {
 }
 """What a bar is made of, from below, and what a person reads for it."""
 
+CACHE: Final[Mapping[str, str]] = {
+    "cached": "read from the provider's cache",
+    "written": "written to it",
+    "fresh": "neither: paid in full",
+}
+"""What the input of a call was for its provider, from below, and what a person reads for it."""
+
 GAP = 0.12  # of a column
 
 
@@ -40,6 +47,22 @@ class Chart(NamedTuple):
     top: int
     reported: str
     """Points of a polyline: what the provider counted; empty if it did not say."""
+
+
+class BreakMark(NamedTuple):
+    """Where the cache broke: the turn, the middle of its column, and why."""
+
+    turn: int
+    x: float
+    reason: str
+
+
+class CacheChart(NamedTuple):
+    """The cache row under the bars: its shapes, the tokens at the top, and a mark at each break."""
+
+    shapes: tuple[Shape, ...]
+    top: int
+    marks: tuple[BreakMark, ...]
 
 
 def segments(window: Window, before: Window | None = None) -> dict[str, int]:
@@ -81,6 +104,27 @@ def draw(windows: Sequence[Window], width: int, height: int) -> Chart:
             for at, window in enumerate(windows)
         )
     return Chart(tuple(shapes), column, top, reported)
+
+
+def draw_cache(windows: Sequence[Window], width: int, height: int) -> CacheChart | None:
+    """What the provider read from its cache at each turn; None if it did not say."""
+    counts = [(w.read, w.written, w.fresh) for w in windows]
+    top = max(map(sum, counts), default=0)
+    if not top:
+        return None
+    column = width / len(counts)
+    shapes = []
+    for at, name in enumerate(CACHE):
+        parts = ((n, sum(c[:at]), c[at]) for n, c in enumerate(counts))
+        if path := _path(parts, column, height / top, height):
+            shapes.append(Shape(name, path))
+    wide = column * (1 - GAP)
+    marks = (
+        BreakMark(w.turn, at * column + wide / 2, w.broke)
+        for at, w in enumerate(windows)
+        if w.broke
+    )
+    return CacheChart(tuple(shapes), top, tuple(marks))
 
 
 def _path(parts: Iterable[tuple[int, int, int]], column: float, scale: float, height: int) -> str:

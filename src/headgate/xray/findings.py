@@ -3,7 +3,7 @@
 All sizes are tokens by the built-in estimate, unless `reported` says that the provider counted them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 KINDS = ("system", "human", "text", "thinking", "call", "result")
@@ -14,7 +14,8 @@ class Window:
     """The window at one turn: its size by kind, what the turn added to it, and what stands in it in vain.
 
     `repeated` and `stale` are tokens of the window that stand there twice, or of files that were edited since. `tools`
-    are definitions, `injected` what Headgate put in, `length` is the model's; each is 0 if unknown.
+    are definitions, `injected` what Headgate put in, `length` is the model's; each is 0 if unknown. `read`, `written`
+    and `fresh` are the provider's counts of its prompt cache, and `broke` says why it read less than it could have.
     """
 
     turn: int
@@ -28,6 +29,10 @@ class Window:
     tools: int = 0
     injected: int = 0
     length: int = 0
+    read: int = 0
+    written: int = 0
+    fresh: int = 0
+    broke: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,36 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheBreak:
+    """A call that read less from the provider's cache than the call before it had left there.
+
+    `cost` is what that cost beyond a read; None if the model has no price.
+    """
+
+    turn: int
+    time: str
+    blame: str
+    reason: str
+    lost: int
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """Input of a session's calls by the provider's count, what they cost, and what broke the cache."""
+
+    calls: int = 0
+    read: int = 0
+    written: int = 0
+    fresh: int = 0
+    output: int = 0
+    cost: float | None = None
+    breaks: tuple[CacheBreak, ...] = ()
+    lost: int = 0
+    lost_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One recorded session: its windows turn by turn and what filled them.
 
@@ -87,6 +122,7 @@ class Session:
     reported: int = 0
     """The largest window as the provider counted it; 0 if the file does not tell."""
     unrecorded: int = 0
+    cache: CacheUse = CacheUse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +172,32 @@ class Xray:
         return sum(session.repeated for session in self.sessions)
 
     @property
+    def cache(self) -> CacheUse:
+        """What all sessions read from their providers' caches, without the breaks one by one."""
+        return add_up(session.cache for session in self.sessions)
+
+    @property
     def stale(self) -> int:
         """What of it was a file that was edited later."""
         return sum(session.stale for session in self.sessions)
+
+
+def add_up(uses: Iterable[CacheUse]) -> CacheUse:
+    """Several sessions as one, without the breaks one by one."""
+    found = list(uses)
+
+    def total(name: str) -> int:
+        return sum(getattr(use, name) for use in found)
+
+    costs = [use.cost for use in found if use.cost is not None]
+    lost = [use.lost_cost for use in found if use.lost_cost is not None]
+    return CacheUse(
+        total("calls"),
+        total("read"),
+        total("written"),
+        total("fresh"),
+        total("output"),
+        sum(costs) if costs else None,
+        lost=total("lost"),
+        lost_cost=sum(lost) if lost else None,
+    )

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from headgate.guard.calls import opening
+from headgate.xray.usage import CallUsage, count_of, read_usage
 
 Message = dict[str, Any]
 Line = Mapping[str, Any]
@@ -32,6 +33,10 @@ class Entry:
     reported: int = 0
     """Tokens of the window as the provider counted them; 0 if the line does not tell."""
     compacted: bool = False
+    usage: CallUsage | None = None
+    """What the provider counted for the call that this line is the answer of."""
+    request: Message | None = None
+    """The request whole, if the line holds it."""
 
 
 def entries_of(line: object) -> Iterator[Entry]:
@@ -75,6 +80,9 @@ def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
         time=text_of(line.get("timestamp")),
         response=text_of(message.get("id")),
         reported=_input_tokens(message.get("usage")),
+        usage=read_usage(
+            message.get("usage"), model=message.get("model"), id=text_of(message.get("id"))
+        ),
     )
 
 
@@ -96,7 +104,12 @@ def _pi(message: Message, time: str) -> Iterator[Entry]:
         content = [_pi_block(block) for block in content if isinstance(block, dict)]
     usage = message.get("usage")
     reported = sum(count_of(usage, name) for name in ("input", "cacheRead", "cacheWrite"))
-    yield Entry({"role": message.get("role"), "content": content}, time=time, reported=reported)
+    yield Entry(
+        {"role": message.get("role"), "content": content},
+        time=time,
+        reported=reported,
+        usage=read_usage(usage, model=message.get("model")),
+    )
 
 
 def _pi_block(block: Message) -> Message:
@@ -118,8 +131,15 @@ def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
         yield from (Entry(message, time=time) for message in _replacement(payload))
     elif kind == "event_msg":
         info = payload.get("info")
-        usage = info.get("last_token_usage") if isinstance(info, dict) else None
-        yield Entry(time=time, reported=count_of(usage, "input_tokens"))
+        if not isinstance(info, dict):
+            yield Entry(time=time)
+            return
+        usage = info.get("last_token_usage")
+        # the same count is written again when limits change; the total tells
+        id = str(count_of(info.get("total_token_usage"), "total_tokens") or "")
+        yield Entry(
+            time=time, reported=count_of(usage, "input_tokens"), usage=read_usage(usage, id=id)
+        )
 
 
 def _replacement(payload: Message) -> Iterator[Message]:
@@ -142,7 +162,13 @@ def _log(line: Message) -> Iterator[Entry]:
     if system:
         messages.insert(0, {"role": "system", "content": system})
     usage = answer.get("usage") or line.get("usage")
-    yield Entry(snapshot=tuple(messages), reported=_input_tokens(usage))
+    yield Entry(
+        snapshot=tuple(messages),
+        time=text_of(line.get("timestamp") or line.get("time")),
+        reported=_input_tokens(usage),
+        usage=read_usage(usage, model=request.get("model")),
+        request=request,
+    )
     yield from (Entry(message) for message in _response_messages(answer))
 
 
@@ -195,12 +221,6 @@ def kind_of_line(line: object) -> str:
         return f"a {type(line).__name__}"
     kinds = (line.get("type"), line.get("subtype"))
     return "/".join(kind[:40] for kind in kinds if isinstance(kind, str)) or "without a type"
-
-
-def count_of(values: object, name: str) -> int:
-    """A number of tokens under a name; 0 if there is none."""
-    value = values.get(name) if isinstance(values, dict) else 0
-    return value if isinstance(value, int) and 0 < value < 1 << 40 else 0
 
 
 def text_of(value: object) -> str:

@@ -7,7 +7,8 @@ stands with the call, and mostly once more in a message of its own. Each part co
 from collections.abc import Iterator
 from typing import Any
 
-from headgate.xray.formats import Entry, count_of, text_of
+from headgate.xray.formats import Entry, text_of
+from headgate.xray.usage import count_of, read_usage
 
 
 class GeminiReader:
@@ -46,7 +47,8 @@ class GeminiReader:
             content = list(self._model_parts(id, line))
             if content or self._is_new(id, "turn"):
                 message = {"role": "assistant", "content": content}
-                yield Entry(message, session=self._session, time=time, response=id, reported=reported)  # fmt: skip
+                usage = read_usage(line.get("tokens"), model=line.get("model"), id=id)
+                yield Entry(message, session=self._session, time=time, response=id, reported=reported, usage=usage)  # fmt: skip
             if results := list(self._results(line)):
                 yield Entry({"role": "user", "content": results}, session=self._session, time=time)
 

@@ -6,6 +6,7 @@ A message has its role and its usage; its parts have the text, the reasoning, an
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from headgate.text.bounded_json import loads
-from headgate.xray.formats import Entry, count_of, text_of
+from headgate.xray.formats import Entry, text_of
+from headgate.xray.usage import count_of, read_usage
 
 SUFFIX = ".db"
 _ROWS = """
@@ -54,9 +56,19 @@ def _message(rows: list[Row]) -> Iterator[Entry]:
     reported = count_of(tokens, "input") + count_of(cache, "read") + count_of(cache, "write")
     content = [block for part in parts for block in _block(part)]
     message = {"role": "assistant", "content": content}
-    yield Entry(message, session=session, response=rows[0].message, reported=reported)
+    usage = read_usage(tokens, model=data.get("modelID"), id=rows[0].message)
+    yield Entry(message, session=session, time=_time(data), response=rows[0].message, reported=reported, usage=usage)  # fmt: skip
     if results := [block for part in parts for block in _result(part)]:
         yield Entry({"role": "user", "content": results}, session=session)
+
+
+def _time(data: dict[str, Any]) -> str:
+    """When a message began; its row has milliseconds."""
+    time = data.get("time")
+    created = time.get("created") if isinstance(time, dict) else None
+    if not isinstance(created, int) or not 0 < created < 1 << 42:  # the year 2109
+        return ""
+    return datetime.fromtimestamp(created / 1000, UTC).isoformat()
 
 
 def _block(part: dict[str, Any]) -> Iterator[dict[str, Any]]:

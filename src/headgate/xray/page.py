@@ -8,13 +8,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from headgate.guard.tools import clip
-from headgate.xray.bars import SEGMENTS, draw
+from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache
 from headgate.xray.findings import KINDS, Session, Window, Xray
-from headgate.xray.summary import LABELS, describe_rest, share, short
+from headgate.xray.summary import (
+    LABELS,
+    describe_cache,
+    describe_rest,
+    money,
+    share,
+    short,
+    worst_breaks,
+)
 
 MARKER = "<!doctype html><!-- headgate xray -->"  # so that only our own file is written over
 SESSIONS = 100  # sessions shown whole; the others stand in the totals
 WIDTH, HEIGHT = 760, 160
+CACHE_HEIGHT, MARK = 60, 14
+BREAKS = 40  # that are listed of all sessions, the dearest
 COLORS = {
     "system": "#8d99ae", "human": "#2a9d8f", "text": "#4f7cac", "thinking": "#9d79bc", "call": "#e9c46a",
     "result": "#e76f51",
@@ -23,6 +33,8 @@ SEGMENT_COLORS = {
     "system": "#6b7785", "tools": "#8a6d3b", "injected": "#7b5aa6", "earlier": "#7da7b3", "stale": "#d99a2b",
     "repeated": "#c8553d", "new": "#1f8a9c", "free": "#8883",
 }  # fmt: skip
+
+CACHE_COLORS = {"cached": "#7da7b3", "written": "#d99a2b", "fresh": "#c8553d"}
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; }
@@ -48,6 +60,7 @@ def page(found: Xray) -> str:
             f"<title>What filled the window</title><style>{STYLE}</style></head><body>",
             *_totals(found),
             *_tools(found),
+            *_breaks(found),
             "<h2>Sessions</h2>",
             *(line for session in found.sessions[:SESSIONS] for line in _session(session)),
             "</body></html>\n",
@@ -85,6 +98,25 @@ def _tools(found: Xray) -> Iterator[str]:
             for use in found.tools[:40]
         ),
     )  # fmt: skip
+
+
+def _breaks(found: Xray) -> Iterator[str]:
+    """What broke the cache, the dearest first; nothing if no session tells what was cached."""
+    if not (said := describe_cache(found)):
+        return
+    yield f"<h2>What broke the cache</h2><p>{_text(said[:1].upper() + said[1:])}.</p>"
+    if worst := worst_breaks(found, BREAKS):
+        yield _table(
+            ("session", "turn", "paid again", "money", "why"),
+            (
+                (session.name, f"{broke.turn:,}", short(broke.lost), _money(broke.cost), broke.reason)
+                for session, broke in worst
+            ),
+        )  # fmt: skip
+
+
+def _money(amount: float | None) -> str:
+    return money(amount).removeprefix(", ")
 
 
 def _session(session: Session) -> Iterator[str]:
@@ -129,6 +161,26 @@ def _timeline(windows: tuple[Window, ...]) -> Iterator[str]:
     label = f"window by turn, up to {chart.top:,} tokens"
     yield f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes)}</svg>'
     yield _legend({s.segment: SEGMENTS[s.segment] for s in chart.shapes}, SEGMENT_COLORS)
+    yield from _cache_row(windows)
+
+
+def _cache_row(windows: tuple[Window, ...]) -> Iterator[str]:
+    """What the provider read from its cache at each turn, with a mark at each break and its reason below."""
+    chart = draw_cache(windows, WIDTH, CACHE_HEIGHT)
+    if chart is None:
+        return
+    shapes = [f'<path fill="{CACHE_COLORS[s.segment]}" d="{s.path}"/>' for s in chart.shapes]
+    marks = [
+        f'<path fill="currentColor" d="M{mark.x - 5:.1f} {-MARK}h10l-5 9z"><title>{_text(mark.reason)}</title></path>'
+        for mark in chart.marks
+    ]
+    label = f"the provider's cache by turn, up to {chart.top:,} tokens; {len(marks)} breaks"
+    yield f'<svg viewBox="0 {-MARK} {WIDTH} {CACHE_HEIGHT + MARK}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes + marks)}</svg>'
+    yield _legend({s.segment: CACHE[s.segment] for s in chart.shapes}, CACHE_COLORS)
+    if marks:
+        yield '<p class="small">▼ the cache broke:</p><ul class="small">'
+        yield from (f"<li>turn {mark.turn:,}: {_text(mark.reason)}</li>" for mark in chart.marks)
+        yield "</ul>"
 
 
 def _bar(kinds: object, whole: int) -> str:

@@ -13,12 +13,15 @@ from typing import Any
 from headgate.guard.calls import events_of, is_from_model
 from headgate.guard.steps import Step
 from headgate.guard.tools import CircleFinder
+from headgate.prices import Prices
 from headgate.text.tokens import estimate_tokens
+from headgate.xray.cache import CacheFollower
 from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window
 from headgate.xray.formats import Entry
 from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
 from headgate.xray.touched import Touched, touched_files
+from headgate.xray.usage import CallUsage
 
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
@@ -62,6 +65,7 @@ class SessionBuilder:
 
     name: str
     path: str
+    prices: Prices = field(default_factory=Prices)
     _parts: list[_Held] = field(default_factory=list)
     _sizes: Counter[str] = field(default_factory=Counter)
     _stale_now: int = 0
@@ -88,14 +92,17 @@ class SessionBuilder:
     _logged: bool = False
     _response: str = ""
     _speaking: bool = False
+    _asked_at: str = ""
 
     def __post_init__(self) -> None:
         self._known = KnownText()
         self._finder = CircleFinder()
+        self._cache = CacheFollower(self.prices)
 
     def add_entry(self, entry: Entry) -> None:
         """Add the next entry of the session."""
         if entry.compacted:
+            self._cache.note_compaction()
             self._compact([], entry.reported)
         if entry.snapshot is not None:
             self._snapshot(entry.snapshot)
@@ -108,6 +115,9 @@ class SessionBuilder:
         if entry.reported and not entry.compacted:
             self._reported = max(self._reported, entry.reported)
             self._unrecorded = max(self._unrecorded, entry.reported - self._size)
+        if entry.usage is not None:
+            self._note_usage(entry.usage, entry)
+        self._asked_at = "" if self._speaking else entry.time or self._asked_at
 
     def finish(self) -> Session:
         """The session as it was found."""
@@ -131,6 +141,7 @@ class SessionBuilder:
             compactions=tuple(self._compactions),
             reported=self._reported,
             unrecorded=self._unrecorded,
+            cache=self._cache.use,
         )
 
     # Messages
@@ -238,10 +249,29 @@ class SessionBuilder:
         if len(self._windows) > 2 * MOST_WINDOWS:
             self._thin()
 
+    def _note_usage(self, usage: CallUsage, entry: Entry) -> None:
+        """What the provider counted for this turn. A call begins when its last input was written, if that is told."""
+        before = len(self._cache.use.breaks)
+        self._cache.note_call(
+            usage, turn=self._turn, time=self._asked_at or entry.time, request=entry.request
+        )
+        if self._windows and self._windows[-1].turn == self._turn:
+            told = self._cache.use.breaks[before:]
+            counts, last = usage.counts, self._windows[-1]
+            self._windows[-1] = replace(
+                last,
+                read=counts.read,
+                written=counts.written,
+                fresh=counts.fresh,
+                broke=told[0].reason if told else last.broke,
+            )
+
     def _thin(self) -> None:
         """Keep every second window, with what the one before it added."""
         pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
-        self._windows = [replace(b, added=a.added + b.added) for a, b in pairs]
+        self._windows = [
+            replace(b, added=a.added + b.added, broke=b.broke or a.broke) for a, b in pairs
+        ]
         self._every *= 2
 
     def _with_repeats(self) -> Iterator[Window]:

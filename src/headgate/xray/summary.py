@@ -1,17 +1,20 @@
 """Summary: the findings on one screen."""
 
+from collections.abc import Iterator
+
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from headgate.guard.tools import clip
-from headgate.xray.findings import KINDS, Session, Xray
+from headgate.xray.findings import KINDS, CacheBreak, Session, Xray
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
 SESSIONS = 5
 KINDS_SHOWN = 4
 FILES_SHOWN = 3
+BREAKS = 3
 BAR = 24
 LABELS = {
     "system": "system and reminders", "human": "people", "text": "the model's answers", "thinking": "the model's thinking",
@@ -25,7 +28,13 @@ def summary(found: Xray) -> RenderableType:
     kinds = ((LABELS[k], found.by_kind[k]) for k in KINDS if found.by_kind[k])
     for label, tokens in sorted(kinds, key=lambda row: -row[1]):
         lines.append(f"{label:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
-    return Group(Text("\n".join([*lines, ""])), _tools(found), Text(""), _sessions(found.sessions))
+    shown: list[RenderableType] = [
+        Text("\n".join([*lines, ""])),
+        _tools(found),
+        Text(""),
+        _sessions(found.sessions),
+    ]
+    return Group(*shown, *_cache(found))
 
 
 def _head(found: Xray) -> list[str]:
@@ -79,6 +88,47 @@ def _sessions(sessions: tuple[Session, ...]) -> Table:
             share(session.repeated, session.added), str(len(session.loops)), str(len(session.compactions)),
         )  # fmt: skip
     return table
+
+
+def describe_cache(found: Xray) -> str:
+    """How often the provider's cache broke, and what that cost of all; empty if no session tells what was cached."""
+    use = found.cache
+    if not use.calls:
+        return ""
+    breaks = sum(len(session.cache.breaks) for session in found.sessions)
+    times = "never" if not breaks else "once" if breaks == 1 else f"{breaks:,} times"
+    said = f"{times} in {use.calls:,} calls; {share(use.read, use.read + use.written + use.fresh)} of the input was read from it"
+    if use.lost:
+        said += f"; {short(use.lost)} tokens were paid in full again{money(use.lost_cost)}"
+    return said + (
+        f"; all calls cost{money(use.cost).removeprefix(',')}" if use.cost is not None else ""
+    )
+
+
+def worst_breaks(found: Xray, most: int) -> list[tuple[Session, CacheBreak]]:
+    """The breaks that cost most, of all sessions."""
+    pairs = ((session, broke) for session in found.sessions for broke in session.cache.breaks)
+    return sorted(pairs, key=lambda pair: -pair[1].lost)[:most]
+
+
+def _cache(found: Xray) -> Iterator[RenderableType]:
+    """What broke the cache, the dearest first; nothing if no session tells what was cached."""
+    if not (said := describe_cache(found)):
+        return
+    yield Text(f"\nwhat broke the cache: {said}")
+    if worst := worst_breaks(found, BREAKS):
+        table = Table("session", "turn", "tokens", "money", "why", box=None, header_style="bold")
+        for session, broke in worst:
+            table.add_row(
+                escape(clip(session.name, 12)), f"{broke.turn:,}", short(broke.lost), money(broke.cost).removeprefix(", about "),
+                escape(clip(broke.reason, 200)),
+            )  # fmt: skip
+        yield table
+
+
+def money(amount: float | None) -> str:
+    """An amount as the rest of a sentence; empty if there is no price."""
+    return "" if amount is None else f", about ${amount:,.2f}"
 
 
 def short(tokens: int) -> str:
