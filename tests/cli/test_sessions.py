@@ -1,8 +1,10 @@
 """`headgate sessions`: what was spent, and who goes on."""
 
 import json
+import time
 
 import pytest
+from tests.service.calls import MODEL, broken_session
 
 from headgate import Headgate
 from headgate.types import Amount
@@ -59,3 +61,35 @@ def test_exactly_one_spender_is_resumed_at_a_time(run, named):
     code, _, err = run("sessions", "resume", *named)
     assert code == 2
     assert "name one session" in err
+
+
+@pytest.fixture
+def traced(spent):
+    with Headgate.open() as hg:
+        for trace in broken_session(now=time.time() - 3_600):
+            hg.save_trace(trace)
+
+
+def test_costs_are_listed_by_model_with_what_was_paid_again(run, traced):
+    code, out, _ = run("sessions", "costs", "--by", "model")
+    assert code == 0
+    assert MODEL in out
+    (one,) = json.loads(run("sessions", "costs", "--json")[1]).values()
+    assert (one["calls"], one["breaks"]) == (11, 3)
+    assert run("sessions", "costs", "--days", "0.01")[1] == "no model call was traced yet\n"
+
+
+def test_the_status_has_a_line_for_the_week(run, traced):
+    out = run("status")[1]
+    assert "default: last 7 days: 11 model calls, about $1." in out
+    assert "the cache broke 3 times" in out
+    assert json.loads(run("status", "--json")[1])["last_week"]["default"]["breaks"] == 3
+
+
+def test_why_marks_the_calls_that_broke_the_cache_and_says_why(run, traced):
+    code, out, err = run("why", "--session", "parser")
+    assert code == 0
+    assert sum(line.count(" !") for line in out.splitlines()) == 3
+    assert "!: the provider's cache broke" in err
+    shown = run("why", "parser-03")[1]
+    assert "message 4 (result of Read src/parser.py) was changed; " in shown

@@ -37,13 +37,13 @@ def messages_stream(read, written):
 STREAMS = {"chat": chat_stream, "messages": messages_stream}
 
 
-def ask(served, api, model, messages, system="Be brief."):
+def ask(served, api, model, messages, system="Be brief.", **headers):
     body = {"model": model, "stream": True, "max_tokens": 100, "messages": messages}
     if api == "messages":
         body["system"] = system
     else:
         body["messages"] = [{"role": "system", "content": system}, *messages]
-    reply = web.post(served.url + PATHS[api], json=body, timeout=20, headers={"x-headgate-session": model})  # fmt: skip
+    reply = web.post(served.url + PATHS[api], json=body, timeout=20, headers={"x-headgate-session": model, **headers})  # fmt: skip
     assert reply.status_code == 200
     return reply
 
@@ -89,3 +89,25 @@ def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
     assert call.cache_cost == pytest.approx(100_000 * (6.25 - 0.5) / 1e6)
     (broken,) = interventions(call_trace(call, tenant="default", now=0.0))
     assert broken.what.endswith("100 000 tokens were paid in full again, about $0.57 more")
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_an_answer_that_the_guard_does_not_watch_is_read_for_its_usage(rig, served, api):
+    write = STREAMS[api]
+    model = rig.script(write(0, 9_000), write(0, 9_400))
+    said = [{"role": "user", "content": "Mend the parser."}]
+    ask(served, api, model, said, **{"x-headgate-guard": "off"})
+    assert cache_step(served) == {"read": 0, "written": 9_000 if api == "messages" else 0, "fresh": 3 if api == "messages" else 9_000}  # fmt: skip
+    said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]
+    reply = ask(served, api, model, said, system="It is 14:32.", **{"x-headgate-guard": "off"})
+    assert reply.content == b"".join(write(0, 9_400))
+    assert cache_step(served)["blame"] == "client"
+
+
+def test_a_model_that_never_reads_a_cache_is_never_told_to_have_broken_it(rig, served):
+    model = rig.script(*[chat_stream(0, 9_000)] * 3)
+    said = [{"role": "user", "content": "Mend the parser."}]
+    for _ in range(3):
+        ask(served, "chat", model, said)
+        assert "blame" not in cache_step(served)
+        said += [{"role": "assistant", "content": "Which?"}, {"role": "user", "content": "Yours."}]

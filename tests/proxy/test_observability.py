@@ -142,7 +142,7 @@ def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address
     assert "channel content" in shown
     assert "copies of" in shown
     data = json.loads(run(app, ["why", id, "--store", str(folder), "--json"]).output)
-    call, window, cut = data["steps"]
+    call, window, _, cut = data["steps"]
     assert window["facts"]["human"] > 0
     assert data["query"] == ASK[0]["content"]
     assert (call["facts"]["guard"], call["facts"]["context_trace"]) == ("recovered", context)

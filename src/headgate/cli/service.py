@@ -1,6 +1,7 @@
 """`headgate serve`, `keys` and `sessions`: run the service, who may call it, and what its callers have spent."""
 
 import socket
+import time
 import webbrowser
 from dataclasses import asdict
 from types import ModuleType
@@ -8,7 +9,7 @@ from types import ModuleType
 import click
 import orjson
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import (
@@ -21,11 +22,13 @@ from headgate.cli.options import (
 )
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra
+from headgate.explain.costs import CostScope, add_up_by
 from headgate.guard.tools import clip
 from headgate.keys import SCOPES
 from headgate.settings import load
 from headgate.stores.url import hide_password
 from headgate.types import SpendScope
+from headgate.xray.summary import short
 
 
 @click.command(epilog="Example: headgate serve --port 8642 --open")
@@ -198,6 +201,39 @@ def list_sessions(
             f"{spend.total_micros / 1e6:,.4f}", state, forecast,
         )  # fmt: skip
     SafeConsole().print(table if found else "nothing was spent under a cap yet")
+
+
+@sessions.command(epilog="Example: headgate sessions costs --by model --days 7")
+@place_options
+@click.option(
+    "--by", "scope", type=click.Choice(["session", "model", "key", "day"]), default="session", show_default=True, help="What to add up by; days are UTC.",
+)  # fmt: skip
+@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
+@json_option
+def costs(
+    store: str | None, tenant: str | None, scope: CostScope, days: float | None, as_json: bool
+) -> None:
+    """List what model calls took and cost, as far back as traces are kept. The dearest come first.
+
+    The last columns say how often the provider's cache broke, and what was paid in full again for it.
+    """
+    since = time.time() - 86_400 * days if days else 0.0
+    with open_existing(store, tenant) as hg:
+        found = add_up_by(hg.traces(limit=hg.settings.trace.keep), scope, since=since)
+    if as_json:
+        print_json(found)
+        return
+    table = Table(
+        Column(scope, overflow="fold"), "calls", "read", "written", "fresh", "cost", "breaks", "paid again",
+        box=None, header_style="bold", pad_edge=False,
+    )  # fmt: skip
+    for name, one in found.items():
+        again = f"{short(one.lost)}, ${one.lost_cost:,.2f}" if one.priced else short(one.lost)
+        table.add_row(
+            escape(clip(name or "(none)", 60)), f"{one.calls:,}", *map(short, (one.read, one.written, one.fresh)),
+            f"${one.cost:,.2f}" if one.priced else "", f"{one.breaks:,}", again if one.breaks else "",
+        )  # fmt: skip
+    SafeConsole().print(table if found else "no model call was traced yet")
 
 
 @sessions.command(epilog="Example: headgate sessions resume NAME")

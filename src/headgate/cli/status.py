@@ -18,7 +18,7 @@ from headgate.cli.options import (
 from headgate.cli.terminal import count_of, echo
 from headgate.operations.doctor import Advice, examine
 from headgate.operations.presence import require_tenant
-from headgate.operations.status import Status, TenantStatus
+from headgate.operations.status import Status, TenantStatus, costs_of_week
 from headgate.operations.status import status as find_status
 from headgate.settings import load
 from headgate.stores.open import folder_of
@@ -34,10 +34,14 @@ def status(store: str | None, tenant: str | None, as_json: bool) -> None:
         if tenant:
             require_tenant(hg, tenant)
         found = find_status(hg, tenant=tenant)
+        weeks = {owner.tenant: costs_of_week(hg, owner.tenant) for owner in found.tenants}
     if as_json:
-        print_json(found)
+        print_json(asdict(found) | {"last_week": weeks})
     else:
         _print_status(found)
+        for name, week in weeks.items():
+            if week.calls:
+                echo(f"{name}: last 7 days: {week.describe()}")
 
 
 def _print_status(found: Status) -> None:

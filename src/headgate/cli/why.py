@@ -20,6 +20,7 @@ from headgate.cli.options import json_option, open_existing, place_options, prin
 from headgate.cli.terminal import echo, format_minute
 from headgate.errors import InputError
 from headgate.explain.as_data import summary_data, trace_data
+from headgate.explain.costs import Costs, add_up
 from headgate.explain.interventions import interventions
 from headgate.explain.replay import Replay
 from headgate.explain.why import Why
@@ -27,6 +28,7 @@ from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import whole_chunk_id, whole_trace_id
 from headgate.types import Candidate, Step, Trace, TraceSummary
+from headgate.xray.summary import short
 
 ID_CHARS = 12  # of a trace's 32, as git shows its ids: the whole row fits 80 columns, and the beginning is enough to ask
 QUERY_CHARS = 60
@@ -96,8 +98,14 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
     ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
     what = Column("query", no_wrap=True, overflow="ellipsis")
     kept = Column("kept", min_width=len("kept"))
-    table = Table(id, when, kept, "of", ms, what, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
+    costs = [add_up(row) for row in rows]
+    cost = (
+        [Column("cost", no_wrap=True, min_width=len("$10.00 !"))]
+        if any(one.calls for one in costs)
+        else []
+    )
+    table = Table(id, when, kept, "of", ms, *cost, what, box=None, header_style="bold", pad_edge=False)  # fmt: skip
+    for row, spent in zip(rows, costs, strict=True):
         newest = row[0]
         table.add_row(
             newest.id[:ID_CHARS],
@@ -105,9 +113,12 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
             str(sum(one.kept for one in row)),
             str(sum(one.candidates for one in row)),
             f"{1000 * sum(one.seconds for one in row):.1f}",
+            *([_describe_cost(spent)] if cost else []),
             escape(_describe_row(row)),
         )
     SafeConsole().print(table if rows else "no request was traced yet")
+    if any(one.breaks for one in costs):
+        echo("!: the provider's cache broke; headgate why TRACE says why", err=True)
     if rows:
         echo("one in full: headgate why TRACE; one chunk of it: headgate why TRACE CHUNK", err=True)
     if any(len(row) > 1 for row in rows):
@@ -123,6 +134,15 @@ def _describe_row(row: Sequence[TraceSummary]) -> str:
     outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
     calls = "1 call" if len(row) == 1 else f"{len(row):,} calls"
     return f"{calls}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({clip(row[0].session, 24)})"
+
+
+def _describe_cost(spent: Costs) -> str:
+    """What calls cost, and whether the provider's cache broke; their tokens if the model has no price."""
+    if not spent.calls:
+        return ""
+    tokens = spent.read + spent.written + spent.fresh + spent.output
+    money = f"${spent.cost:,.2f}" if spent.priced else short(tokens)
+    return f"{money} !" if spent.breaks else money
 
 
 def print_trace(trace: Trace) -> None:

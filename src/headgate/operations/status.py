@@ -1,9 +1,11 @@
 """Status: what a store holds, how large it is, and how far its indexes are behind."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headgate.explain.costs import WEEK_S, Costs, add_up
 from headgate.gateway import Headgate
 from headgate.index.folder import folder_of, manifest_seen
 from headgate.operations.presence import ServerStore, tenants_of
@@ -65,6 +67,12 @@ def status(gate: Headgate, *, tenant: str | None = None) -> Status:
         _size_of(indexes) if indexes else 0,
         tuple(_tenant(gate, name, indexes) for name in names),
     )
+
+
+def costs_of_week(gate: Headgate, tenant: str) -> Costs:
+    """What the model calls of a tenant cost in the last seven days, as far back as traces are kept."""
+    rows = gate.store.traces(tenant, limit=gate.settings.trace.keep)
+    return add_up(rows, since=time.time() - WEEK_S)
 
 
 def _tenant(gate: Headgate, tenant: str, indexes: Path | None) -> TenantStatus:

@@ -3,8 +3,8 @@
 The list of models is that of all upstreams, each with those that requests would really reach there. A client's own key
 then goes to no upstream: it is meant for one of them, but the request does not say which.
 
-If a cap needs the usage of an answer, a `UsageTap` reads it on the way. A stream of chat completions reports its usage
-only if the request asks for it. If the client did not ask, we do, and take out what comes of it: an event of its own at
+A `UsageTap` reads the usage of an answer on the way. A stream of chat completions reports its usage only if the request
+asks for it. If a cap needs it and the client did not ask, we do, and take out what comes of it: an event of its own at
 the end, and in all other events a usage that is null. So the client gets the bytes that it would have got otherwise.
 """
 
@@ -21,7 +21,8 @@ from headgate.policy import UpstreamPolicy
 from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.exchange import Exchange, parse_options
-from headgate.service.proxy.sse import Splitter, is_stream, parse, payload
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.sse import Splitter, is_event_stream, is_stream, parse, payload
 from headgate.service.proxy.transport import Headers, Response, codings_of, header
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.text.bounded_json import loads
@@ -57,12 +58,13 @@ class UsageTap:
         if self._splitter.pending > MAX_COUNTED_BYTES:
             self._is_reading = False
             out += self._splitter.end()
-        return out
+        return out if self.hides else data  # nothing waits for the end of its event
 
     def end(self) -> bytes:
         """The answer is over: what is left of it for the client."""
         if self._is_stream:
-            return self._pass(self._splitter.end())
+            rest = self._pass(self._splitter.end())
+            return rest if self.hides else b""
         if self._is_reading:
             self._note(self._body)
         return b""
@@ -131,9 +133,26 @@ async def copy_counted(exchange: Exchange, response: Response) -> None:
         await copy(response, exchange.reply, exchange.reply_headers, tap)
     finally:
         call.is_spend_unknown = call.estimated = any(tap.usage.gaps())
-        call.input_tokens, call.output_tokens = tap.usage.tokens()
-        call.cached_input = tap.usage.cached_input()
-        call.first_input = tap.usage.first_input()
+        _note_usage(call, tap)
+
+
+async def copy_noting(exchange: Exchange, response: Response) -> None:
+    """Pass an answer on as it comes, and note what the upstream says of its own accord that it spent."""
+    tap = None
+    if not codings_of(response.headers):
+        streams = is_event_stream(response.headers)
+        tap = UsageTap(exchange.dialect, is_stream=streams, hides=False)
+    try:
+        await copy(response, exchange.reply, exchange.reply_headers, tap)
+    finally:
+        if tap:
+            _note_usage(exchange.call, tap)
+
+
+def _note_usage(call: ModelCall, tap: UsageTap) -> None:
+    call.input_tokens, call.output_tokens = tap.usage.tokens()
+    call.cached_input = tap.usage.cached_input()
+    call.first_input = tap.usage.first_input()
 
 
 def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:

@@ -37,7 +37,7 @@ from headgate.service.proxy.exchange import (
 from headgate.service.proxy.guarded import GuardedAnswer
 from headgate.service.proxy.inject import inject
 from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.passthrough import copy, copy_counted
+from headgate.service.proxy.passthrough import copy, copy_counted, copy_noting
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.transport import Response, codings_of
 from headgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
@@ -332,6 +332,8 @@ async def _relay_unwatched(exchange: Exchange, response: Response) -> None:
     try:
         if exchange.hold is not None and call.answered:
             await copy_counted(exchange, response)
+        elif call.answered:
+            await copy_noting(exchange, response)
         else:
             await copy(response, exchange.reply, headers)
     finally:

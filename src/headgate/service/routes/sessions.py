@@ -1,5 +1,10 @@
-"""/v1/sessions: what sessions, keys and the tenant have spent through the proxy, and resuming what is paused."""
+"""/v1/sessions: what sessions, keys and the tenant have spent through the proxy, and resuming what is paused.
 
+Caps are counted in the store. What calls cost, and what broke the provider's cache, is read from their traces, so it
+goes back as far as traces are kept.
+"""
+
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -7,6 +12,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.errors import NotFound
+from headgate.explain.costs import Costs, CostScope, add_up, add_up_by
 from headgate.guard.fuse import CapStatus
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute
@@ -34,6 +41,36 @@ class SessionsOut(BaseModel):
     sessions: list[SpenderOut]
 
 
+class CostsOut(BaseModel):
+    """What calls cost by name, the dearest first."""
+
+    costs: dict[str, Costs]
+
+
+class BreakOut(BaseModel):
+    """A call that read less from the provider's cache than it could have."""
+
+    trace: str
+    created: float
+    model: str
+    blame: str
+    """client, headgate, provider, time, or unknown."""
+    reason: str
+    lost: int
+    """Tokens that were paid in full again."""
+    cost: float | None
+    """What that cost; null if the model has no price."""
+
+
+class SessionOut(BaseModel):
+    """What one session took and cost, by model, and what broke the provider's cache, newest first."""
+
+    name: str
+    total: Costs
+    models: dict[str, Costs]
+    breaks: list[BreakOut]
+
+
 class ResumeIn(Body):
     """Whom to resume."""
 
@@ -54,6 +91,47 @@ async def sessions(
     spending = service_of(request).gate_for(caller).spending
     found = await spending.alist_spends(scope, limit=limit)
     return respond({"sessions": [{"spend": spend, "reading": read} for spend, read in found]})
+
+
+@router.get("/costs", summary="What calls cost", responses=response_schema(CostsOut))
+async def costs(
+    request: Request,
+    caller: Reader,
+    by: Annotated[CostScope, Query(description="What to add up by; days are UTC.")] = "session",
+    since: Annotated[float, Query(description="Only calls from this time on, in seconds since the epoch.", ge=0)] = 0.0,
+) -> Response:  # fmt: skip
+    """What the calls whose traces are kept took and cost, and how often the provider's cache broke."""
+    gate = service_of(request).gate_for(caller)
+    rows = await gate.atraces(limit=gate.settings.trace.keep)
+    found = add_up_by(rows, by, since=since)
+    return respond({"costs": {name: asdict(one) for name, one in found.items()}})
+
+
+@router.get("/{name:path}", summary="One session", responses=response_schema(SessionOut))
+async def session(request: Request, caller: Reader, name: str) -> Response:
+    """What one session took and cost, and what broke the provider's cache."""
+    gate = service_of(request).gate_for(caller)
+    kept = await gate.atraces(limit=gate.settings.trace.keep)
+    rows = [row for row in kept if row.session == name and row.cost is not None]
+    if not rows:
+        raise NotFound(
+            f"no call of session {name!r} is traced", hint="see: headgate sessions costs"
+        )
+    breaks = [
+        {
+            "trace": row.id,
+            "created": row.created,
+            "model": row.cost.model,
+            "blame": row.cost.blame,
+            "reason": row.cost.reason,
+            "lost": row.cost.lost,
+            "cost": row.cost.lost_cost,
+        }
+        for row in rows
+        if row.cost and row.cost.blame
+    ]
+    models = {model: asdict(one) for model, one in add_up_by(rows, "model").items()}
+    return respond({"name": name, "total": asdict(add_up(rows)), "models": models, "breaks": breaks})  # fmt: skip
 
 
 @router.post("/resume", summary="Resume what is paused", responses=response_schema(Spend))
