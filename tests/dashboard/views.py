@@ -23,6 +23,7 @@ VIEWS = {
     "call": "/requests/{cut}",
     "streams": "/streams",
     "stream": "/streams/{cut}",
+    "costs": "/costs?span=",
     "collections": "/store",
     "collection": "/store/collection?name=main",
     "search": "/store/collection?name=main&q=refund",

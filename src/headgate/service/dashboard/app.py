@@ -8,6 +8,7 @@ from starlette.types import Scope
 from headgate.errors import HeadgateError, NotFound
 from headgate.service.dashboard import (
     context,
+    costs,
     facts,
     graph,
     health,
@@ -35,6 +36,7 @@ VIEWS = (
     request.router,
     context.router,
     streams.router,
+    costs.router,
     store.router,
     facts.router,
     graph.router,

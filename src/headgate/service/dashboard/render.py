@@ -47,6 +47,7 @@ VIEWS = (
     View("/", "Window"),
     View("/requests", "Requests"),
     View("/streams", "Streams"),
+    View("/costs", "Costs"),
     View("/store", "Store"),
     View("/health", "Health"),
 )
@@ -136,6 +137,7 @@ def environment() -> Environment:
         "ms": _milliseconds,
         "share": lambda value: f"{100 * value:.0f} %",
         "figure": _figure,
+        "money": lambda value: f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.4f}",
         "iso": lambda when: _moment(when).isoformat(timespec="seconds"),
         "clock": lambda when: f"{_moment(when):%Y-%m-%d %H:%M:%S} UTC",
     }

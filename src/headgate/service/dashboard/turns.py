@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from headgate.notes import Stage
 from headgate.text.tokens import estimate_tokens
-from headgate.types import Step, Trace
+from headgate.types import CallCost, Step, Trace
 from headgate.xray.findings import KINDS, Window
 
 # A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
@@ -34,6 +34,7 @@ class WindowTurn:
     cuts: int = 0
     rungs: tuple[str, ...] = ()
     output: int = 0
+    cost: CallCost | None = None
 
     @property
     def compacted(self) -> bool:
@@ -75,6 +76,7 @@ def _turn(
     when = datetime.fromtimestamp(trace.created, UTC).isoformat(timespec="seconds")
     grown = max(0, sum(added.values()) - sum(dropped.values()))
     step = _step(trace, Stage.MODEL)
+    cost = (CallCost.of(trace) if _step(trace, Stage.CACHE) else None) or CallCost()
     return WindowTurn(
         trace.id,
         trace.request.query,
@@ -83,12 +85,14 @@ def _turn(
         Window(
             number, window.tokens, window.by_kind, grown, window.repeated, window.stale,
             time=when, tools=window.tools, injected=window.injected, length=window.length,
+            read=cost.read, written=cost.written, fresh=cost.fresh, broke=cost.reason if cost.blame else "",
         ),
         added,
         dropped,
         cuts=sum(s.stage is Stage.CUT for s in trace.steps),
         rungs=tuple(str(s.facts.get("rung")) for s in trace.steps if s.stage is Stage.CIRCLES),
         output=_number(step, "output_tokens") if step else 0,
+        cost=CallCost.of(trace),
     )  # fmt: skip
 
 

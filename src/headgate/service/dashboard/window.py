@@ -9,17 +9,18 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.explain.costs import Costs
 from headgate.gateway import Headgate
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.dashboard.traces import ReadTraces, read_traces
-from headgate.service.dashboard.turns import turns_of, windows_of
+from headgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
 from headgate.service.paths import HOME
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary
-from headgate.xray.bars import SEGMENTS, draw, segments
+from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache, segments
 from headgate.xray.summary import LABELS
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -27,6 +28,15 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 READ = 1000  # of the newest requests, in which sessions are found
 TURNS = 200  # of a session that are shown, the newest
 WIDTH, HEIGHT = 1000, 260
+CACHE_HEIGHT = 90
+BLAMED = {
+    "client": "the agent did it",
+    "headgate": "Headgate did it: please report this",
+    "provider": "the provider did not have it any more",
+    "time": "too long a pause",
+    "unknown": "not known",
+}
+"""Whose doing a break was, in few words."""
 NAMES = LABELS | {"tools": "tool definitions", "window": "the conversation", "injected": "injected by Headgate"}  # fmt: skip
 
 Name = Annotated[str, Query(max_length=1024)]
@@ -73,10 +83,25 @@ async def show_window(
         missing=missing,
         bars=[segments(now, before) for before, now in zip((None, *windows), windows, strict=False)],
         chart=draw(windows, WIDTH, HEIGHT),
+        cache=draw_cache(windows, WIDTH, CACHE_HEIGHT),
+        spent=_add_up(turns),
+        breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
+        blamed=BLAMED,
         labels=SEGMENTS,
+        cache_labels=CACHE,
         names=NAMES,
         size=(WIDTH, HEIGHT),
+        cache_height=CACHE_HEIGHT,
     )  # fmt: skip
+
+
+def _add_up(turns: Sequence[WindowTurn]) -> Costs:
+    """What the turns that are shown took and cost."""
+    total = Costs()
+    for turn in turns:
+        if turn.cost is not None:
+            total.add(turn.cost)
+    return total
 
 
 def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:

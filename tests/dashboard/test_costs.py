@@ -1,0 +1,69 @@
+"""Costs and breaks of the cache on the dashboard: what they cost, and why, in words that a newcomer understands."""
+
+import time
+
+import pytest
+from tests.service.calls import MODEL, broken_session
+from tests.service.clients import connected
+
+from headgate.gateway import Headgate
+from headgate.service.app import create
+from headgate.service.dashboard.costs import BROKEN, BUCKETS, OTHERS, draw_costs
+from headgate.settings import Settings
+from headgate.types import CallCost, TraceSummary
+
+
+@pytest.fixture
+def gate():
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        for trace in broken_session(now=time.time() - 1_500):
+            gate.save_trace(trace)
+        yield gate
+
+
+@pytest.fixture
+async def client(gate):
+    async with connected(create(gate)) as client:
+        yield client
+
+
+async def test_the_window_marks_each_break_with_its_reason(client):
+    page = (await client.get("/dashboard/")).text
+    assert "The cache broke 3 times:</strong> 138,500 tokens were paid in full again, about $0.80" in page  # fmt: skip
+    assert page.count("<circle") == 3
+    assert "message 4 (result of Read src/parser.py) was changed. <span" in page
+    assert "too long a pause" in page
+
+
+@pytest.mark.parametrize("span", ["hour", "day", "week", ""])
+async def test_costs_are_shown_for_each_span(client, span):
+    page = (await client.get("/dashboard/costs", params={"span": span})).text
+    assert "$1.56" in page
+    assert MODEL in page
+    assert BROKEN in page
+
+
+async def test_an_hour_without_calls_says_so(client, gate):
+    assert gate.traces()  # all are written
+    gate.store.prune_traces(keep=0)
+    page = (await client.get("/dashboard/costs")).text
+    assert "No model call went through the proxy" in page
+
+
+def row(model, at, cost=None, **more):
+    call = CallCost(model, cost=cost, **more)
+    return TraceSummary(f"{model}{at}", at, "", "s", "", "", "", 0.0, False, 0, 0, 0, 0.0, cost=call)  # fmt: skip
+
+
+def test_the_dearest_models_have_a_color_and_the_others_share_one():
+    rows = [row(f"m{n}", 10.0 * n, cost=10.0 - n, lost=5, lost_cost=1.0) for n in range(6)]
+    chart = draw_costs(rows, 0.0, 60.0)
+    assert [one.name for one in chart.plot.series] == ["m0", "m1", "m2", "m3", OTHERS, BROKEN]
+    assert sum(sum(one.values) for one in chart.plot.series) == pytest.approx(45.0)
+    assert all(len(one.values) == BUCKETS for one in chart.plot.series)
+
+
+def test_tokens_are_drawn_if_no_model_has_a_price():
+    chart = draw_costs([row("own", 5.0, read=90, fresh=10, output=7)], 0.0, 10.0)
+    assert not chart.is_money
+    assert chart.plot.top == 107
