@@ -67,3 +67,45 @@ def test_tests_that_pass_and_fail_are_counted_apart(run, store, tmp_path):
     code, out, _ = run("test", "t.toml", "--store", "kb")
     assert code == 1
     assert out.endswith("\n2 passed, 1 failed\n")
+
+
+ASKED = [{"role": "user", "content": "Mend the parser."}]
+ANSWERED = [*ASKED, {"role": "assistant", "content": "Which?"}, {"role": "user", "content": "Ours."}]  # fmt: skip
+
+
+def write_requests(path, *requests):
+    lines = (json.dumps({"request": {"model": "m", "messages": said}}) for said in requests)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_requests_that_only_add_pass(run, tmp_path):
+    write_requests(tmp_path / "r.jsonl", ASKED, ANSWERED)
+    code, out, _ = run("test", "r.jsonl")
+    assert code == 0
+    assert out.endswith(": 2 requests\n1 passed, 0 failed\n")
+
+
+def test_the_first_request_that_changes_something_fails_with_its_name(run, tmp_path):
+    changed = [ANSWERED[0], {"role": "assistant", "content": "Which one?"}, *ANSWERED[2:]]
+    write_requests(tmp_path / "r.jsonl", ASKED, ANSWERED, [*changed, *ASKED])
+    code, out, _ = run("test", "r.jsonl")
+    assert code == 1
+    assert '      request 3: message 2 (assistant: "Which?") was changed\n' in out
+    (row,) = json.loads(run("test", "r.jsonl", "--json")[1])
+    assert (row["passed"], row["broken_at"]) == (False, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        ("{}\n", (), "holds no request"),
+        (None, (), "there is no file"),
+        ("{}\n", ("a question", "--record"), "is a file of requests"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_requests_is_said(run, tmp_path, text, args, said):
+    if text is not None:
+        (tmp_path / "r.jsonl").write_text(text)
+    code, _, err = run("test", "r.jsonl", *args)
+    assert code == 2
+    assert said in err

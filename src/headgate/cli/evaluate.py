@@ -3,6 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.progress import Progress
@@ -15,6 +16,7 @@ from headgate.cli.options import json_option, open_existing, place_options, prin
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
+from headgate.evaluate.append_only import SUFFIXES, check_append_only
 from headgate.evaluate.guard import evaluate, read
 from headgate.evaluate.regression import CaseResult, case_of, describe, junit, record_case, run_case
 from headgate.evaluate.regression_file import as_toml, read_cases
@@ -53,7 +55,12 @@ def test(
 
     FILE is TOML. A [[test]] has a `question`, and `must` or `must_not` (ids of chunks or documents; * and ? stand for
     any characters) or `contains` (text of the context). The exit code is 1 if a test fails.
+
+    A FILE of requests (.jsonl, one a line) is tested for this: each request of a conversation must only add to the one
+    before, so that the provider reads the rest from its cache. The first thing that was changed is named.
     """
+    if file.suffix in SUFFIXES:
+        _test_requests(file, given=bool(record or questions or traces or report), as_json=as_json)
     if not record and (questions or traces):
         raise InputError("questions and traces are for recording", hint="add --record")
     if record and not (questions or traces):
@@ -70,6 +77,25 @@ def test(
     else:
         _print_results(outcomes)
     sys.exit(FAILED if any(outcome.failures for outcome in outcomes) else 0)
+
+
+def _test_requests(file: Path, *, given: bool, as_json: bool) -> NoReturn:
+    """Test that the conversations of a file of requests are append-only, and end with the exit code for it."""
+    if given:
+        raise InputError(
+            f"{file} is a file of requests; it is tested as it is", hint="give the file alone"
+        )
+    found = check_append_only(file)
+    if as_json:
+        print_json([asdict(one) | {"passed": one.passed} for one in found])
+    else:
+        for one in found:
+            echo(f"{'ok' if one.passed else 'FAIL':<5} {one.name}: {one.requests:,} requests")
+            if not one.passed:
+                echo(f"      request {one.broken_at:,}: {one.why}")
+        failed = sum(not one.passed for one in found)
+        echo(f"{len(found) - failed} passed, {failed} failed")
+    sys.exit(0 if all(one.passed for one in found) else FAILED)
 
 
 def _run_cases(hg: Headgate, file: Path, *, quiet: bool) -> list[CaseResult]:
