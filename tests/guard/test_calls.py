@@ -1,6 +1,7 @@
 """Messages of every API as events: calls, results, texts of the model, and what a person said."""
 
 import pytest
+from bench.fixtures.sessions import APIS, MadeCall, Turn, render
 
 from headgate.guard.calls import (
     Event,
@@ -9,6 +10,7 @@ from headgate.guard.calls import (
     events_of,
     is_from_model,
     is_plain,
+    last_results,
     opening,
 )
 
@@ -134,3 +136,15 @@ def test_only_a_short_conversation_of_plain_text_is_plain():
     assert not is_plain([question, {"role": "assistant", "content": "an answer"}])
     assert not is_plain([{"role": "system", "content": "x", "type": "function_call"}])
     assert not is_plain(["no message"])
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_last_results_are_those_behind_the_models_last_words(api):
+    first = Turn(calls=(MadeCall("Read", {"path": "a"}, "text"),))
+    both = Turn(calls=(MadeCall("Read", {"path": "b"}, "text"), MadeCall("Bash", {"command": "ls"}, "b")))  # fmt: skip
+    asked = [Turn(human="go")]
+    assert last_results(render(asked, api)) == ()
+    assert sorted(name for name, _ in last_results(render([*asked, first, both], api))) == ["Bash", "Read"]  # fmt: skip
+    ids = [id for _, id in last_results(render([*asked, first, both], api))]
+    assert all("2" in id for id in ids)
+    assert last_results(render([*asked, first, Turn(text="Done.")], api)) == ()

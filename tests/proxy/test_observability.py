@@ -131,6 +131,20 @@ def test_a_span_follows_the_conventions_for_generative_ai(rig, address, spans):
     assert request.start_time <= call.start_time <= call.end_time
 
 
+def test_tools_whose_results_a_call_brings_are_spans_of_their_own(rig, address, spans):
+    call = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "text"}
+    model = rig.script(response_stream(texts=("Well.",)))
+    post(address, model, "/v1/responses", input=[{"role": "user", "content": "Hi"}, call, result])
+    until(lambda: "POST /v1/responses" in {span.name for span in spans.get_finished_spans()})
+    (tool,) = (s for s in spans.get_finished_spans() if s.name == "execute_tool read")
+    assert dict(tool.attributes) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "read",
+        "gen_ai.tool.call.id": "c1",
+    }
+
+
 def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address, folder):
     model = rig.script(said(*LOOP), said("Well."))
     got = post(address, model, headers={"x-headgate-context": "on"})

@@ -282,6 +282,8 @@ async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
     assert format(request.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
     assert done["headgate.retrieve"].parent.span_id == request.context.span_id
     assert request.start_time <= done["headgate.retrieve"].start_time
+    found = done["headgate.retrieve"].attributes
+    assert (found["gen_ai.operation.name"], found["gen_ai.data_source.id"]) == ("retrieval", "main")
 
 
 async def test_readiness_asks_every_part(app, client):

@@ -44,6 +44,7 @@ class Event(NamedTuple):
 TURN = Event("turn")
 ENDING = "I stopped here, since I "  # how the message begins with which Headgate ends a turn
 SHORT = 4  # messages
+LAST = 40  # messages at the end in which the newest results and their calls stand; parallel ones are some apart
 _LISTS = (list, tuple)
 
 
@@ -256,6 +257,22 @@ def is_plain(messages: Sequence[object]) -> bool:
         and isinstance(message["content"], str)
         for message in messages
     )
+
+
+def last_results(messages: Sequence[object]) -> tuple[tuple[str, str], ...]:
+    """The tools whose results stand behind the model's last words, each with the id of its call; the oldest first."""
+    tools: dict[str, str] = {}
+    calls_seen = False
+    for message in reversed(messages[-LAST:]):
+        for event in reversed(events_of(message)):
+            if event.kind == "call":
+                calls_seen = True
+                tools[event.id] = event.name if event.id in tools else ""
+            elif event.kind == "result" and event.id and not calls_seen:
+                tools[event.id] = ""
+        if is_from_model(message) and (not calls_seen or all(tools.values())):
+            break
+    return tuple((name, id) for id, name in reversed(tools.items()) if name)
 
 
 def is_from_model(message: object) -> bool:

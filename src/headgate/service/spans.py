@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
+from headgate.notes import Stage
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+from headgate.types import Step, Trace
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -46,13 +48,48 @@ def record_spans(state: RequestState, scope: Scope) -> None:
         context, at = trace.set_span_in_context(span), start
         for step in state.trace.steps:
             stage = tracer.start_span(f"headgate.{step.stage}", context=context, start_time=at)
-            stage.set_attribute("headgate.kept", step.kept)
-            stage.set_attribute("headgate.dropped", step.dropped)
+            stage.set_attributes(_stage_attributes(state.trace, step))
             at += int(1e9 * step.seconds)
             stage.end(at)
     if state.call and state.call.operation:
         _record_call(state.call, trace.set_span_in_context(span))
     span.end(end)
+
+
+def _stage_attributes(trace: Trace, step: Step) -> dict[str, str | int]:
+    """What a stage kept; retrieval also by OpenTelemetry's conventions for generative AI, without query and texts."""
+    attributes: dict[str, str | int] = {"headgate.kept": step.kept, "headgate.dropped": step.dropped}  # fmt: skip
+    if step.stage is Stage.RETRIEVE:
+        attributes |= {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": ", ".join(trace.request.collections),
+        }
+        if trace.request.k is not None:
+            attributes["gen_ai.retrieval.top_k"] = trace.request.k
+    if step.degraded:
+        attributes["error.type"] = "degraded"
+    return attributes
+
+
+def _record_tools(call: ModelCall, context: "Context", start: int) -> None:
+    """Record the tool calls whose results this request brings to the model, by OpenTelemetry's conventions.
+
+    The agent ran them, so when and how long is not known: each is a point in time, with its tool and its id.
+    """
+    from opentelemetry import trace  # noqa: PLC0415  (an optional package)
+
+    tracer = trace.get_tracer("headgate")
+    for name, id in call.tool_results:
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": id,
+        }
+        span = tracer.start_span(
+            f"execute_tool {name}", context=context, start_time=start,
+            kind=trace.SpanKind.INTERNAL, attributes={k: v for k, v in attributes.items() if v},
+        )  # fmt: skip
+        span.end(start)
 
 
 def _record_call(call: ModelCall, context: "Context") -> None:
@@ -96,4 +133,5 @@ def _record_call(call: ModelCall, context: "Context") -> None:
             "cut_chars": cut.cut_chars,
         }
         span.add_event("headgate.cut", attributes_of_cut)
+    _record_tools(call, context, start)
     span.end(start + int(1e9 * call.seconds))

@@ -60,6 +60,8 @@ class ModelCall:
     session: str = ""
     key: str = ""
     """The id of the API key that the client called with."""
+    tool_results: tuple[tuple[str, str], ...] = ()
+    """Tools whose results the request brings to the model for the first time, each with the id of its call."""
     context_trace: str = ""
     sent: bytes = b""
     """The request as the model got it, empty if it is huge. Parsed it would take up to ten times the memory."""

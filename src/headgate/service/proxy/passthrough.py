@@ -22,8 +22,8 @@ from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.exchange import Exchange, parse_options
 from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.sse import Splitter, is_event_stream, is_stream, parse, payload
-from headgate.service.proxy.transport import Headers, Response, codings_of, header
+from headgate.service.proxy.sse import Splitter, is_stream, parse, payload
+from headgate.service.proxy.transport import Headers, Response, codings_of, header, is_event_stream
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.text.bounded_json import loads
 

@@ -15,7 +15,7 @@ import orjson
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.errors import ConfigError, LoopError, PartialCallError, StoreError
-from headgate.guard.calls import events_of, is_from_model, is_plain, is_report
+from headgate.guard.calls import events_of, is_from_model, is_plain, is_report, last_results
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import amount_of
@@ -69,6 +69,7 @@ async def read(
     exchange.request = request = await _drop_severed_reasoning(request, dialect, conversations)
     call.model, call.length = request.model, request.options.window
     call.key = exchange.caller.key
+    call.tool_results = last_results(request.messages)
     call.session = session_of(exchange.headers, request.fields, request.messages)
     texts = (dialect.human_text(message) for message in reversed(request.messages))
     call.query = next((text for text in texts if text and not text.isspace()), "")[:MAX_QUERY]
