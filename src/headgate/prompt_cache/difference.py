@@ -152,7 +152,10 @@ def _name_change(
     left = sum(segment.chars for segment in before[at:])
     if sum(segment.chars for segment in after[at:]) < COMPACTED * left and len(before) - at > 2:
         return "compacted", old.name
-    changed = _count_same(before[at + 1 :], after[at + 1 :])
+    changed = max(
+        _count_same(before[at + 1 :], after[at + 1 :]),
+        _count_same(_behind(before, at), _behind(after, at)),
+    )
     removed = max((_count_same(before[i:], after[at:]) for i in _next(before, at)), default=0)
     inserted = max((_count_same(before[at:], after[i:]) for i in _next(after, at)), default=0)
     if inserted > max(changed, removed):
@@ -160,6 +163,12 @@ def _name_change(
     if removed > changed:
         return "message removed", old.name
     return "message changed", old.name
+
+
+def _behind(segments: Sequence[Segment], at: int) -> Sequence[Segment]:
+    """What stands behind the message that holds a segment; another version of it may have more or fewer blocks."""
+    here = segments[at].at
+    return segments[next((n for n in range(at, len(segments)) if segments[n].at != here), len(segments)) :]  # fmt: skip
 
 
 def _next(segments: Sequence[Segment], at: int) -> range:
@@ -175,9 +184,9 @@ def _name_tool_change(
     if sorted((s.checksum, s.chars) for s in mine) == sorted((s.checksum, s.chars) for s in theirs):
         return "tools reordered", before[at].name
     old, new = before[at], after[at]
-    if old.kind != "tool" or _tool(new) not in map(_tool, mine):
+    if old.kind != "tool" or (new.kind == "tool" and _tool(new) not in map(_tool, mine)):
         return "tool added", new.name
-    if _tool(old) not in map(_tool, theirs):
+    if new.kind != "tool" or _tool(old) not in map(_tool, theirs):
         return "tool removed", old.name
     return "tool changed", old.name
 

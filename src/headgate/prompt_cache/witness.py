@@ -57,6 +57,11 @@ class CacheWitness:
         )
         self._lock = Lock()
 
+    @property
+    def bytes(self) -> int:
+        """About how much memory the remembered requests take."""
+        return self._sessions.bytes
+
     def observe(
         self,
         session: str,
