@@ -105,22 +105,27 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
 
 
 def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> Iterator[int]:
-    """Strips in the order in which they are worth showing."""
-    own = [question.sum(terms) for terms in held]
-    near = [0.0] * len(held)
-    missing, left = question.asked, dict.fromkeys(range(len(held)))
-    while left:
-        at = max(
-            left,
-            key=lambda n: question.sum(held[n] & missing) + _REPEATED * own[n] + near[n],
-        )
+    """Strips in the order in which they are worth showing; those that are worth nothing come last, as they stand."""
+    own = [question.sum(terms) if terms else 0.0 for terms in held]
+    gain, near = own.copy(), [0.0] * len(held)  # by terms that are missing, and by strips beside
+    missing, left = question.asked, [True] * len(held)
+    worthy = {at for at, weight in enumerate(own) if weight}
+    while worthy:
+        at = max(worthy, key=lambda n: (gain[n] + _REPEATED * own[n] + near[n], -n))
         yield at
-        del left[at]
-        missing -= held[at]
+        worthy.discard(at)
+        left[at] = False
+        new = held[at] & missing
+        missing -= new
+        for other in worthy if new else ():
+            if not new.isdisjoint(held[other]):
+                gain[other] = question.sum(held[other] & missing)
         worth = max(own[at], near[at])
         for beside, part in ((at + 1, _BEHIND), (at - 1, _BEFORE)):
-            if 0 <= beside < len(held):
+            if 0 <= beside < len(held) and left[beside]:
                 near[beside] = max(near[beside], part * worth)
+                worthy.add(beside)
+    yield from (at for at, is_left in enumerate(left) if is_left)
 
 
 def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:

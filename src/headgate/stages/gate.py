@@ -4,7 +4,7 @@ Of each candidate the model of relevance says which share of the expected eviden
 holds too little for its tokens is likely noise and left out, though there may be space. A floor drops empty text and
 machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with the largest share comes first,
 the others follow by
-value = share * new / tokens ** .2
+value = share * new / tokens ** .6
 where `new` is what comparing it with the window left. They are packed into the budget with their framing; pack.py holds
 the rules and constants of packing. If `k` bounds the answer and the budget does not, length does not count. Accepted
 chunks are returned best first. Candidates that no model has seen are worth their score.
@@ -48,7 +48,7 @@ class GatePolicy(Policy):
 
     order: Literal["value", "entropy"] = "value"
     """By value (relevance for its tokens), or by entropy alone."""
-    length_power: Tuning[Unit] = 0.2
+    length_power: Tuning[Unit] = 0.6
     """Value is worth over tokens to this power: between 0 and 1 evidence changes by .003 at most."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (0.1 in published/entropy_gating.py)."""

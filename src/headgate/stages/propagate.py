@@ -43,7 +43,7 @@ from headgate.rank.name_hop import (
     strongest_names,
 )
 from headgate.rank.top import RankingScores, best, read_chunks, scores_of, top
-from headgate.relevance.speakers import others_speak
+from headgate.relevance.cues import CueFactors, cues
 from headgate.text.languages import likeness_to_code
 from headgate.text.names import names, spelled_words
 from headgate.text.terms import number, terms, words
@@ -95,8 +95,12 @@ class PropagatePolicy(Policy):
     hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
     """How many given edges a signal travels; each takes its share (`leak`). Shared names lead one hop: a second brought
     nothing in any labeled set."""
+    question_factor: Tuning[Unit] = 0.8
+    """Conversations: what is left of the score of a line that ends with a question."""
     other_speaker_factor: Tuning[Unit] = 0.6
-    """Conversations: what is left of the score of a line by someone else, when the query names one speaker."""
+    """... of a line by someone else, when the query names one speaker."""
+    undated_factor: Tuning[Unit] = 0.7
+    """... of a line without a word about time, when the query asks when."""
     threshold: Tuning[Unit] = FIRING_THRESHOLD
     """"fire": the potential at which a chunk becomes a candidate."""
     neighbor_weight: Tuning[Unit] = 0.5
@@ -170,7 +174,7 @@ def propagate(
     fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
     if view.conversational:
         lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
-        scores *= _speaker_factors(query, lines, view, policy)
+        scores *= _cue_factors(query, lines, view, policy)
     sifted = _note_ranking(ords, scores, _reasons(boost, ords, view), came, fresh)
     if not view.conversational:
         return sifted
@@ -457,13 +461,13 @@ def _rerank_by_novelty(
     return ords[order], scores[order]
 
 
-def _speaker_factors(
+def _cue_factors(
     query: str, lines: Sequence[Candidate | None], view: Snapshot, policy: PropagatePolicy
-) -> Floats:
+) -> list[float]:
     """What is left of the score of each line of a conversation; a chunk that is gone has no text."""
     texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
-    others = np.array(others_speak(query, texts, view.language), bool)
-    return np.where(others, policy.other_speaker_factor, 1.0)
+    by = CueFactors(policy.question_factor, policy.other_speaker_factor, policy.undated_factor)
+    return cues(query, texts, view.language, by)
 
 
 def _note_ranking(
