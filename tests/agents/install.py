@@ -1,4 +1,4 @@
-"""Install the agents, each at one version, into a cache folder: $HEADGATE_AGENTS or ~/.cache/headgate-agents.
+"""Install the agents, each at one version, into a cache folder: $AGENTS_FOLDER or ~/.cache/headgate-agents.
 
 python -m tests.agents.install [NAME ...] installs them ahead of the tests, and prints where each is.
 """
@@ -37,7 +37,7 @@ class Package:
 
 
 def cache_folder():
-    return Path(os.environ.get("HEADGATE_AGENTS") or Path.home() / ".cache" / "headgate-agents")
+    return Path(os.environ.get("AGENTS_FOLDER") or Path.home() / ".cache" / "headgate-agents")
 
 
 def is_installed(package):

@@ -171,7 +171,18 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
 
 NO_JSON = {"store export", "config completion", "mcp", "wrap"}
 # a copy names both of its stores as arguments
-NO_STORE = {"demo", "guard", "xray", "eval", "strategy", "config", "mcp", "wrap", "store copy"}
+NO_STORE = {
+    "demo",
+    "guard",
+    "xray",
+    "eval",
+    "strategy",
+    "config",
+    "mcp",
+    "wrap",
+    "store copy",
+    "hermes",
+}
 
 
 def _leaves(path, command):

@@ -10,6 +10,7 @@ import pytest
 
 from headgate.cli import given_settings
 from headgate.cli import wrap as wrapping
+from headgate.published.self_reference import ENVIRONMENT_PREFIX
 from headgate.service.wrap.summary import summarize
 from headgate.settings import environment
 from headgate.settings.load import FILE
@@ -31,7 +32,7 @@ def wrapped(monkeypatch):
 def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     code, out, err = run("wrap", "claude", "-p", "--", "hello")
     assert (code, out) == (7, "")
-    assert err == "headgate: 2 model calls, 2 guarded; 0 loops cut, 0 recovered; 0 tokens of context injected; 0 tokens saved\n"  # fmt: skip
+    assert err == "headgate: 2 model calls, 2 guarded; 0 loops cut, 0 recovered; 0 tokens of context injected\n"  # fmt: skip
     run("wrap", "--", "claude", "--", "-p")
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
@@ -73,7 +74,7 @@ def test_an_upstream_is_a_provider_and_an_address(run, wrapped):
 
 def test_what_may_be_set_is_known_without_loading_the_settings():
     assert (given_settings.FILE, given_settings.CONFIG) == (FILE, environment.CONFIG)
-    assert given_settings.PREFIXES == (environment.PREFIX, environment.PUBLISHED_PREFIX)
+    assert given_settings.PREFIXES == (environment.PREFIX, ENVIRONMENT_PREFIX)
 
 
 PROBE = """

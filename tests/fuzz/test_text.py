@@ -17,7 +17,7 @@ from headgate.published.self_reference import compute_overlaps
 from headgate.stages.tasks import classify_task
 from headgate.text.bounded_json import has_more_values, loads
 from headgate.text.coverage import WindowIndex
-from headgate.text.crisis import is_crisis
+from headgate.text.crisis import tells_of_danger
 from headgate.text.entropy import information_score
 from headgate.text.fence import fence, quote, without_fences
 from headgate.text.fingerprint import WindowFingerprint, fingerprint, pack, unpack
@@ -58,7 +58,7 @@ def test_any_text_can_be_quoted_folded_counted_and_redacted(rng):
 @fuzz
 def test_any_text_has_words_names_a_language_and_a_task(rng):
     some = text(rng)
-    detect_all([some]), entities(some), names(some), classify_task(some), is_crisis(some)
+    detect_all([some]), entities(some), names(some), classify_task(some), tells_of_danger(some)
     assert all(isinstance(term, int) for term in terms(some, rng.choice(["english", "german", "thai", "japanese"])))  # fmt: skip
     assert 0 <= information_score(some) < 100
     assert Tokens.of([some]).counts[0] == len(tokens(some))

@@ -5,6 +5,7 @@ import pytest
 from headgate.errors import PausedError, StoreError, UpstreamError
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import CapStatus, FusePolicy, Hold
+from headgate.prices import Prices
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.steps import LARGE, count_prompt, fuse, settle, spent_by
@@ -34,7 +35,7 @@ class Book:
 
     def __init__(self, held=None, error=None, policy=CAPPED):
         self.held, self.error, self.asked, self.booked = held, error, [], []
-        self.policy, self.spending = policy, self
+        self.policy, self.spending, self.prices = policy, self, Prices()
 
     async def ahold(self, session, key, amount):
         self.asked.append((session, key, amount.tokens))
