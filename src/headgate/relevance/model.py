@@ -192,23 +192,27 @@ def chances(
 
 def ranking_score(candidate: Candidate) -> float:
     """The score by relevance alone: without what overlap with the window took from it."""
-    score, before = candidate.score, 0.0
-    for note in candidate.notes:
-        if "overlap" in note.numbers and before > 0:
-            score = before * (score / note.score if note.score > 0 else 1.0)
-            break
-        before = note.score
+    score = candidate.score
+    if compared := _compared(candidate):
+        before, after = compared
+        score = before * (score / after if after > 0 else 1.0)
     return max(score, 0.0) if math.isfinite(score) else 0.0
 
 
 def new_part(candidate: Candidate) -> float:
     """What comparing it with the window left of a candidate's score, 0..1."""
-    before = 0.0
-    for note in candidate.notes:
-        if "overlap" in note.numbers and before > 0:
-            return min(note.score / before, 1.0)
-        before = note.score
-    return 1.0
+    compared = _compared(candidate)
+    return min(compared[1] / compared[0], 1.0) if compared else 1.0
+
+
+def _compared(candidate: Candidate) -> tuple[float, float] | None:
+    """The score before and after the comparison with the window; None if there was none, or nothing to lose."""
+    notes = candidate.notes
+    for at in range(len(notes) - 1, 0, -1):  # it is one of the last
+        if "overlap" in notes[at].numbers:
+            before = notes[at - 1].score
+            return (before, notes[at].score) if before > 0 else None
+    return None
 
 
 def has_enough_terms_to_refuse(question: Question, best: Sequence[Match]) -> bool:

@@ -176,18 +176,15 @@ def _read_candidates(
 ) -> tuple[tuple[Candidate, ...], Ints]:
     """The chunks at some ordinals as candidates, and the ordinals of those that are still there.
 
-    `parts` are numbers for their notes, of which those that are 0 are left out.
+    `parts` are numbers for their notes; one that is 0 for all is left out.
     """
     chunks = read_chunks(view, ords)
     there = np.array([ord in chunks for ord in ords.tolist()], bool)
-    numbers = zip(*(values[there].tolist() for values in parts.values()), strict=True)
+    told = [name for name, values in parts.items() if name == "share" or values.any()]
+    numbers = zip(*(parts[name][there].tolist() for name in told), strict=True)
     rows = zip(chunks.values(), scores[there].tolist(), numbers, strict=True)
     found = tuple(
-        Candidate(
-            chunk,
-            score,
-            (Note(*_FOUND, score, {n: v for n, v in zip(parts, own, strict=True) if v}),),
-        )
+        Candidate(chunk, score, (Note(*_FOUND, score, dict(zip(told, own, strict=True))),))
         for chunk, score, own in rows
     )
     return found, ords[there]
