@@ -170,6 +170,9 @@ class OpenCode(Agent):
         config["mcp"] = {"headgate": {"type": "local", "command": command, "enabled": True}}
         (project / "opencode.json").write_text(json.dumps(config))
 
+    def results(self, ask):
+        return [result for result in ask.results() if "Tool execution aborted" not in result]
+
     def command(self, task):
         return ["opencode", "run", "--model", "anthropic/claude-sonnet-4-5", task]
 
@@ -230,6 +233,8 @@ class Hermes(Agent):
             f"  base_url: {root}/v1\n"
             f"  api_key: {KEY}\n"
             "  context_length: 200000\n"
+            "agent:\n"
+            "  environment_probe: false\n"  # it gives up on a busy machine, and says something else then
             "security:\n"
             "  tirith_enabled: false\n"  # a program that it would download
         )

@@ -11,31 +11,15 @@ from tests.agents.scenarios import SCENARIOS, Fault
 
 CHOSEN = os.environ.get("AGENTS", "").replace(",", " ").split() or [*AGENTS]
 
-UNSIGNED = "after a cut in its thinking, the agent keeps a thinking block without a signature, which is refused"
-WEBSOCKET = "serve does not answer Codex's try to open a WebSocket with 426"
 CHUNK_ID = "every result of Codex has an id of its own, so its circles are not found"
-ERROR_EVENT = (
-    "a connection that breaks becomes an event `error`, after which OpenCode does not ask again"
-)
 COUNTED = "hermes counts the repeats in its results, and so each is another"
-UNGUARDED = "Gemini's API is not guarded"
-NO_PATH = "serve does not know the paths of Gemini's API"
 OBSERVED = "smolagents gives results as messages of the user, which are not read as results"
 
 # Cells that are worse than direct for a known fault: by agent, scenario and way, "" for any. The first that fits holds.
 KNOWN_FAULTS = {
-    ("claude", "loop in thinking", ""): UNSIGNED,
-    ("codex", "", "serve"): WEBSOCKET,
-    ("codex", "circle", "wrap"): CHUNK_ID,
-    ("codex-gpt-5.5", "", "serve"): WEBSOCKET,
-    ("codex-gpt-5.5", "circle", "wrap"): CHUNK_ID,
-    ("opencode", "cut in mid-stream", "serve"): ERROR_EVENT,
+    ("codex", "circle", ""): CHUNK_ID,
+    ("codex-gpt-5.5", "circle", ""): CHUNK_ID,
     ("hermes", "circle", ""): COUNTED,
-    ("gemini", "", "serve"): NO_PATH,
-    ("gemini", "loop in text", "wrap"): UNGUARDED,
-    ("gemini", "loop in thinking", "wrap"): UNGUARDED,
-    ("gemini", "circle", "wrap"): UNGUARDED,
-    ("gemini", "cut in mid-stream", "wrap"): ERROR_EVENT,
     ("smolagents", "circle", ""): OBSERVED,
 }
 
