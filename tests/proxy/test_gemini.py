@@ -156,12 +156,21 @@ def test_errors_have_googles_form_and_faults_pass(gemini, script):
     assert post(gemini, broken).json()["error"]["code"] == 502
 
 
-@pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_other_versions_of_the_api_are_guarded_too(gemini, script, version):
+def test_the_stable_version_stands_for_that_of_the_upstream(gemini, script):
     model, seen = script(said(*LOOP), said("All is well."))
-    url = f"{gemini.url}/{version}/models/{model}:streamGenerateContent?alt=sse"
+    url = f"{gemini.url}/v1/models/{model}:streamGenerateContent?alt=sse"
     assert text_of(events(web.post(url, json={"contents": ASK}))).endswith("All is well.")
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("base", ["/v1", "/v1beta", ""])
+def test_a_version_that_the_client_names_is_asked_for_whatever_the_upstream_has(rig, script, base):
+    model, seen = script(said(*PROSE))
+    up = rig.at()
+    other = up.model_copy(update={"url": up.url.removesuffix("/v1") + base})
+    served = rig.serve(ProxyPolicy(upstreams={"main": other}))
+    assert post(served, model).content == b"".join(said(*PROSE))
+    assert len(seen) == 1
 
 
 def test_other_methods_pass(gemini, script):

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
     KEY_HEADERS,
+    Address,
     Headers,
     Response,
     Timeouts,
@@ -30,9 +32,8 @@ from headgate.service.proxy.transport import (
     parse_address,
 )
 
-_version = re.compile(
-    r"/v1(?:beta|alpha)?(?=/)"
-)  # of a path; the base address of an upstream has its own
+_version = re.compile(r"/v1(?:beta|alpha)?(?=/)")  # at the beginning of a path ...
+_last_version = re.compile(r"/v1(?:beta|alpha)?$")  # ... and at the end of a base address
 # How long the end of a response is waited for after its last event, so that its connection can be used again. Chosen,
 # not measured: the end should follow at once, and the client has its answer already.
 DRAIN_S = 0.25
@@ -144,7 +145,7 @@ class Upstreams:
         path = check_path(exchange.raw_path)
         if upstream.key:
             self._check_held_key(exchange, upstream, path)
-        target = _version.sub("", path, count=1)
+        address, target = _place(parse_address(upstream.url), path)
         if _our_key.search(exchange.query):
             raise InputError("the gate's key stands in the query", hint="send it in a header")
         query = exchange.query.decode("latin-1")
@@ -155,7 +156,7 @@ class Upstreams:
         headers = _headers(exchange.headers, upstream, plain=plain, own_key_only=own_key_only)
         request = UpstreamRequest(
             exchange.method,
-            parse_address(upstream.url),
+            address,
             target,
             headers,
             body,
@@ -197,6 +198,18 @@ class Upstreams:
         """Close every connection."""
         await asyncio.gather(*self._draining)
         await self._transport.close()
+
+
+def _place(address: Address, path: str) -> tuple[Address, str]:
+    """Where a path stands at an upstream: behind its base address, in the version that the client asks for.
+
+    /v1 stands for whatever version the base address has. Gemini's clients name theirs, which differ in what they can.
+    """
+    version = _version.match(path)
+    name = version[0] if version else ""
+    if name not in ("", "/v1"):
+        address = replace(address, path=_last_version.sub("", address.path) + name)
+    return address, path[len(name) :]
 
 
 def check_path(path: str) -> str:
