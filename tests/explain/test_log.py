@@ -68,7 +68,7 @@ def test_processes_that_share_a_file_lose_no_line(tmp_path):
     assert [writer.wait(120) for writer in writers] == [0, 0, 0]
     files = [path for path in tmp_path.glob(NAME + "*") if path.suffix != ".lock"]
     assert len(files) > 3
-    written = sorted(entry["session"] for file in files for entry in lines(file))
+    written = sorted(entry["session_id"] for file in files for entry in lines(file))
     assert written == sorted(f"{name}-{n}" for name in "abc" for n in range(40))
 
 

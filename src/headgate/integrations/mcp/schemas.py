@@ -36,12 +36,13 @@ class ContextArguments(Arguments):
     window: list[str] | None = None
     """Texts you have; not repeated."""
     floor: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Least share of the evidence; 0 for all that fits."""
+    """Least relevance; 0 for all that fits."""
     context_length: Annotated[int, Field(ge=0)] | None = None
     """Tokens of your window."""
     used_tokens: int = 0
     """Tokens in use."""
     threshold_tokens: int = 0
+    """Where it is compressed."""
 
 
 class StrategyArguments(Arguments):
