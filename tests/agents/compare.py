@@ -67,8 +67,11 @@ def worse_than(direct, other, scenario):
     found = [*_work(direct, other, scenario), *_cost(direct, other, scenario)]
     if other.refused > direct.refused:
         found.append(f"the service refused {other.refused} requests, {direct.refused} without us")
-    runs = [in_order(run.play.calls)[: scenario.same_requests] for run in (direct, other)]
-    found += differences(*runs)
+    alone, with_us = in_order(direct.play.calls), in_order(other.play.calls)
+    if scenario.same_requests is not None:
+        alone = alone[: scenario.same_requests]
+        with_us = with_us[: len(alone)]
+    found += differences(alone, with_us)
     if scenario.same_requests is None and steady(other.stdout) != steady(direct.stdout):
         found.append(f"it said {other.stdout[-200:]!r} instead of {direct.stdout[-200:]!r}")
     return found
@@ -93,5 +96,6 @@ def _cost(direct, other, scenario):
     allowed = direct.calls + scenario.more_calls
     if not (scenario.recovers and other.finished) and other.calls > allowed:
         yield f"{other.calls} model calls, {direct.calls} without us"
-    if scenario.loops and other.output_tokens > direct.output_tokens:
+    better = other.finished and not direct.finished  # more was done
+    if scenario.loops and not better and other.output_tokens > direct.output_tokens:
         yield f"{other.output_tokens} tokens were generated, {direct.output_tokens} without us"

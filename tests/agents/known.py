@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-from tests.agents.apis import Reply, texts_in
+from tests.agents.apis import Reply
 from tests.agents.install import Package
 from tests.agents.task import RESULT, STRAY
 
@@ -319,8 +319,8 @@ class Smolagents(Agent):
         return True
 
     def results(self, ask):
-        said = (m for m in ask.conversation() if m["role"] == "user")
-        texts = (text for message in said for text in texts_in(message.get("content")))
+        said = (m["content"] for m in ask.conversation() if m["role"] == "user")
+        texts = ("".join(part["text"] for part in content) for content in said)
         return [text for text in texts if text.startswith("Observation:")]
 
 
