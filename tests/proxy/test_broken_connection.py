@@ -2,12 +2,13 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 
 import pytest
 from tests.proxy.test_crowd import Reader, arguments_in, run, stream
-from tests.proxy.upstream import UNIT
+from tests.proxy.upstream import CLOSE, PROSE, RESET, UNIT, said
 
 from headgate.service.proxy.asgi import BROKEN_OFF
 
@@ -54,3 +55,28 @@ def test_a_retry_is_known_after_a_restart_and_the_log_tells_of_no_crash(rig, ser
     again = run(rig, Reader(serve(1)[0], "chat", model).run())
     assert again.whole
     assert arguments_in(again.got) == '{"content": "line1=1"}'
+
+
+def read_to_end(port, model):
+    """What comes of a stream, and whether its connection was reset."""
+    body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()  # fmt: skip
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(head.encode() + body)
+        try:
+            while data := connection.recv(65_536):
+                got += data
+        except ConnectionResetError:
+            return got, True
+    return got, False
+
+
+def test_a_connection_that_the_upstream_resets_is_reset_and_one_that_it_closes_is_closed(rig, serve):  # fmt: skip
+    port, _, _ = serve(1)
+    begun = said(*PROSE)[:-2]
+    for step, is_reset in ((RESET, True), (CLOSE, False)):
+        got, was_reset = read_to_end(port, rig.script([*begun, step]))
+        assert was_reset is is_reset
+        assert PROSE[-1].encode() in got
+        assert b"0\r\n\r\n" not in got

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from headgate.service.admission import InFlight
 from headgate.service.proxy.asgi import BREAK
+from headgate.service.proxy.transport import reset_at_close
 
 if sys.platform != "win32":
     import resource
@@ -121,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self.scope["extensions"] = {BREAK: {"close": self.transport.close}}
+        self.scope["extensions"] = {BREAK: {"close": self.transport.close, "reset": self._reset}}
         self._in_message = self._in_head = True
         self._fields = self._field_bytes = self._unread = 0
         if self._timer is None:
@@ -206,6 +207,10 @@ class BoundedProtocol(HttpToolsProtocol):
         drain_s = (self.config.timeout_graceful_shutdown or 0) - MARGIN_S
         in_flight.drain(max(0.0, drain_s))
         super().shutdown()
+
+    def _reset(self) -> None:
+        reset_at_close(self.transport.get_extra_info("socket"))
+        self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing to warn of: agents try a WebSocket first, and the proxy answers that with 426."""

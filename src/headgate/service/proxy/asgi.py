@@ -20,7 +20,7 @@ BROKEN_OFF = b": headgate breaks off here, since a tool call looped; ask again\n
 
 
 BREAK = "headgate.break"
-"""The extension of a scope whose `close` ends the connection (service/protocol.py): ASGI has no way to break one."""
+"""The extension of a scope whose `close` and `reset` end the connection (service/protocol.py): ASGI can break none."""
 
 
 class Reply:

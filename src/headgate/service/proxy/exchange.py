@@ -106,7 +106,9 @@ class Exchange:
     state: RequestState | None = None
     """The service's state of this HTTP request; None without the service."""
     close_connection: Callable[[], None] | None = None
-    """Ends the client's connection, if the server can."""
+    """Ends the client's connection, if the server can ..."""
+    reset_connection: Callable[[], None] | None = None
+    """... or resets it."""
 
     # What the steps find out, in their order.
     original: "ProxyRequest" = field(init=False)
@@ -152,6 +154,7 @@ class Exchange:
             gate=gate_for(caller) if gate_for is not None else None,
             state=state,
             close_connection=extension["close"] if extension is not None else None,
+            reset_connection=extension["reset"] if extension is not None else None,
         )
 
 

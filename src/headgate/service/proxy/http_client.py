@@ -17,6 +17,7 @@ from headgate.service.proxy.transport import (
     NotReached,
     Response,
     UpstreamRequest,
+    UpstreamReset,
     codings_of,
 )
 
@@ -268,7 +269,13 @@ def _translate(error: Exception, place: str) -> UpstreamError:
         what = f"{place} answered with a head that is too large or not HTTP: {error.message}"
     else:
         what = f"{place}: {error}"
-    return UpstreamError(" ".join(what.split())[:500])
+    kind = UpstreamReset if _is_reset(error) else UpstreamError
+    return kind(" ".join(what.split())[:500])
+
+
+def _is_reset(error: Exception) -> bool:
+    """Whether a connection was reset; the library tells that of a body in its words alone."""
+    return isinstance(error, ConnectionResetError) or ConnectionResetError.__name__ in str(error)
 
 
 class Decoder:

@@ -48,7 +48,7 @@ from headgate.service.proxy.steps import (
     send,
     settle,
 )
-from headgate.service.proxy.transport import header
+from headgate.service.proxy.transport import UpstreamReset, header
 from headgate.service.proxy.unpack import unpack
 from headgate.service.proxy.upstreams import Upstreams
 from headgate.service.request_state import Caller
@@ -179,7 +179,10 @@ class Proxy:
                 # would be read as a part of it.
                 LOGGER.warning("the model call %s was broken off: %s", call.id, error)
                 self._report(exchange)
-                await break_connection(exchange.close_connection, receive)
+                is_reset = isinstance(error, UpstreamReset)
+                await break_connection(
+                    exchange.reset_connection if is_reset else exchange.close_connection, receive
+                )
                 return
             last = _write_error(exchange, error)
         except BaseException as error:

@@ -5,12 +5,15 @@ arrived and b"" at the end; with a `tick_s` it gives None if nothing came in tha
 its own client alive. Closing a response that is not complete severs the connection at once, which stops the model.
 """
 
+import socket
+import struct
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from headgate.errors import UpstreamTimeout
+from headgate.errors import UpstreamError, UpstreamTimeout
 
 Headers = list[tuple[bytes, bytes]]
 KEY_HEADERS = (
@@ -19,6 +22,10 @@ KEY_HEADERS = (
     b"api-key",
     b"x-goog-api-key",
 )  # which carry a client's key
+
+
+class UpstreamReset(UpstreamError):
+    """The upstream reset its connection. Some agents ask again after that, and not after one that was closed."""
 
 
 class NotReached(UpstreamTimeout):
@@ -95,6 +102,13 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close every idle connection."""
+
+
+def reset_at_close(own: socket.socket | None) -> None:
+    """Let a socket reset its connection when it is closed: what the peer of one that was reset would see."""
+    if own is not None:
+        with suppress(OSError):  # it may be gone already
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def is_event_stream(headers: Headers) -> bool:

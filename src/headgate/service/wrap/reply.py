@@ -10,7 +10,12 @@ from aiohttp import web
 from headgate.errors import HeadgateError
 from headgate.service.proxy.asgi import forwardable
 from headgate.service.proxy.sse import KEEP_ALIVE
-from headgate.service.proxy.transport import Headers, is_event_stream
+from headgate.service.proxy.transport import (
+    Headers,
+    UpstreamReset,
+    is_event_stream,
+    reset_at_close,
+)
 
 
 def response_for(status: int, headers: Headers) -> web.StreamResponse:
@@ -73,4 +78,6 @@ class AgentReply:
             await self.write(orjson.dumps(body))
             await self.end()
         elif self._request.transport is not None:
+            if isinstance(error, UpstreamReset):
+                reset_at_close(self._request.transport.get_extra_info("socket"))
             self._request.transport.abort()

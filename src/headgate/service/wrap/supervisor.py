@@ -24,7 +24,13 @@ from aiohttp import web
 
 from headgate.errors import UpstreamError
 from headgate.service.proxy.http_client import HttpClient
-from headgate.service.proxy.transport import Headers, header, parse_address
+from headgate.service.proxy.transport import (
+    Headers,
+    UpstreamReset,
+    header,
+    parse_address,
+    reset_at_close,
+)
 from headgate.service.wrap.address import CODEX, read_redirect
 from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.peer import is_owner
@@ -195,7 +201,9 @@ class Supervisor:
             while data := await found.read():
                 await response.write(data)
             await response.write_eof()
-        except UpstreamError:
+        except UpstreamError as error:
+            if isinstance(error, UpstreamReset) and request.transport is not None:
+                reset_at_close(request.transport.get_extra_info("socket"))
             _abort(request)
         finally:
             await found.close()
