@@ -60,7 +60,7 @@ def test_a_retry_is_known_after_a_restart_and_the_log_tells_of_no_crash(rig, ser
 def read_to_end(port, model):
     """What comes of a stream, and whether its connection was reset."""
     body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()  # fmt: skip
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
     got = b""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(head.encode() + body)
@@ -76,7 +76,10 @@ def test_a_connection_that_the_upstream_resets_is_reset_and_one_that_it_closes_i
     port, _, _ = serve(1)
     begun = said(*PROSE)[:-2]
     for step, is_reset in ((RESET, True), (CLOSE, False)):
-        got, was_reset = read_to_end(port, rig.script([*begun, step]))
+        for _ in range(20):
+            got, was_reset = read_to_end(port, rig.script([*begun, step]))
+            if b" 502 " not in got[:20]:  # a reset may discard what the proxy has not read yet
+                break
         assert was_reset is is_reset
         assert PROSE[-1].encode() in got
         assert b"0\r\n\r\n" not in got
