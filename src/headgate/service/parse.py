@@ -61,7 +61,9 @@ class Body(BaseModel):
 
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 """An id, or the name of a collection."""
-Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+# A sign that is not blank. Python counts some control characters as blanks that a schema's \S does not.
+NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
+Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
 """A text that is not blank."""
 Page = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Collection = Annotated[str, Query(min_length=1, max_length=1024, description="The collection.")]

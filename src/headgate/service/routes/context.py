@@ -17,7 +17,7 @@ from headgate.explain.as_data import context_data
 from headgate.keys import KEYLESS
 from headgate.published.self_reference import REQUEST_FIELDS
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Name, StrictRoute
+from headgate.service.parse import NOT_BLANK, Body, Name, StrictRoute
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
@@ -28,7 +28,7 @@ from headgate.types import ContextBudget, Request, Window
 MOST_TOKENS: Final = 10**12
 _DEFAULTS: Final = {"context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
-    "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
+    "query": {"min_length": 1, "pattern": NOT_BLANK, "examples": ["how do refunds work?"]},
     "budget": {"ge": 0, "examples": [500]},
     "k": {"ge": 1},
     "floor": {"ge": 0, "le": 1},
