@@ -151,4 +151,4 @@ def test_streams_do_not_shut_the_services_own_routes():
 async def test_the_strategy_of_a_query_of_the_longest_length_is_given(small):
     assert (await small.post("/v1/strategy", json={"query": "x" * 50})).status_code == 200
     empty = await small.post("/v1/strategy", json={"query": "\x1c"})  # blank to Python alone
-    assert (empty.status_code, empty.json()["detail"]) == (422, "the query is empty")
+    assert (empty.status_code, empty.json()["detail"]) == (422, "body.query: it is blank")

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
+from headgate.service.parse import NOT_BLANK
 from headgate.service.request_state import state_of
 
 MEDIA = "application/problem+json"
@@ -92,7 +93,7 @@ async def _headgate_error(request: Request, error: Exception) -> Response:
 async def _validation_error(request: Request, error: Exception) -> Response:
     drop_traceback(error)
     errors = [
-        {"where": ".".join(map(str, item["loc"])), "what": _printable(item["msg"])}
+        {"where": ".".join(map(str, item["loc"])), "what": _describe(item)}
         for item in cast(RequestValidationError, error).errors()[:20]
     ]
     first = errors[0]
@@ -107,6 +108,12 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     return problem(
         422, detail, kind="InputError", hint=hint, errors=errors, request_id=state_of(request).id
     )
+
+
+def _describe(item: dict[str, Any]) -> str:
+    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NOT_BLANK:
+        return "it is blank"
+    return _printable(item["msg"])
 
 
 def _says_json(request: Request) -> bool:

@@ -7,7 +7,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.errors import InputError, LimitError
+from headgate.errors import LimitError
 from headgate.integrations.mcp.schemas import StrategyResult
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, StrictRoute, Text
@@ -61,8 +61,6 @@ async def strategy(
 ) -> Response:
     """Whether to load content whole, to search it, or both, and the next steps."""
     settings = service_of(request).gate_for(caller).settings
-    if not body.query.strip():
-        raise InputError("the query is empty", hint="say what is to be done or answered")
     if len(body.query) > settings.limits.query_chars:
         raise LimitError(
             f"query_chars is {len(body.query):,}; it must be 0 to {settings.limits.query_chars:,}",
