@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 HERMES := .venv-hermes
 READY := $(VENV)/.ready
+# The tests start some four hundred Python programs: each would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 

@@ -94,8 +94,8 @@ def test_a_context_gives_its_pieces_with_scores_and_tokens():
         assert max(p.score for p in shown) == pytest.approx(1.0)
         counted = count_pieces(shown, hg.count_tokens)
         framing = fence_cost(hg.count_tokens)
-    # each piece is rounded up, and the fence is charged for a dear nonce
-    assert given.token_estimate <= counted + framing <= 1.1 * given.token_estimate
+    # the fence is charged as if its nonce, which is random, were a dear one
+    assert counted < given.token_estimate <= counted + framing
     assert count_pieces([], len) == 0
 
 

@@ -7,5 +7,5 @@
 
 Each function has its published name, arguments and numbers. The pipeline imports what it uses from here; a rule that is
 kept only because it was published stands here and nowhere else. docs/origins.md says for each promise of a design where
-it lives, what Headgate does differently, and why. The files know `text` and nothing else of Headgate.
+it lives, what Headgate does differently, and why. The files know `text` and `errors` and nothing else of Headgate.
 """

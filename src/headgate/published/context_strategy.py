@@ -359,7 +359,12 @@ def compute_strategy(
         "utilization_pct": round(utilization, 1),
         "retrieval_budget_tokens": retrieval,
         "steps": _steps(
-            strategy, retrieval, task_type, group=group, tools=frozenset(available_tools)
+            strategy,
+            retrieval,
+            task_type,
+            free=max(0, model_context_length - window.used_tokens),
+            group=group,
+            tools=frozenset(available_tools),
         ),
     }
 
@@ -394,7 +399,13 @@ def _rule(
 
 
 def _steps(
-    strategy: Strategy, retrieval: int, category: str, *, group: str, tools: frozenset[str]
+    strategy: Strategy,
+    retrieval: int,
+    category: str,
+    *,
+    free: int,
+    group: str,
+    tools: frozenset[str],
 ) -> list[str]:
     """The next steps, which name only tools that the caller has."""
 
@@ -402,7 +413,9 @@ def _steps(
         return [step] if tool in tools else []
 
     cap = f"Keep what is retrieved under {retrieval:,} tokens."
-    if not retrieval:
+    if not retrieval and free:
+        cap = f"Only {free:,} tokens are left, and the answer needs them: retrieve a few passages at most, or compress first."
+    elif not retrieval:
         cap = "The window has no tokens left: compress or drop some of it before anything is retrieved."
     steps = {
         Strategy.STUFF: [
