@@ -59,6 +59,7 @@ def test_the_plot_goes_to_the_terminal():
     assert "x" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_plot_is_a_real_png(tmp_path):
     path = tmp_path / "plot.png"
     assert run(INTRO + UNIT * 50, "--plot", str(path)).exit_code == 3

@@ -3,6 +3,8 @@
 import pytest
 from tests.dashboard.browser import PHONE, expect, opened
 
+pytestmark = pytest.mark.slow  # a browser; test_demo.py and test_sign_in.py look in the quick run
+
 WINDOW = ["Refunds are paid within 14 days to the card."]
 
 

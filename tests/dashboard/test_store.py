@@ -7,6 +7,8 @@ from tests.dashboard.browser import expect, opened
 
 from headgate.types import Edge
 
+pytestmark = pytest.mark.slow  # a browser; test_demo.py and test_sign_in.py look in the quick run
+
 
 @pytest.fixture(scope="module", autouse=True)
 def filled(gate):

@@ -27,6 +27,7 @@ def fill(gate, bodies):
     gate.add({"id": f"c{n}", "text": f"Note {n}. {body}."} for n, body in enumerate(bodies))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), bodies=st.lists(texts, min_size=2, max_size=12, unique=True))
 def test_applying_the_suggested_change_admits_the_chunk(gate, data, bodies):

@@ -41,11 +41,13 @@ def hashes(seeds: range, *, shuffle: bool) -> list[tuple[str, str, str]]:
     return made
 
 
+@pytest.mark.slow
 def test_shuffled_input_gives_the_same_slices_over_a_thousand_graphs():
     seeds = range(1_000)
     assert hashes(seeds, shuffle=False) == hashes(seeds, shuffle=True)
 
 
+@pytest.mark.slow
 def test_other_processes_give_the_same_slices():
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"

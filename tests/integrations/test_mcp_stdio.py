@@ -45,6 +45,7 @@ HELLO = message(
 ) + message("notifications/initialized")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
     with subprocess.Popen(
         [*COMMAND, "--store", str(store)],
@@ -166,6 +167,7 @@ def test_a_client_of_the_stateless_protocol_discovers_us_early(pipe):
     assert pipe.answer()["result"]["ttlMs"] == 3_600_000
 
 
+@pytest.mark.slow
 def test_what_is_no_message_is_answered_with_an_error_and_the_next_is_served(store):
     sent = HELLO + b"nonsense\n" + b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n'
     done = subprocess.run(

@@ -30,7 +30,10 @@ from headgate.types import Context, Plan, Report, Strategy, Tier, Trace
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input"}
 DIALECTS = {"chat": ChatDialect, "messages": MessagesDialect, "responses": ResponsesDialect}
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Glob")
-SEEDS = range(7)  # with ten kinds on three APIs: 210 planted breaks
+# with ten kinds on three APIs 210 planted breaks, 30 of them in a quick run
+SEEDS = pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 7), marks=pytest.mark.slow)])  # fmt: skip
+SESSIONS = pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 40), marks=pytest.mark.slow)])  # fmt: skip
+PREFIXES = pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 8), marks=pytest.mark.slow)])  # fmt: skip
 INSTRUCTIONS = "You are an agent. The time is 14:31."
 
 
@@ -128,10 +131,11 @@ PLANTED = {
 }
 
 
+@SEEDS
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("kind", PLANTED)
-def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind):
-    for seed in SEEDS:
+def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind, seeds):
+    for seed in seeds:
         rng, witness = random.Random(f"{kind}{seed}"), CacheWitness()
         sent = requests_of(api, seed)
         at = rng.randrange(len(sent) // 2, len(sent))  # enough stands before it to be changed
@@ -146,9 +150,10 @@ def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind):
         assert judged.reason.startswith(name), (seed, at)
 
 
+@SESSIONS
 @pytest.mark.parametrize("api", APIS)
-def test_no_session_that_only_grows_is_told_to_break(api):
-    for seed in range(40):
+def test_no_session_that_only_grows_is_told_to_break(api, seeds):
+    for seed in seeds:
         witness = CacheWitness()
         for fields in requests_of(api, seed):
             seen = witness.observe("s", fields)
@@ -175,10 +180,11 @@ def changing_gate():
     return build
 
 
+@PREFIXES
 @pytest.mark.parametrize("api", APIS)
-async def test_what_headgate_adds_breaks_no_cache_on_any_prefix(api):
+async def test_what_headgate_adds_breaks_no_cache_on_any_prefix(api, seeds):
     dialect, policy = DIALECTS[api](), CirclesPolicy()
-    for seed in range(8):
+    for seed in seeds:
         turns, conversations, build = drawn(seed), ConversationState(), changing_gate()
         last = None
         for end in range(1, len(turns)):

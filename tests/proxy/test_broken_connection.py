@@ -39,6 +39,7 @@ def serve(rig, tmp_path):
         log.close()
 
 
+@pytest.mark.slow
 def test_a_retry_is_known_after_a_restart_and_the_log_tells_of_no_crash(rig, serve):
     looping = stream("chat", '{"content": "line1=1 ' + UNIT * 40)
     good = stream("chat", '{"content": "line1=1"}')

@@ -140,6 +140,7 @@ def test_64_agents_at_once_get_their_tool_calls_whole_and_as_they_come(rig, serv
     run(rig, work())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", PATHS)
 def test_one_call_of_a_megabyte_passes_alone(rig, service, api):
     events = stream(api, json.dumps({"content": " ".join(map(str, range(160_000)))}), step=400)

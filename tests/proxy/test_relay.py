@@ -107,6 +107,7 @@ def split(data, cuts):
     return [data[a:b] for a, b in zip([0, *ends], ends, strict=False) if a < b]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", CLEAN)
 async def test_a_split_at_any_position_changes_nothing(api):
     kind, script = CLEAN[api]

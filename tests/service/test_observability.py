@@ -211,6 +211,7 @@ print(metrics.text())
 """
 
 
+@pytest.mark.slow
 def test_processes_add_up_and_outlive_themselves(tmp_path):
     line = [sys.executable, "-c", COUNTING, str(tmp_path)]
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}

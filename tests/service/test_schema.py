@@ -80,6 +80,7 @@ TAGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("tag", TAGS)

@@ -149,6 +149,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_that_keep_dying_end_the_service(tmp_path):
     (tmp_path / "dying.py").write_text(DYING)
     done = subprocess.run(

@@ -43,6 +43,7 @@ def finished(processes):
     return [said for said, _ in outcomes]
 
 
+@pytest.mark.slow
 def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path):
     said = finished([crash("kill", tmp_path, seed, 25) for seed in (1, 2)])
     assert sum(map(int, said)) > 25, "the kills came before anything was written"

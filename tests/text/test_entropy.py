@@ -80,6 +80,7 @@ def test_the_window_equals_brute_force_at_every_character(text, size):
         assert window.push(char) == pytest.approx(brute(text[max(0, at - size) : at]), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_million_characters_leave_no_drift():
     rng = random.Random(7)
     alphabet = "abcdefgh é漢字\n" + "😀𝔘\U0010ffff" + "".join(map(chr, range(0x400, 0x440)))

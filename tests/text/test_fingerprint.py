@@ -188,6 +188,7 @@ def test_any_payload_is_read_or_refused(change):
         ).shape == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [["block"] * 10_000, ["word " * 900_000]])
 def test_a_window_of_many_spans_has_a_payload_that_can_be_sent(texts):
     made = WindowFingerprint.of(texts, sketch=False)

@@ -116,6 +116,7 @@ def test_hostile_text_ends(kind):
     assert len(found) <= 2 * len(BAD[kind])
 
 
+@pytest.mark.slow
 def test_a_vocabulary_without_end_is_read_all_the_same():
     dice = random.Random(7)
     text = " ".join(f"{dice.getrandbits(64):x}" for _ in range(100_000))

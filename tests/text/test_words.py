@@ -79,6 +79,7 @@ def test_any_text_has_a_normal_form_without_loose_space(text):
     assert form == " ".join(form.split())
 
 
+@pytest.mark.slow
 def test_the_length_is_capped_before_and_after_normalization():
     assert len(fold("a" * (MAX_CHARS + 1))) == MAX_CHARS
     assert len(fold("ﷺ" * MAX_CHARS)) == MAX_CHARS

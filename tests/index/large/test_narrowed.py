@@ -190,6 +190,7 @@ def lists_of(gate):
     return sum(counts), counts[-1]
 
 
+@pytest.mark.slow
 def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch):
     monkeypatch.setattr("headgate.index.large.blocks._FULL", 40)
     wide, small = gates
@@ -216,6 +217,7 @@ def count_postings(gate):
     return [int(gate.store.query("default", sql, ("default",))[0][0]) for sql in (lists, terms)]
 
 
+@pytest.mark.slow
 def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypatch):
     monkeypatch.setattr("headgate.index.large.blocks._FULL", 20)
     monkeypatch.setattr("headgate.index.large.narrowed._SWEPT", 4)

@@ -83,6 +83,7 @@ def keys():
     return [file.key for file in open_storage("s3://shared/headgate", "store").list_files("")]
 
 
+@pytest.mark.slow
 def test_a_new_gateway_copies_the_index_from_the_bucket(store, tmp_path):
     built = read_index(store, tmp_path / "one")
     copied = read_index(store, tmp_path / "two")
