@@ -5,7 +5,8 @@ they ship. `share` and `holds` tell the labeled chunks of a ranking from the res
 foreign ones (relevance/model.py). All are ridge regressions by Newton steps, in which each set weighs the same, and in
 a set each question. `lower` is the chance of knowing under which one in 400 of the answerable questions would be
 refused. With fewer sets than MIN_SETS the weights are drawn toward the shipped ones and not toward 0, since little data
-says little about thirteen weights.
+says little about thirteen weights. A set of few questions then weighs as much as it has, and `lower` only falls: a
+handful of questions cannot tell what one in 400 is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ from headgate.relevance.model import (
 from headgate.relevance.query_terms import ask, match_known
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import retrieve
+from headgate.types import Candidate
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
 MIN_SETS = 4  # sets below which a model fitted without one of them says little
@@ -91,63 +93,80 @@ def observe(
             labels = labeled.labels[query["_id"]]
             evidence = {*labels}.union(*(alike.get(id, ()) for id in labels))
             place, name = collection_of(query), labeled.name
-            asked += _ask(gate, query["text"], place, evidence, name=name, source=name)
+            ranking = rank(gate, query["text"], place)
+            found = [c.chunk.document in evidence for c in ranking]
+            asked += describe(gate, query["text"], place, ranking, found, name=name, source=name)
             tick()
         for place, source, text in foreign(labeled, others, most_foreign):
-            asked += _ask(gate, text, place, set(), name=labeled.name, source=source)
+            ranking = rank(gate, text, place)
+            nothing = [False] * len(ranking)
+            asked += describe(gate, text, place, ranking, nothing, name=labeled.name, source=source)
             tick()
     return asked
 
 
-def _ask(
-    gate: Headgate, text: str, collection: str, evidence: set[str], *, name: str, source: str
-) -> list[Asked]:
-    """One question as the model sees it; nothing if no chunk was found."""
+def rank(gate: Headgate, text: str, collection: str) -> Sequence[Candidate]:
+    """What a collection holds for a question, as the model sees it."""
     view, settings = gate.index(collection), gate.settings
-    ranking = propagate(
-        retrieve(text, view, settings.retrieve), text, view, settings.propagate
-    ).kept
+    found = retrieve(text, view, settings.retrieve)
+    return propagate(found, text, view, settings.propagate).kept
+
+
+def describe(
+    gate: Headgate,
+    text: str,
+    collection: str,
+    ranking: Sequence[Candidate],
+    labeled: Sequence[bool],
+    *,
+    name: str,
+    source: str,
+) -> list[Asked]:
+    """A question from `source`, asked in the set `name`, with its ranking and labels; nothing if no chunk was found."""
     if not ranking:
         return []
+    view = gate.index(collection)
     question, best = ask(text, view), [c.chunk for c in ranking[:LOOK]]
     matches = match_known(question, best, view)
     features = query_features(question, matches, [chunk.text for chunk in best], view)
     scores = np.array([c.score for c in ranking]) / max(c.score for c in ranking)
-    labeled = np.array([c.chunk.document in evidence for c in ranking], float)
     telling = has_enough_terms_to_refuse(question, matches)
-    return [Asked(name, source, features, scores, labeled, telling)]
+    return [Asked(name, source, features, scores, np.array(labeled, float), telling)]
 
 
 def fit(asked: Sequence[Asked], *, start: Model | None = None) -> Model:
     """The weights for these questions; drawn toward those of `start` if there is one, else toward 0."""
     nothing = [dict.fromkeys(names, 0.0) for names in (SHARE, HOLDS, KNOWS)]
     near = start or Model(nothing[0], nothing[1], nothing[2], lower=0.0)
+    few = start is not None
     own = [one for one in asked if one.answerable]
-    share = _named(SHARE, _fit_shares(own, _row(near.share, SHARE)))
+    share = _named(SHARE, _fit_shares(own, _row(near.share, SHARE), few=few))
     made = replace(near, share=share)
-    weights = _balance([(one.set, True) for one in own])
+    weights = _balance([(one.set, True) for one in own], few=few)
     rows = [share_features(one.features, made.shares(one.scores)) for one in own]
     each = [np.full(len(one.scores), w) for one, w in zip(own, weights.tolist(), strict=True)]
     labeled = np.concatenate([one.labeled for one in own])
     start_row = _row(near.holds, HOLDS)
-    holds = _regress(np.vstack(rows), labeled, np.concatenate(each), start_row)
+    holds = _regress(np.vstack(rows), labeled, np.concatenate(each), start_row, few=few)
     made = replace(made, holds=_named(HOLDS, holds))
     if len(own) < len(asked):  # without foreign questions nothing tells who knows
         x = np.array([[one.features[name] for name in KNOWS] for one in asked])
         y = np.array([one.answerable for one in asked], float)
-        balanced = _balance([(one.set, one.answerable) for one in asked])
-        made = replace(made, knows=_named(KNOWS, _regress(x, y, balanced, _row(near.knows, KNOWS))))
-        made = replace(made, lower=min(_lower(own, made), made.upper))
+        balanced = _balance([(one.set, one.answerable) for one in asked], few=few)
+        made = replace(
+            made, knows=_named(KNOWS, _regress(x, y, balanced, _row(near.knows, KNOWS), few=few))
+        )
+        made = replace(made, lower=min(_lower(own, made), start.lower if start else made.upper))
     return made
 
 
-def _fit_shares(own: Sequence[Asked], start: Floats) -> Floats:
+def _fit_shares(own: Sequence[Asked], start: Floats, *, few: bool) -> Floats:
     """The weights under which the labeled chunks of each ranking have the largest shares: a conditional logit."""
     told = [one for one in own if one.labeled.any()]
-    weights = _balance([(one.set, True) for one in told])
-    most = max((len(one.scores) for one in told), default=0)
-    x = np.zeros((len(told), most, len(start)))
-    true, absent = np.zeros((len(told), most)), np.full((len(told), most), -np.inf)
+    weights = _balance([(one.set, True) for one in told], few=few)
+    longest = max((len(one.scores) for one in told), default=0)
+    x = np.zeros((len(told), longest, len(start)))
+    true, absent = np.zeros((len(told), longest)), np.full((len(told), longest), -np.inf)
     for at, one in enumerate(told):
         size = len(one.scores)
         x[at, :size], absent[at, :size] = score_features(one.scores), 0.0
@@ -239,22 +258,28 @@ def _known(model: Model, one: Asked) -> float:
     return model.chance_known(one.features)
 
 
-def _balance(cells: Sequence[tuple[str, bool]]) -> Floats:
-    """Each set weighs the same, and in it what is answerable as much as what is not."""
+def _balance(cells: Sequence[tuple[str, bool]], *, few: bool = False) -> Floats:
+    """Each set weighs the same, and in it what is answerable as much as what is not.
+
+    With `few`, each weighs as much as the smallest has questions, if that is less.
+    """
     places: dict[tuple[str, bool], list[int]] = {}
     for at, cell in enumerate(cells):
         places.setdefault(cell, []).append(at)
+    smallest = min(map(len, places.values()), default=0)
+    whole = min(_SET_WEIGHT, smallest) if few else _SET_WEIGHT
     weight = np.zeros(len(cells))
     for members in places.values():
-        weight[members] = _SET_WEIGHT / len(members)
+        weight[members] = whole / len(members)
     return weight
 
 
-def _regress(x: Floats, y: Floats, weight: Floats, start: Floats) -> Floats:
-    """Ridge logistic regression by Newton steps; the first column is the bias, which is free."""
+def _regress(x: Floats, y: Floats, weight: Floats, start: Floats, *, few: bool = False) -> Floats:
+    """Ridge logistic regression by Newton steps; the first column is the bias, which is free unless data are few."""
     w = start.copy()
     ridge = _RIDGE * np.eye(x.shape[1])
-    ridge[0, 0] = 1e-6
+    if not few:
+        ridge[0, 0] = 1e-6
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-np.clip(x @ w, -30, 30)))
         gradient = x.T @ (weight * (y - p)) - ridge @ (w - start)

@@ -90,7 +90,7 @@ def describe(outcome: CaseResult) -> list[str]:
 
 def _missing(gate: Headgate, case: Case, made: Context) -> Iterator[Failure]:
     for wanted in case.must:
-        if any(_fits(chunk, wanted) for chunk in made.chunks):
+        if any(names_chunk(wanted, chunk) for chunk in made.chunks):
             continue
         chunk = _stand_in(gate, case, made, wanted)
         if chunk is None:
@@ -105,7 +105,7 @@ def _missing(gate: Headgate, case: Case, made: Context) -> Iterator[Failure]:
 def _find_unwanted(case: Case, made: Context) -> Iterator[Failure]:
     for unwanted in case.must_not:
         for number, chunk in enumerate(made.chunks, 1):
-            if _fits(chunk, unwanted):
+            if names_chunk(unwanted, chunk):
                 found = made.why(chunk.id)[0]
                 yield Failure("entered", chunk.id, f"it was {found.reason} at {found.score:.2f} and is cited as [{number}]")  # fmt: skip
 
@@ -116,14 +116,14 @@ def _texts(case: Case, made: Context) -> Iterator[Failure]:
             yield Failure("text", text, "the block does not hold it")
 
 
-def _fits(chunk: Chunk, wanted: str) -> bool:
+def names_chunk(wanted: str, chunk: Chunk) -> bool:
     """Whether `wanted`, an id or a pattern, names this chunk or its document."""
     return any(name == wanted or fnmatchcase(name, wanted) for name in (chunk.id, chunk.document))
 
 
 def _stand_in(gate: Headgate, case: Case, made: Context, wanted: str) -> str | None:
     """The chunk to ask about: the best candidate that is meant, else the one of that id, else the document's first."""
-    met = next((c.chunk.id for c in made.trace.candidates if _fits(c.chunk, wanted)), None)
+    met = next((c.chunk.id for c in made.trace.candidates if names_chunk(wanted, c.chunk)), None)
     if met is not None:
         return met
     store, tenant = gate.store, gate.tenant
