@@ -4,6 +4,7 @@ import pytest
 
 from headgate.explain.parameters import PARAMETERS
 from headgate.gateway import Headgate
+from headgate.relevance.model import read_model
 
 RANGES = {parameter.name: parameter.range_of for parameter in PARAMETERS}
 
@@ -17,10 +18,20 @@ def trace():
 
 @pytest.mark.parametrize(("setting", "first", "size"), [(None, 1.0, 1000), (0.25, 0.25, 250)])
 def test_a_threshold_is_lowered_from_where_it_stands_or_from_the_top(trace, setting, first, size):
-    values = RANGES["grade.lower"](trace, setting)
+    values = RANGES["facts.min_trust"](trace, setting)
     assert (values.value(0), values.value(values.size)) == (first, 0.0)
     assert values.size == size
     assert values.was == setting
+
+
+@pytest.mark.parametrize(("setting", "was"), [(None, read_model().lower), (0.25, 0.25)])
+def test_the_band_of_a_refusal_is_lowered_from_where_it_was_in_force(setting, was):
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": f"d{n}", "text": f"Refund {n} is paid by card."} for n in range(30)])
+        question = "Where did Melanie park the blue truck after the concert with her card?"
+        refused = hg.context(question).trace
+    values = RANGES["grade.lower"](refused, setting)
+    assert (values.was, values.value(0), values.value(values.size)) == (was, was, 0.0)
 
 
 def test_k_is_raised_from_where_it_stands_to_all_candidates(trace):

@@ -57,7 +57,8 @@ def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
     table = Table("setting", "value", "from", "what it does", box=None, header_style="bold")
     for s in settings:
         style = None if s.origin == "default" else "green"
-        table.add_row(s.name, str(_plain(s.value)), s.origin, s.doc, style=style)
+        value = "not set" if s.value is None else str(_plain(s.value))
+        table.add_row(s.name, value, s.origin, s.doc, style=style)
     SafeConsole().print(table)
 
 

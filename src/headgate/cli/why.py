@@ -23,6 +23,7 @@ from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.costs import Costs, add_up
 from headgate.explain.interventions import interventions
 from headgate.explain.replay import Replay
+from headgate.explain.terms import describe_terms
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
@@ -161,6 +162,9 @@ def print_trace(trace: Trace) -> None:
             console.print(escape(candidate.chunk.id), style="bold", highlight=False)
             for note in candidate.notes:
                 console.print(escape(f"  {_describe_note(note)}"), highlight=False, soft_wrap=True)
+            console.print(
+                escape(f"  {describe_terms(candidate.notes)}"), highlight=False, soft_wrap=True
+            )
     _print_outcome(trace)
 
 
@@ -237,6 +241,8 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
         return
     for note in answer.notes:
         echo(_describe_note(note))
+    if answer.notes:
+        echo(describe_terms(answer.notes))
     if answer.entered:
         echo(f"{answer.chunk} was shown")
         return

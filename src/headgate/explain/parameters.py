@@ -72,6 +72,13 @@ def _lower(top: float | None = None) -> Callable[[Trace, Any], ParameterRange]:
     return range_of
 
 
+def _lower_band(trace: Trace, setting: Any) -> ParameterRange:  # noqa: ANN401
+    """The band of grading under which all is refused; one that is not set is the grader's, which its notes name."""
+    refused = (n for c in trace.candidates for n in c.notes if n.code is NoteCode.ALL_INCORRECT)
+    noted = next((note.numbers["lower"] for note in refused), 1.0)
+    return _lower()(trace, noted if setting is None else setting)
+
+
 def _switch(to: bool) -> Callable[[Trace, Any], ParameterRange]:  # noqa: FBT001
     return lambda _, __: ParameterRange(1, lambda at: to if at else not to, not to)
 
@@ -101,7 +108,7 @@ PARAMETERS = (
     Parameter("grade.floor", Stage.GATE, _lower(), NoteCode.NOISE),
     Parameter("floor", Stage.GATE, _lower(), NoteCode.NOISE),
     Parameter("budget", Stage.GATE, _budget, NoteCode.NO_ROOM),
-    Parameter("grade.lower", Stage.GRADE, _lower(1.0), NoteCode.ALL_INCORRECT),
+    Parameter("grade.lower", Stage.GRADE, _lower_band, NoteCode.ALL_INCORRECT),
     Parameter("grade.enabled", Stage.GRADE, _switch(to=False)),
     Parameter("budget", Stage.COMPOSE, _budget),
 )

@@ -67,9 +67,9 @@ class GradePolicy(Policy):
     enabled: bool = True
     """Off: every candidate passes, ungraded."""
     upper: Unit | None = None
-    """Chance of evidence from which the whole answer is correct."""
+    """Chance of evidence from which the whole answer is correct; not set: the grader's own."""
     lower: Unit | None = None
-    """Chance that the collection knows, below which the answer is empty."""
+    """Chance that the collection knows, below which the answer is empty; not set: as for `upper`."""
     floor: Unit = 0.035
     """The share of the expected evidence that 1,000 tokens of a chunk must hold; with less it is likely noise and left
     out, though there is space. The best chunk never is. 0 fills the budget."""

@@ -46,7 +46,7 @@ class Context:
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None
     verdict: Literal["", "correct", "ambiguous", "incorrect"] = ""
-    """What grading came to; empty if nothing was graded."""
+    """What grading came to; empty if nothing was graded, as when the window shows all that is relevant."""
     confidences: Mapping[str, float] = field(default_factory=dict, hash=False)
     """For each chunk shown that was graded, by id, the chance that it is evidence."""
     fallback: str = ""
