@@ -212,6 +212,19 @@ def test_a_turn_whose_words_are_in_the_window_is_a_repeat(text, speaker, said):
     assert ids(penalize([chunk], Window(fingerprint=payload), POLICY).dropped) == ["t"]
 
 
+@pytest.mark.parametrize("heading", ["# Refunds\n\n", "\n## One\n### Two, and three\n\n"])
+def test_a_text_that_the_window_holds_without_its_heading_is_a_repeat(heading):
+    sifted = penalize(found(heading + words(0, 50)), Window((words(0, 90),)), POLICY)
+    assert not sifted.kept
+
+
+def test_a_heading_alone_is_new_and_so_is_a_number_that_the_window_lacks():
+    said = f"{words(0, 60)} the limit is 20 {words(60, 90)}"
+    changed = "# Limits\n\n" + said.replace("20", "30")
+    sifted = penalize(found("# Something new", changed), Window((said,)), POLICY)
+    assert set(ids(sifted.kept)) == {"c0", "c1"}
+
+
 def test_the_same_words_of_two_speakers_are_two_turns():
     came = found("[1 May] Ann: yes, on Friday", "[2 May] Bob: yes, on Friday")
     assert len(penalize(came, Window(("something else",)), POLICY).kept) == 2

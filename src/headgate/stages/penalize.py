@@ -3,6 +3,8 @@
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
 Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are not in the window.
+A heading alone is nothing new: a text that the window holds without its headings is a repeat too. No other part may be
+missing, however small, since one number can be what is asked for.
 Of several candidates with the same words, or nearly so, only the best stays, window or not. A brief one that a longer
 one contains goes only if both are from one document: of two documents each may be the one that is asked for.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
@@ -33,8 +35,12 @@ from headgate.published.self_reference import (
 from headgate.text.coverage import Shares, copies, near_copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
+from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.window_cache import WindowCache
 from headgate.types import TURN, Candidate, Chunk, Sifted, Window
+
+# Lines of one to six # and a title, and the blank lines around them.
+_HEADINGS = lazy_compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))++\s*")
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
 
@@ -104,7 +110,15 @@ def penalize(
     if window:
         said = [message_of(c.chunk) for c in candidates]
         spoken = tokens if said == texts else cache.tokens(said)
-        overlaps = overlap_with(window, cache, policy)(said, spoken).tolist()
+        measure = overlap_with(window, cache, policy)
+        overlaps = measure(said, spoken).tolist()
+        nearly = [i for i, r in enumerate(overlaps) if policy.self_referential <= r < 1]
+        bodies = {i: body for i in nearly if (body := without_headings(said[i])) != said[i]}
+        if bodies:
+            rest = list(bodies.values())
+            again = measure(rest, cache.tokens(rest)).tolist()
+            for i, overlap in zip(bodies, again, strict=True):
+                overlaps[i] = max(overlaps[i], overlap)
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
         if best_effort and all(c.dropped for c in judged):
             judged = [
@@ -133,6 +147,11 @@ def message_of(chunk: Chunk) -> str:
         return chunk.text
     text = chunk.text.partition("] ")[2] if chunk.text.startswith("[") else chunk.text
     return text.removeprefix(f"{chunk.metadata.get('speaker', '')}: ") or chunk.text
+
+
+def without_headings(text: str) -> str:
+    """A text without the Markdown headings that it begins with; one of headings alone as it is."""
+    return _HEADINGS.sub("", text) or text
 
 
 def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> Overlap:
