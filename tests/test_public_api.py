@@ -145,8 +145,8 @@ def test_a_clock_of_ones_own_dates_everything():
 
 def test_settings_and_arguments_meet_in_the_folder_that_is_opened(tmp_path):
     settings = Settings(log=LogPolicy(enabled=False))
-    with Headgate.open(tmp_path / "kb", settings=settings, gate={"order": "entropy"}) as hg:
-        assert (hg.settings.gate.order, hg.settings.log.enabled) == ("entropy", False)
+    with Headgate.open(tmp_path / "kb", settings=settings, gate={"min_ratio": 0.01}) as hg:
+        assert (hg.settings.gate.min_ratio, hg.settings.log.enabled) == (0.01, False)
 
 
 @pytest.mark.parametrize("address", ["mysql://ann:s3cret@db/kb", "redis://:s3cret@h"])

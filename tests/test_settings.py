@@ -77,7 +77,7 @@ def test_lists_are_written_as_json():
         ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "HEADGATE_GATES__X"]),
         ({"HEADGATE_SERVICE__PORT": "many"}, ["service.port", "'many'", "HEADGATE_SERVICE__PORT"]),
         ({"HEADGATE_STOER": "kb"}, ["HEADGATE_STOER", "did you mean HEADGATE_STORE?"]),
-        ({"HEADGATE_GATE_ORDER": "value"}, ["did you mean HEADGATE_GATE__ORDER?"]),
+        ({"HEADGATE_GATE_MIN_RATIO": "0"}, ["did you mean HEADGATE_GATE__MIN_RATIO?"]),
         ({"HEADGATE_CONFG": "x.toml"}, ["did you mean HEADGATE_CONFIG?"]),
         ({"HEADGATE_GATE": "1", "HEADGATE_GATE__MIN_RATIO": "1"}, ["HEADGATE_GATE", "group"]),
         (
@@ -131,11 +131,11 @@ def test_inspect_tells_where_each_value_came_from(tmp_path):
     found = {s.name: s for s in inspect(environ={"HEADGATE_TENANT": "t"}).settings}
     assert found["tenant"].origin == "HEADGATE_TENANT"
     assert found["gate.min_ratio"].origin == "headgate.toml"
-    assert found["gate.order"].origin == "default"
+    assert found["gate.min_entropy"].origin == "default"
 
 
 def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
-    (tmp_path / "headgate.toml").write_text("nope = 1\n[gate]\nmin_ratio = 7\norder = 'entropy'")
+    (tmp_path / "headgate.toml").write_text("nope = 1\n[gate]\nmin_ratio = 7\nmin_entropy = 0.2")
     environ = {
         "HEADGATE_STOER": "x",
         "HEADGATE_TENANT": "t",
@@ -143,7 +143,7 @@ def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
     }
     settings, errors = inspect(environ=environ)
     found = {s.name: s.value for s in settings}
-    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.08)
+    assert (found["tenant"], found["gate.min_entropy"], found["gate.min_ratio"]) == ("t", 0.2, 0.08)
     named = ("HEADGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
     assert [any(name in str(error) for error in errors) for name in named] == [True] * 4
     assert len(errors) == 4
@@ -181,7 +181,7 @@ def test_a_published_name_with_a_wrong_value_is_named():
 @pytest.mark.parametrize(
     ("environ", "arguments", "named"),
     [
-        ({"HEADGATE_GATE__ORDER": "entropy"}, {"gate": 5}, "gate"),
+        ({"HEADGATE_GATE__MIN_RATIO": "0.1"}, {"gate": 5}, "gate"),
         ({"HEADGATE_STORE": "kb"}, {"store": {"path": "kb"}}, "store"),
     ],
 )
@@ -190,6 +190,20 @@ def test_a_value_over_a_group_and_a_group_over_a_value_are_mistakes(environ, arg
         load(environ=environ, arguments=arguments)
 
 
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"HEADGATE_RETRIEVE__MODE": "rrf"}, "reciprocal_rank_fusion"),
+        ({"HEADGATE_GATE__ORDER": "entropy"}, "prune_to_budget"),
+        ({"HEADGATE_PROPAGATE__MODE": "fire"}, "integrate_and_fire"),
+    ],
+)
+def test_a_setting_that_is_gone_says_where_its_rule_is(environ, said):
+    with pytest.raises(ConfigError, match="no longer") as caught:
+        load(environ=environ)
+    assert f"headgate.published.entropy_gating.{said}" in caught.value.hint
+
+
 def test_layers_that_set_parts_of_one_group_are_joined():
-    found = load(environ={"HEADGATE_GATE__ORDER": "entropy"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
-    assert (found.gate.order, found.gate.min_ratio) == ("entropy", 0.5)
+    found = load(environ={"HEADGATE_GATE__MIN_ENTROPY": "0.2"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
+    assert (found.gate.min_entropy, found.gate.min_ratio) == (0.2, 0.5)

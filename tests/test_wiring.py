@@ -17,10 +17,10 @@ def parts():
 
 def test_a_rehearsal_asks_neither_a_person_nor_the_world(parts):
     assert parts.engine.resources.search is not None
-    engine = engine_with(parts, {"gate.order": "entropy"})
+    engine = engine_with(parts, {"gate.min_ratio": 0.5})
     assert engine.resources.search is None
     assert not engine.policy.review.enabled
-    assert (engine.policy.gate.order, parts.engine.policy.gate.order) == ("entropy", "value")
+    assert (engine.policy.gate.min_ratio, parts.engine.policy.gate.min_ratio) == (0.5, 0.08)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_rehearsal_asks_neither_a_person_nor_the_world(parts):
     [
         ({"limits.k": 3}, InputError, "limits.k cannot be changed"),
         ({"store": "x"}, InputError, "store cannot be changed"),
-        ({"gate.order": "random"}, ConfigError, "gate.order"),
+        ({"gate.min_ratio": "much"}, ConfigError, "gate.min_ratio"),
         ({"retrieve.keep": 10**9}, LimitError, "retrieve.keep"),
     ],
 )

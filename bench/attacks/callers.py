@@ -144,7 +144,7 @@ async def heavy_replays(target):
     """A trace whose every question is asked at once, under settings that make it dear."""
     asked = await target.post("/v1/context", {"query": " ".join(f"refund{n}" for n in range(5_000))})  # fmt: skip
     trace = asked.json()["trace"]
-    wide = {"retrieve.k": "20000", "gate.order": ["x"] * 1000, "graph.max_results": 1e7, "penalize.weight": "nan"}  # fmt: skip
+    wide = {"retrieve.k": "20000", "gate.min_ratio": ["x"] * 1000, "graph.max_results": 1e7, "penalize.weight": "nan"}  # fmt: skip
     changes = [{name: value} for name, value in wide.items()]
     await asyncio.gather(
         *(target.get(f"/v1/traces/{trace}/why") for _ in range(4)),

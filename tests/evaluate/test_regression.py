@@ -56,11 +56,11 @@ def test_a_document_that_is_gone_is_said_to_be_gone(gate):
 def test_a_changed_text_and_a_changed_setting_are_named(gate):
     case = record_case(gate, "when are refunds paid?", budget=300, collection="main")
     rows = [{**ROWS[0], "text": "Nothing to see."}, *ROWS[1:]]
-    with Headgate.open(":memory:", gate={"order": "entropy"}) as other:
+    with Headgate.open(":memory:", gate={"min_ratio": 0.01}) as other:
         other.add(rows)
         since = run_case(other, case).since
     assert "the text of refunds has changed" in since
-    assert "gate.order was default and is entropy" in since
+    assert "gate.min_ratio was default and is 0.01" in since
 
 
 def test_a_release_that_changed_is_named(gate):

@@ -11,7 +11,7 @@ from headgate.errors import InputError, LimitError
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 from headgate.text.tokens import counter, estimate_tokens
-from headgate.types import Edge, Request, Window
+from headgate.types import Request, Window
 
 ROWS = [
     {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
@@ -153,34 +153,3 @@ def test_a_remembered_fact_is_given_though_no_document_knows(hg):
     context = hg.context("where is the deploy key of Falcon?", collection="notes")
     assert [chunk.source for chunk in context.chunks] == ["memory"]
     assert hg.context("where does Melanie run marathons?", collection="notes").chunks == ()
-
-
-@pytest.mark.parametrize(("weights", "fires"), [((1.0, 1.0, 1.0), True), ((1.0, 1.0, 0.7), False)])
-def test_given_edges_are_followed_three_hops_as_published(weights, fires):
-    """.85 cubed is .61, which fires; with a weight of .7 on the way .43 arrives, which does not."""
-    with Headgate.open(":memory:", propagate={"mode": "fire"}) as hg:
-        hg.add(
-            [
-                {"id": "start", "text": "the zebra alert was raised at dawn"},
-                {"id": "end", "text": "nothing in common with what was asked"},
-            ]
-        )
-        nodes = ("start", "node one", "node two", "end")
-        edges = zip(nodes, nodes[1:], weights, strict=False)
-        hg.graph.link([Edge(a, "uses", b, weight) for a, b, weight in edges])
-        made = hg.context("zebra alert")
-        assert ("end" in {c.chunk.id for c in made.trace.candidates}) is fires
-
-
-def test_one_edge_of_weight_one_half_alone_does_not_fire():
-    with Headgate.open(":memory:", propagate={"mode": "fire"}) as hg:
-        hg.add(
-            [
-                {"id": "start", "text": "the zebra alert was raised at dawn"},
-                {"id": "end", "text": "nothing in common with what was asked"},
-            ]
-        )
-        hg.graph.link([Edge("start", "uses", "end", 0.5)])
-        assert "end" not in {c.chunk.id for c in hg.context("zebra alert").trace.candidates}
-        hg.graph.link([Edge("start", "uses", "end", 0.6)])
-        assert "end" in {c.chunk.id for c in hg.context("zebra alert").trace.candidates}

@@ -155,18 +155,6 @@ def test_feedback_that_leads_away_from_the_best_chunk_is_left_out():
     assert scores(drifting) == scores(retrieve("zither", view, RetrievePolicy(feedback=0)))
 
 
-def test_rank_fusion_takes_the_words_of_a_query_as_they_are():
-    view = view_of("database migration tool", "river harbor", "lake stone")
-    assert scores(retrieve("databasemigration", view, RetrievePolicy(mode="rrf"))) == {}
-    assert "c0" in scores(retrieve("databasemigration", view, RetrievePolicy()))
-
-
-def test_rank_fusion_gives_the_published_numbers():
-    view = view_of("turbine", "turbine river river river", "lake")
-    found = scores(retrieve("turbine", view, RetrievePolicy(mode="rrf")))
-    assert found == pytest.approx({"c0": 1 / 61, "c1": 1 / 62})
-
-
 PASSAGES = (
     "It is said that Marta Dias plays for Vega United since the war.",
     "They say that Vega United was founded by a harbor clerk.",
@@ -196,7 +184,7 @@ def test_an_answer_in_one_place_needs_no_second_one():
     assert [c.chunk.id for c in wired.kept] == [c.chunk.id for c in found.kept]
 
 
-@pytest.mark.parametrize("mode", ["entities", "fire", "off"])
+@pytest.mark.parametrize("mode", ["entities", "off"])
 def test_propagation_conserves_what_came(mode):
     view = view_of(*PASSAGES)
     found = retrieve("Marta Dias rivers harbor", view, RetrievePolicy())

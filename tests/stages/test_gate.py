@@ -76,14 +76,6 @@ def test_short_or_varied_text_is_never_boilerplate():
     assert len(gate(found(*texts), 10_000, quarter, POLICY).kept) == 3
 
 
-def test_entropy_order_is_available():
-    low, high = "aaaa aaaa aaaa", prose(3)
-    candidates = found(low, high, scores=[1.0, 0.1])
-    assert ids(gate(candidates, 1000, quarter, POLICY).kept) == ["c0", "c1"]
-    published = GatePolicy(order="entropy")
-    assert ids(gate(candidates, 1000, quarter, published).kept) == ["c1", "c0"]
-
-
 def test_if_tokens_are_scarce_length_divides_the_value():
     candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
     assert ids(gate(candidates, 230, quarter, POLICY).kept) == ["c0", "c2"]

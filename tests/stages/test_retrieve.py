@@ -44,31 +44,11 @@ def every(query, view, *, vector=None, **knobs):
     return retrieve(query, view, RetrievePolicy(**knobs), vector=vector).scores.every
 
 
-def test_rank_fusion_ranks_as_many_by_words_as_by_embeddings():
-    view = view_of(*(f"zither number {n}" for n in range(150)))
-    found = retrieve("zither", view, RetrievePolicy(mode="rrf", keep=200))
-    assert len(found.kept) == 150
-    few = retrieve("zither", view, RetrievePolicy(mode="rrf", keep=200, dense_depth=7))
-    assert len(few.kept) == 7
-
-
-def test_rank_fusion_takes_words_as_they_are():
-    view = view_of("a snowball on the roof", "a lake")
-    assert scores(retrieve("snowballfight", view, RetrievePolicy())).keys() == {"c0"}
-    assert not scores(retrieve("snowballfight", view, RetrievePolicy(mode="rrf")))
-
-
 def test_how_many_embeddings_count_does_not_touch_the_score_by_words():
     view = view_of(*(f"zither pump number {n}" for n in range(9)), "lake")
     assert scores(retrieve("zither pump", view, RetrievePolicy(dense_depth=1))) == scores(
         retrieve("zither pump", view, RetrievePolicy())
     )
-
-
-def test_rank_fusion_adds_the_ranks_of_both_rankings(hues):
-    policy = RetrievePolicy(mode="rrf", dense_depth=2)
-    found = scores(retrieve("field", hues, policy, vector=[0.0, 0.6, 0.8]))
-    assert found == pytest.approx({"c1": 1 / 61 + 1 / 62, "c2": 1 / 61})
 
 
 def test_similarity_counts_as_much_as_words_leave_open(hues):

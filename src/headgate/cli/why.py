@@ -255,7 +255,7 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
         echo(answer.note)
 
 
-@click.command(epilog="Example: headgate replay last budget=2000 gate.order=entropy")
+@click.command(epilog="Example: headgate replay last budget=2000 grade.floor=0")
 @click.argument("trace")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
 @place_options

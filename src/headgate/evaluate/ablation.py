@@ -23,7 +23,6 @@ PARTS: Mapping[str, Settings] = {
     "names": {"propagate": {"weight": 0}},
     "propagate": {"propagate": {"mode": "off"}},
     "length": {"gate": {"length_power": 0}},
-    "value": {"gate": {"order": "entropy"}},  # filled by entropy alone, as published
     "floor": {"grade": {"floor": 0.0}},
     "grade": {"grade": {"enabled": False}},
 }

@@ -106,7 +106,7 @@ class Lifecycle:
                 hg.add_files("docs/")
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
-        `Headgate.open("./kb", gate={"order": "entropy"})`.
+        `Headgate.open("./kb", grade={"floor": 0})`.
 
         `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
         fit the protocols in `headgate.protocols`; they take the place of what the settings name. With a store of

@@ -5,9 +5,8 @@ A chunk's score is its Shannon entropy, H = -Σ p·log2 p, over its words (again
 Chunks under a floor go, the others enter by falling score while they fit (4 characters are a token). Before that, two
 rankings are joined by reciprocal ranks, and signals travel over a graph by leaky integrate-and-fire.
 
-Headgate ranks by relevance instead, since the entropy score mostly follows length (docs/origins.md). It keeps the score
-as a small part of a chunk's value, and these rules as `gate.order = "entropy"`, `retrieve.mode = "rrf"` and
-`propagate.mode = "fire"`.
+Headgate ranks by relevance instead, since the entropy score mostly follows length (docs/origins.md). These functions
+are the only place where the published rules still are.
 """
 
 import math

@@ -24,6 +24,13 @@ FILE = "headgate.toml"
 
 Tree = dict[str, Any]
 
+# Values that were settings, and the published rule that each chose. The rules are functions now.
+_GONE = {
+    ("retrieve.mode", "rrf"): "reciprocal_rank_fusion",
+    ("propagate.mode", "fire"): "integrate_and_fire",
+    ("gate.order", "entropy"): "prune_to_budget",
+}
+
 
 class Layer(NamedTuple):
     """Settings from one origin: a file, an environment variable, or the caller's arguments."""
@@ -194,6 +201,10 @@ def _refuse_found(layer: Layer, folder: Path) -> Iterator[Fault]:
 def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
     name = ".".join(map(str, error["loc"]))
     origin = origin_of(name, given)
+    if rule := _GONE.get((name, str(error["input"]))):
+        message = f"{name} can no longer be {error['input']} (from {origin})"
+        hint = f"leave it out; the rule is headgate.published.entropy_gating.{rule}"
+        return Fault(name, ConfigError(message, hint=hint))
     if error["type"] != "extra_forbidden":
         shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
         message = f"{name} is {shown} (from {origin}): {error['msg'].lower()}"

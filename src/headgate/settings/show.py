@@ -49,8 +49,8 @@ def page() -> str:
     """The page of all settings, as Markdown."""
     head = (
         "# Settings\n\n"
-        "Arguments beat the environment, which beats `headgate.toml`, which beats the defaults below. `gate.order` is\n"
-        "`order` under `[gate]` in the file and `HEADGATE_GATE__ORDER` in the environment; lists are written as JSON\n"
+        "Arguments beat the environment, which beats `headgate.toml`, which beats the defaults below. `grade.floor` is\n"
+        "`floor` under `[grade]` in the file and `HEADGATE_GRADE__FLOOR` in the environment; lists are written as JSON\n"
         "there. `headgate config show` prints what is in force and where it came from. Numbers that only a benchmark\n"
         "can set are arguments of the policies in Python: `Settings(retrieve=RetrievePolicy(k1=1.5))`.\n"
         "A `headgate.toml` that is merely found in the current folder may not name an address, a command or a path\n"

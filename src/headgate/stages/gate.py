@@ -8,7 +8,6 @@ value = share * new / tokens ** .6
 where `new` is what comparing it with the window left. They are packed into the budget with their framing; pack.py holds
 the rules and constants of packing. If `k` bounds the answer and the budget does not, length does not count. Accepted
 chunks are returned best first. Candidates that no model has seen are worth their score.
-order="entropy" ranks by the entropy score alone, as published/entropy_gating.py does over dict rows.
 """
 
 import math
@@ -17,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -46,8 +45,6 @@ __all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", 
 class GatePolicy(Policy):
     """What is worth its tokens."""
 
-    order: Literal["value", "entropy"] = "value"
-    """By value (relevance for its tokens), or by entropy alone."""
     length_power: Tuning[Unit] = 0.6
     """Value is worth over tokens to this power: between 0 and 1 evidence changes by .003 at most."""
     min_entropy: Unit = 0.0
@@ -96,13 +93,11 @@ def gate(
     entries = _price(candidates, shares, count, preview_chars)
     entries, noise = _cut_noise(entries, floor, seen_share, most=for_pieces * NEXT_PART)
     entries, dropped = _weigh(entries, policy)
-    best = None
-    if policy.order == "value":
-        main = [entry for entry in entries if not entry.piece.is_side]
-        best = max(main, key=lambda entry: entry.score, default=None)
+    main = [entry for entry in entries if not entry.piece.is_side]
+    best = max(main, key=lambda entry: entry.score, default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
     k_pieces_fit = k is not None and sum(e.cost for e in by_worth[:k]) <= for_pieces
-    if policy.order == "value" and not k_pieces_fit:
+    if not k_pieces_fit:
         for entry in entries:
             entry.value = entry.worth / max(entry.cost, 1) ** policy.length_power
     ranking = _best_first(entries, [entry.value for entry in entries], best)
@@ -222,8 +217,6 @@ def _weigh(entries: Sequence[_Entry], policy: GatePolicy) -> tuple[list[_Entry],
             dropped.append(judged)
             continue
         entry.entropy = entropy
-        if policy.order == "entropy":
-            entry.worth = entry.value = entropy
         kept.append(entry)
     return kept, dropped
 

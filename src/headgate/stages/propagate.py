@@ -7,7 +7,6 @@ capitals do not mark names, and 0 in JSON (text/languages.py). A chunk also gain
 ones do not hold, since the parts of such an answer differ.
 Given knowledge edges carry signals up to three hops, from the query's names and the best chunks to the names and chunks
 they lead to: s gains .7·x, where x is 1 one edge of weight 1 away from a name of the query, and .85 of it each edge on.
-"fire": leaky integrate-and-fire (published/entropy_gating.py) over given edges, neighbors and shared names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +21,7 @@ from pydantic import Field
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
-from headgate.published.entropy_gating import FIRING_THRESHOLD, integrate_and_fire
-from headgate.rank.edge_walk import ChunkGraph, Node, carry, link_nodes
+from headgate.rank.edge_walk import Node, carry, link_nodes
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, idf, within
 from headgate.rank.name_hop import (
     NamePostings,
@@ -64,8 +62,8 @@ Charges = dict[Node, float]
 class PropagatePolicy(Policy):
     """How far and how strongly hits lift what they are connected to."""
 
-    mode: Literal["entities", "fire", "off"] = "entities"
-    """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire."""
+    mode: Literal["entities", "off"] = "entities"
+    """"entities" hops over shared names and given edges; "off" leaves the ranking as it was found."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     weight: Tuning[Weight] = 0.7
@@ -101,12 +99,6 @@ class PropagatePolicy(Policy):
     """... of a line by someone else, when the query names one speaker."""
     undated_factor: Tuning[Unit] = 0.7
     """... of a line without a word about time, when the query asks when."""
-    threshold: Tuning[Unit] = FIRING_THRESHOLD
-    """"fire": the potential at which a chunk becomes a candidate."""
-    neighbor_weight: Tuning[Unit] = 0.5
-    """"fire": the weight of the edge between neighboring lines of a conversation."""
-    max_name_chunks: Tuning[PositiveCount] = 64
-    """"fire": names in more than this many chunks connect none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +156,7 @@ def propagate(
         seeds = seeds or find_seeds(found, query, view, policy)
     if policy.mode == "off" or seeds is None:
         return Sifted(kept=found.kept)
-    if policy.mode == "fire":
-        boost = _fire(view, seeds, policy, edges)
-    else:
-        boost = _hop(view, seeds, policy, edges, found=found.kept)
+    boost = _hop(view, seeds, policy, edges, found=found.kept)
     ords, scores = _rank_boosted(view, seeds, boost, policy.keep)
     came = dict(zip(seeds.scores.kept.tolist(), found.kept, strict=True))
     new = ords[~within(np.sort(seeds.scores.kept), ords)]
@@ -402,31 +391,6 @@ def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) 
     total = np.zeros(len(ords))
     np.add.at(total, slots, masses)
     return ReachedChunks(ords, total)
-
-
-# -- leaky integrate-and-fire --------------------------------------------------------------------
-
-
-def _fire(
-    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> ScoreBoost:
-    """The chunks that fire, with their potentials as shares of the highest."""
-    limit = min(_name_limit(view, policy), policy.max_name_chunks)
-    graph = ChunkGraph(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
-    fired = integrate_and_fire(
-        [Node(id, is_chunk=True) for id in view.ids(seeds.ords)],
-        graph.edges,
-        leak=policy.leak,
-        floor=policy.floor,
-        hops=policy.hops,
-        threshold=policy.threshold,
-    )
-    chunks = {node.text: potential for node, potential in fired.items() if node.is_chunk}
-    by_ord = dict(zip(view.find(list(chunks)).tolist(), chunks.values(), strict=True))
-    ords = np.array(sorted(ord for ord in by_ord if ord >= 0), np.int64)
-    potentials = np.array([by_ord[ord] for ord in ords.tolist()], float)
-    peak = potentials.max() if len(potentials) else 1.0
-    return ScoreBoost(ReachedChunks(ords, policy.weight * potentials / peak))
 
 
 # -- the new order -------------------------------------------------------------------------------

@@ -1,11 +1,9 @@
 """Retrieve: the chunks of a collection that answer a query best.
 
-"scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
+A fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 then feedback from the best 8, if the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
 D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(0, D - .75 D(best))), where `best` is
-the best chunk by words and `open` the share of the query that it leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25
-and cosine.
-Without embeddings either is lexical alone.
+the best chunk by words and `open` the share of the query that it leaves open.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds, and the
 other numbers are what words, phrases, heads and related terms (feedback and vectors) add to s1.
 """
@@ -14,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +21,6 @@ from pydantic import Field
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Postings, Snapshot
-from headgate.published.entropy_gating import RANK_CONSTANT, reciprocal_rank_fusion
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import (
     K1,
@@ -40,7 +37,6 @@ from headgate.rank.lexical import (
 )
 from headgate.rank.top import SEEDS, Found, RankingScores, best, read_chunks, top
 from headgate.relevance.query_rewrite import read_query
-from headgate.text.terms import word_terms
 from headgate.types import Candidate
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
@@ -51,8 +47,6 @@ _FEW = 1 / 16  # share of all chunks up to which a part is looked through faster
 class RetrievePolicy(Policy):
     """How chunks are found and scored."""
 
-    mode: Literal["scored", "rrf"] = "scored"
-    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     k1: Tuning[Weight] = K1
@@ -96,8 +90,6 @@ class RetrievePolicy(Policy):
     """... nor do terms in more than this many chunks, which bounds the work."""
     feedback_agreement: Tuning[Unit] = 0.9
     """The share of the highest feedback score that the best chunk must have: with less, the terms lead away."""
-    rank_constant: Tuning[PositiveCount] = RANK_CONSTANT
-    """"rrf": the constant beside the rank."""
 
 
 def retrieve(
@@ -114,26 +106,18 @@ def retrieve(
     """
     if not view.count:
         return Found()
-    if policy.mode == "rrf":
-        terms = word_terms(query, view.language)  # plain BM25 takes words as they are
     match = _match_terms(read_query(query, view) if terms is None else terms, view, policy)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
-    if policy.mode == "rrf":
-        every = _fuse_ranks(view, match, near, policy)
-        seeds = top(every, SEEDS, view)
-        strength = every[seeds]
-    else:
-        every, seeds, strength = _score(view, match, near, policy)
+    every, seeds, strength = _score(view, match, near, policy)
     if every is match.scores and policy.keep <= len(match.best):
         kept = _rank(view, every, match.best, policy.keep)
     else:
         kept = top(every, policy.keep, view, some=match.best)
     scores = every[kept]
-    peak = float(scores[0]) if policy.mode != "rrf" and len(kept) else 1.0
+    peak = float(scores[0]) if len(kept) else 1.0
     scores /= peak
     parts = {"share": np.minimum(match.scores[kept] / match.ceiling, 1.0)}
-    if policy.mode != "rrf":
-        parts |= _parts(match, kept, scores, peak)
+    parts |= _parts(match, kept, scores, peak)
     found, ords = _read_candidates(view, kept, scores, parts)
     ranking = RankingScores(every, seeds, strength, ords, len(found), match.hits)
     return Found(kept=found, added=found, scores=ranking)
@@ -207,8 +191,6 @@ class _Match:
 
 
 def _weighing(policy: RetrievePolicy) -> Weighing:
-    if policy.mode == "rrf":
-        return Weighing()  # plain BM25
     return Weighing(
         policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.neighbor_weights
     )
@@ -228,15 +210,13 @@ def _match_terms(
     term_idf = idf(view.count, view.frequencies(keys) if view.narrowed_to else hits.counts)
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * term_idf, by)
-    depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
+    depth = max(policy.phrase_depth, SEEDS)
     leads = top(scores, depth, view, some=_shortest_list(hits, depth, view.size))
-    bonuses: Mapping[str, Floats] = {}
     looked_at = leads[: policy.phrase_depth]
-    if policy.mode == "scored":
-        known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
-        bonuses = _find_bonuses(view, looked_at, words, known_idf, policy)
-        for bonus in bonuses.values():
-            scores[looked_at] += bonus
+    known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
+    bonuses = _find_bonuses(view, looked_at, words, known_idf, policy)
+    for bonus in bonuses.values():
+        scores[looked_at] += bonus
     ceiling, whole = (float((n * term_idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
     return _Match(keys, hits, scores, leads, ceiling, left_open, looked_at, bonuses)
@@ -315,13 +295,3 @@ def _add_similarity(
     joined = scores.copy()
     joined[ords] += policy.dense * match.left_open * peak * np.maximum(share, 0.0)
     return joined
-
-
-def _fuse_ranks(
-    view: Snapshot, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
-) -> Floats:
-    """Reciprocal rank fusion of the words' ranking and the embedder's."""
-    rankings = [match.best[: policy.dense_depth]]
-    if near is not None:
-        rankings.append(near[0])
-    return reciprocal_rank_fusion(rankings, view.size, k=policy.rank_constant)

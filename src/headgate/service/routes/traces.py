@@ -90,9 +90,7 @@ class InterventionsOut(BaseModel):
 class ReplayIn(Body):
     """What to change: settings by dotted name, and fields of the request such as budget and k."""
 
-    changes: dict[str, Any] = Field(
-        max_length=50, examples=[{"budget": 2000, "gate.order": "entropy"}]
-    )
+    changes: dict[str, Any] = Field(max_length=50, examples=[{"budget": 2000, "grade.floor": 0}])
 
 
 class ReplayOut(BaseModel):
