@@ -129,8 +129,8 @@ class UpstreamPolicy(Policy):
     """Names of its models; * and ? stand for any characters and one."""
     key: SecretStr | None = None
     """A key held here; None: the client's own is passed on."""
-    auth: Literal["bearer", "x-api-key", "x-goog-api-key"] = "bearer"
-    """How the held key is sent."""
+    auth: Literal["", "bearer", "x-api-key", "x-goog-api-key"] = ""
+    """How the held key is sent; empty: as the API of each call wants it."""
     headers: Mapping[str, str] = {}
     """More headers for each request."""
     proxy: str = ""

@@ -118,6 +118,26 @@ async def test_reading_alone_does_not_open_the_models(scopes, status):
     assert answer.status_code == status, answer.text
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "url", "auth", "header"),
+    [
+        ("POST", "/v1/messages", "http://m.example/v1", "", (b"x-api-key", b"sk-HELD")),
+        ("POST", "/v1/chat/completions", "http://m.example/v1", "", (b"authorization", b"Bearer sk-HELD")),
+        ("POST", "/v1/responses", "https://api.anthropic.com/v1", "", (b"authorization", b"Bearer sk-HELD")),
+        ("POST", "/v1beta/models/m:generateContent", "http://m.example/v1beta", "", (b"x-goog-api-key", b"sk-HELD")),
+        ("GET", "/v1/models", "https://api.anthropic.com/v1", "", (b"x-api-key", b"sk-HELD")),
+        ("GET", "/v1/models", "http://m.example/v1", "", (b"authorization", b"Bearer sk-HELD")),
+        ("POST", "/v1/messages", "http://m.example/v1", "bearer", (b"authorization", b"Bearer sk-HELD")),
+    ],
+)  # fmt: skip
+async def test_a_held_key_is_sent_as_the_api_of_the_call_wants_it(method, path, url, auth, header):
+    made, transport = upstreams(main=UpstreamPolicy(url=url, key="sk-HELD", auth=auth))
+    theirs = (b"authorization", b"Bearer sk-THEIRS"), (b"x-api-key", b"sk-THEIRS")
+    await made.send(exchange_for(method, path, *theirs), made.policy.upstreams["main"], b"{}")
+    sent = [(k, v) for k, v in transport.sent[0].headers if b"sk-" in v]
+    assert sent == [header]
+
+
 async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080"))
     await made.send(exchange_for("GET", "/v1/@evil:80/steal"), made.policy.upstreams["main"], b"")

@@ -56,6 +56,8 @@ class RequestFormat(Protocol):
     """What OpenTelemetry calls it: chat or text_completion."""
     resume: ClassVar[Resume] = "auto"
     """How a call goes on from a text; auto: as the policy says."""
+    key_header: ClassVar[str] = "bearer"
+    """The header in which the API takes a key; bearer: `authorization`, behind that word."""
     reference_field: ClassVar[str] = ""
     """The field that names an earlier answer which the upstream has stored, if there is one."""
 

@@ -50,6 +50,7 @@ class GeminiDialect(Dialect):
     """Gemini."""
 
     path: ClassVar[str] = "/v1beta/models/{model}:{method}"
+    key_header: ClassVar[str] = "x-goog-api-key"
     config_field: ClassVar[str] = "generationConfig"
 
     def __init__(self) -> None:

@@ -53,6 +53,7 @@ class MessagesDialect(Dialect):
     """Messages."""
 
     path: ClassVar[str] = "/v1/messages"
+    key_header: ClassVar[str] = "x-api-key"
 
     def __init__(self) -> None:
         self.ended = False

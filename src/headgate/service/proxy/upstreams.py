@@ -74,6 +74,11 @@ FORGET_S = 600.0  # one refused call in ten minutes is little beside the calls t
 MOST_FACTS = 1_000  # facts about upstreams: clients choose the names of models
 # bytes of an error that are read; those of the known providers have under two thousand
 ERROR_BYTES = 65_536
+BEARER = "bearer"
+KEY_HEADER_OF_HOST = {
+    "api.anthropic.com": "x-api-key",
+    "generativelanguage.googleapis.com": "x-goog-api-key",
+}
 _our_key = re.compile(re.escape(OURS.encode()) + rb"[A-Za-z0-9_-]{20}")
 
 
@@ -153,7 +158,8 @@ class Upstreams:
             query = "&".join(part for part in query.split("&") if not part.startswith("key="))
         if query:
             target += f"?{query}"
-        headers = _headers(exchange.headers, upstream, plain=plain, own_key_only=own_key_only)
+        auth = upstream.auth or _key_header(exchange, address)
+        headers = _headers(exchange.headers, upstream, auth, plain=plain, own_key_only=own_key_only)
         request = UpstreamRequest(
             exchange.method,
             address,
@@ -227,9 +233,17 @@ def _has_parent_segment(path: str) -> bool:
     return any(part.split(";")[0] == ".." for part in path.replace("\\", "/").split("/"))
 
 
+def _key_header(exchange: Exchange, address: Address) -> str:
+    """How the API of a call takes a key. A path of no API, such as /v1/models, goes by the upstream's host."""
+    if exchange.dialect.owns(exchange.raw_path):
+        return exchange.dialect.key_header
+    return KEY_HEADER_OF_HOST.get(address.host, BEARER)
+
+
 def _headers(
     given: Iterable[tuple[bytes, bytes]],
     upstream: UpstreamPolicy,
+    auth: str,
     *,
     plain: bool,
     own_key_only: bool,
@@ -237,8 +251,7 @@ def _headers(
     more = dict(upstream.headers)
     if upstream.key:
         key = upstream.key.get_secret_value()
-        is_bearer = upstream.auth == "bearer"
-        more |= {"authorization": f"Bearer {key}"} if is_bearer else {upstream.auth: key}
+        more |= {"authorization": f"Bearer {key}"} if auth == BEARER else {auth: key}
     if plain:
         more["accept-encoding"] = "identity"
     ours = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
