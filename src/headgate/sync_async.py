@@ -7,17 +7,27 @@ editors show them. `BackgroundLoop` runs an async method for a caller that block
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from functools import wraps
+from contextlib import suppress
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from headgate.errors import StoreError
+from headgate.own_parts import contain
 
 S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+LOGGER = logging.getLogger("headgate")
+
+_ANSWER_S = 1.0  # that a loop has to answer: one that a part blocks does not. Chosen: longer than a busy machine pauses.
+_END_S = (
+    5.0  # that closing waits for the loop, as long as it waits for traces (pipeline/deferred.py)
+)
 
 
 def async_version(
@@ -27,7 +37,8 @@ def async_version(
 
     @wraps(method)
     async def run_in_thread(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+        call = partial(method, self, *args, **kwargs)
+        return await asyncio.to_thread(contain, f"call of {method.__name__}", call)
 
     run_in_thread.__name__ = f"a{method.__name__}"
     return run_in_thread
@@ -64,30 +75,58 @@ class BackgroundLoop:
                         hint="the process has too many open files",
                     ) from error
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="headgate", daemon=True
+                    target=serve_loop, args=(self._loop,), name="headgate", daemon=True
                 )
                 self._thread.start()
             return self._loop
 
+    def replace_blocked(self) -> None:
+        """Leave the loop to itself if something blocks it: the next call starts another."""
+        with self._lock:
+            loop, answered = self._loop, threading.Event()
+        if loop is None:
+            return
+        loop.call_soon_threadsafe(answered.set)
+        if answered.wait(_ANSWER_S):
+            return
+        with self._lock:
+            if self._loop is loop:
+                self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+
     def close(self) -> None:
-        """Stop the loop and its threads; calls that are waiting get a StoreError."""
+        """Stop the loop; calls that are waiting get a StoreError. A loop that something blocks is left behind."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
             self._closed = True
         if loop is None or thread is None:
             return
-        # on the loop itself: a caller inside another running loop could not run this one
-        asyncio.run_coroutine_threadsafe(_shut_down(loop), loop).result()
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(_END_S)
+        if thread.is_alive():
+            LOGGER.warning("a part of your own blocks its event loop, which is left behind")
 
 
-async def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
-    await loop.shutdown_default_executor()
-    others = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+def serve_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run an event loop in this thread until it is stopped; then cancel what is left on it, and close it."""
+    while True:
+        try:
+            loop.run_forever()
+            break
+        except (SystemExit, KeyboardInterrupt) as error:
+            # asyncio lets both end the loop. The task that raised has its error, and the others go on.
+            LOGGER.warning("a part of your own raised %r", error)
+    with suppress(SystemExit, KeyboardInterrupt):
+        loop.run_until_complete(_end_tasks())
+    loop.close()
+
+
+async def _end_tasks() -> None:
+    await asyncio.sleep(0)  # what was handed to the loop before it was stopped becomes a task
+    others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await loop.shutdown_asyncgens()
+    if others:
+        await asyncio.wait(others, timeout=1.0)
+    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 from headgate.errors import InputError, LimitError
 from headgate.explain.as_data import redact_trace
@@ -16,9 +16,10 @@ from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
 from headgate.memory.plugins import load_plugins
 from headgate.memory.provider_pool import ProviderPool
-from headgate.models.embed import embedder
+from headgate.models.embed import OwnEmbedder, embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
+from headgate.own_parts import contain
 from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
 from headgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
@@ -77,6 +78,7 @@ class Components:
     writes: DeferredWrites
     threads: RequestThreads
     own: UserComponents
+    own_embedder: OwnEmbedder | None = None
     log: PerformanceLog | None = None
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
@@ -102,6 +104,8 @@ class Components:
         if self.closed.is_set():
             return
         self.closed.set()
+        if self.own_embedder is not None:
+            self.own_embedder.close()
         self.threads.close()
         self.writes.close()
         self.memory.close()
@@ -152,8 +156,10 @@ def _build_over(
     wait_for_index: bool,
 ) -> Components:
     grader = own.grader or llm_grader(settings.grader)
-    vectors = own.embedder or embedder(settings.embed)
-    clock = own.clock or time.time
+    timeout_s = settings.embed.timeout_s
+    own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
+    vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
+    clock = partial(contain, "clock", own.clock) if own.clock else time.time
     segments = store.segments if isinstance(store, SegmentSharingStore) else None
     index_folder = folder and folder / "index"
     indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
@@ -172,6 +178,9 @@ def _build_over(
         vectors=indexes.vector,
         grader=grader,
         search=own.search or searcher(settings.search),
+        # those of ours have limits for each call to a model or server
+        grader_s=settings.grade.deadline_s if own.grader else None,
+        search_s=settings.grade.deadline_s if own.search else None,
         clock=clock,
         defer=writes.put,
         computing=threads.computing,
@@ -181,7 +190,7 @@ def _build_over(
     pool.start(settings.tenant)
     return Components(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
-        threads, own, log=_log(settings, folder), folder=folder,
+        threads, own, own_embedder, log=_log(settings, folder), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
     )  # fmt: skip
@@ -217,6 +226,7 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
         memory=memory,
         vectors=components.indexes.vector,
         grader=components.grader,  # with the grades it remembers
+        grader_s=components.settings.grade.deadline_s if components.own.grader else None,
         clock=components.clock,
         computing=components.threads.computing,
     )
@@ -244,7 +254,7 @@ def _remember_counts(count: TokenCounter) -> TokenCounter:
         key = hash(text)
         known = counts.get(key)
         if known is None:
-            known = count(text)
+            known = contain("counter", count, text)
             counts.put(key, known)
         return known
 

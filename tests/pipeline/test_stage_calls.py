@@ -17,6 +17,7 @@ from headgate.pipeline.request_run import RequestRun
 from headgate.pipeline.threads import LoopCalls
 from headgate.settings import Settings
 from headgate.stages.retrieve import RetrievePolicy
+from headgate.sync_async import BackgroundLoop
 from headgate.text.tokens import estimate_tokens
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
@@ -37,7 +38,7 @@ def paths(parts, query, strategy, *, graph=True, **knobs):
     policies = {f.name: getattr(parts.settings, f.name) for f in fields(Policies)}
     policy = Policies(**{**policies, "graph": GraphPolicy(**knobs)})
     engine = Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens)
-    calls = LoopCalls(lambda: pytest.fail("nothing here waits"))
+    calls = LoopCalls(BackgroundLoop())
     run = RequestRun(engine.resources, policy, Request(query, graph=graph), calls)
     run.plan = Plan(skip=False, tier=Tier.HYBRID, strategy=strategy, budget=1000)
     return [candidate.chunk.metadata["nodes"] for candidate in run.find_paths()]

@@ -172,7 +172,7 @@ async def test_what_is_started_after_a_cancellation_is_cancelled_too():
     calls = LoopCalls.of_running_loop()
     calls.cancel()
     with pytest.raises(UpstreamError, match="cancelled"):
-        await asyncio.to_thread(lambda: calls.wait(calls.start(asyncio.sleep(60))))
+        await asyncio.to_thread(lambda: calls.wait(calls.start(asyncio.sleep(60)), "grader"))
 
 
 class Vectors:

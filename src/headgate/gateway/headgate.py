@@ -201,7 +201,7 @@ class Headgate(Documents, Traces):
 
         hg.context_for(Request("how do refunds work?", budget=500))
         """
-        calls = LoopCalls(self._loop.start)
+        calls = LoopCalls(self._loop)
         return self._components.threads.call(self._answer, request, calls)
 
     async def acontext_for(self, request: Request) -> Context:

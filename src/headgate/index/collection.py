@@ -28,7 +28,7 @@ from headgate.index.folder import (
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment_list import MERGE_FACTOR, absorb, compact, tidy
 from headgate.index.snapshot import SegmentSnapshot
-from headgate.index.vectors import EmbeddingCache
+from headgate.index.vectors import EmbedderFailed, EmbeddingCache
 from headgate.protocols import Embedder, Store
 from headgate.types import Change
 
@@ -40,7 +40,9 @@ _BATCH = 5_000  # changes read at a time
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
 _PATIENCE_S = 0.03  # that a request waits for another thread that takes changes in ...
 _OPENING_S = 1.0  # ... or opens the index
-_RETRY_S = 30.0  # after a failed save
+_RETRY_S = (
+    30.0  # after a failed save, or an embedder that failed: as long as a memory provider rests
+)
 _UNSAVED = "unsaved"  # a mark that no file has
 
 
@@ -69,6 +71,10 @@ class Collection:
         self._unchecked = False
         self._unsaved, self._saved_at = 0, time.monotonic()
         self._save_after = 0.0
+        self._embed_after, self._embedder_problem = 0.0, ""
+        self._words_seen = (
+            0  # the last change in a snapshot without all vectors; 0 if the current one has them
+        )
         self._lock = Lock()
 
     def snapshot(self) -> SegmentSnapshot:
@@ -79,7 +85,9 @@ class Collection:
             self._degraded = ""
             self._load()
             target = self._head()
-            while not self._follow_batch() or self._state.seen < target:
+            while (
+                not self._follow_or_by_words() or max(self._state.seen, self._words_seen) < target
+            ):
                 pass
         return self._current
 
@@ -97,6 +105,8 @@ class Collection:
                 if self._opened or self._loads_fast():
                     self._load()
                     behind = not self._take_in_few()
+            except EmbedderFailed:
+                behind = self._head() != self._words_seen  # the background goes on by words
             finally:
                 self._lock.release()
         if not self._current.complete:
@@ -118,13 +128,16 @@ class Collection:
             self._check_files()
         with self._lock:
             self._load()
-            return self._follow_batch()
+            return self._follow_or_by_words()
 
-    def flush(self) -> None:
-        """Save what is not on disk yet."""
-        with self._lock:
-            self._save_after = 0.0
-            self._flush(least=1)
+    def flush(self, wait_s: float = -1) -> None:
+        """Save what is not on disk yet; not if another thread holds this collection for longer than `wait_s`."""
+        if self._lock.acquire(timeout=wait_s):
+            try:
+                self._save_after = 0.0
+                self._flush(least=1)
+            finally:
+                self._lock.release()
 
     def delete(self) -> None:
         """Delete the index before it is opened; it is built again from the store."""
@@ -145,6 +158,25 @@ class Collection:
             with self._lock:
                 self._current = self._snapshot_of(())
                 self._start_over(f"the index was rebuilt: {error.message}")
+
+    def _follow_or_by_words(self) -> bool:
+        """Take in the next batch of changes; all of them, for words alone, if the embedder fails. Whether the end of
+        the feed is reached.
+        """
+        if time.monotonic() >= self._embed_after:
+            try:
+                return self._follow_batch()
+            except EmbedderFailed as error:
+                self._embed_after = time.monotonic() + _RETRY_S
+                self._embedder_problem = error.message
+        lives, self._words_seen = self._state.lives, self._state.seen
+        while changes := self._store.changes(self._tenant, self._name, self._words_seen, _BATCH):
+            lives = tuple(absorb(lives, changes, None, self._folder))
+            self._words_seen = changes[-1].seq
+        self._degraded = f"words find alone what is new: {self._embedder_problem}"
+        # neither the state nor what is saved: once the embedder is back, they go on from where they were
+        self._current = self._snapshot_of(lives, complete=True)
+        return True
 
     def _follow_batch(self) -> bool:
         state = self._state
@@ -182,12 +214,17 @@ class Collection:
         return bool(few and due) and len(compact(lives)) == 1
 
     def _is_current(self) -> bool:
-        return self._opened and self._state.complete and self._head() == self._state.seen
+        if not self._opened:
+            return False
+        head = self._head()
+        if head == self._words_seen and time.monotonic() < self._embed_after:
+            return True
+        return self._state.complete and head == self._state.seen
 
     def _take_current(self) -> SegmentSnapshot:
         """The current snapshot. One request is told that the index was rebuilt; the next ones are not."""
         current = self._current
-        if self._degraded and self._lock.acquire(blocking=False):
+        if self._degraded and not self._words_seen and self._lock.acquire(blocking=False):
             try:
                 self._degraded = ""
                 self._set_state(self._state)
@@ -259,7 +296,7 @@ class Collection:
             fresh = self._snapshot_of(state.lives, complete=state.complete)
             if state.complete:
                 fresh.derive_like(self._current)
-            self._current = fresh
+            self._current, self._words_seen = fresh, 0
 
     def _flush(self, *, least: int) -> bool:
         """Save if at least `least` changes are unsaved, unless another process is saving; whether it was saved."""

@@ -4,6 +4,7 @@ One thread follows the change feeds of all collections in the background, batch 
 delays no other. The collections used last stay open; the others are saved and closed.
 """
 
+import time
 from collections import OrderedDict
 from pathlib import Path
 from sys import getsizeof
@@ -17,6 +18,7 @@ from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.index.collection import Collection
 from headgate.index.folder import folder_of
+from headgate.index.vectors import EmbedderFailed, embed
 from headgate.policy import IndexPolicy
 from headgate.protocols import Embedder, PostingStore, Snapshot, Store
 from headgate.text.cache import Cache
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from headgate.index.large.narrowed import NarrowedCollection
     from headgate.index.shared.storage import SharedStorage
 
+# Seconds that closing waits for a batch under way. Chosen: several times what 5 000 chunks take without an embedder.
+CLOSE_S = 30.0
 OPEN = 128  # collections that stay open; each may hold a few mapped files
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
 _SIZES_BYTES = 1 << 20  # of the numbers of chunks of collections, some thousand ...
@@ -103,13 +107,19 @@ class Indexes:
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The embedding of a query, remembered; None without an embedder, or if it cannot read the query."""
+        """The embedding of a query, remembered; None without an embedder, or if it cannot read the query.
+
+        EmbedderFailed if it gives no numbers.
+        """
         if not self._embedder:
             return None
         vector = self._vectors.get(query)
         if vector is None:
-            made: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
-            vector = made
+            vector = embed(self._embedder, [query])[0]
+            if not np.isfinite(vector).all():
+                raise EmbedderFailed(
+                    f"the embedder {self._embedder.name} gave no numbers for the query"
+                )
             self._vectors.put(query, vector)
         return vector if vector.any() else None
 
@@ -134,15 +144,16 @@ class Indexes:
         return snapshot
 
     def close(self) -> None:
-        """Stop following, and save what is not on disk yet."""
+        """Stop following, and save what is not on disk yet; what a part of the user's own holds is left."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
             thread, opened = self._thread, list(self._open.values())
+        until = time.monotonic() + CLOSE_S
         if thread is not None:
-            thread.join()
+            thread.join(CLOSE_S)
         for collection in opened:
-            collection.flush()
+            collection.flush(max(0.0, until - time.monotonic()))
 
     def _follower(self, tenant: str, collection: str) -> "Collection | NarrowedCollection":
         return self._open_large(tenant, collection) or self._collection(tenant, collection)
@@ -224,4 +235,6 @@ class Indexes:
             LOGGER.warning("the index of %r cannot follow: %s", key[1], describe(error))
         except Exception as error:  # noqa: BLE001  a bug: logged, and the other collections go on
             report(error, "index")
+        except BaseException as error:  # noqa: BLE001  a part of the user's own exits, which may not end this thread
+            LOGGER.warning("the index of %r cannot follow: %s", key[1], describe(error))
         return True

@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError
+from headgate.bugs import LOGGER, describe
+from headgate.errors import ConfigError, UpstreamError
 from headgate.index.arrays import Ints
 from headgate.index.files import DamagedIndex
 from headgate.protocols import Embedder, Store
@@ -41,6 +42,25 @@ def embedded_text(chunk: Chunk) -> str:
     return f"{line.speaker}: {line.body}" if line.date and line.speaker else chunk.text
 
 
+class EmbedderFailed(UpstreamError):
+    """The embedder gave no vectors; words find without them."""
+
+
+def embed(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """The vectors of some texts, a row each: of the size that the embedder says, or an error."""
+    try:
+        made = np.asarray(embedder.embed(texts), np.float32)
+    except (UpstreamError, OSError) as error:
+        raise EmbedderFailed(describe(error)) from error
+    if made.shape != (len(texts), embedder.dimension):
+        raise ConfigError(
+            f"the embedder {embedder.name} gave {' × '.join(map(str, made.shape))} numbers for"
+            f" {len(texts)} texts; it says that it has {embedder.dimension} dimensions",
+            hint="let its `dimension` be what it makes",
+        )
+    return made
+
+
 class EmbeddingCache:
     """The embeddings of one collection's chunks: read from the store, or computed and kept there."""
 
@@ -60,35 +80,57 @@ class EmbeddingCache:
     def add_missing(self, chunks: Sequence[Chunk], seen: int) -> int:
         """Compute and keep the embeddings that chunks lack; how many those were."""
         where = (self._tenant, self._collection, self.kind)
-        known = self._store.attachments(*where, [chunk.id for chunk in chunks])
+        known = self.known_rows([chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         return self._store.attach(*where, self.compute(new), seen=seen) if new else 0
 
     def compute(self, chunks: Sequence[Chunk]) -> dict[str, bytes]:
         """The embeddings of some chunks by id, as the store keeps them."""
-        made = self._embedder.embed([embedded_text(chunk) for chunk in chunks]).astype(np.float16)
-        if made.shape != (len(chunks), self._embedder.dimension):
-            raise ConfigError(
-                f"the embedder {self._embedder.name} gave {' × '.join(map(str, made.shape))} numbers for"
-                f" {len(chunks)} texts; it says that it has {self._embedder.dimension} dimensions",
-                hint="let its `dimension` be what it makes",
-            )
+        made, sound = self._embed(chunks)
+        if not sound.all():
+            wrong = chunks[int(np.argmin(sound))].id
+            raise EmbedderFailed(f"{self._named} gave no numbers for the chunk {wrong!r}")
         return {chunk.id: row.tobytes() for chunk, row in zip(chunks, made, strict=True)}
 
+    def _embed(self, chunks: Sequence[Chunk]) -> tuple[Halves, npt.NDArray[np.bool_]]:
+        """A row for each chunk, and whether it holds numbers."""
+        made = embed(self._embedder, [embedded_text(chunk) for chunk in chunks])
+        with np.errstate(
+            over="ignore"
+        ):  # a number beyond half floats becomes infinite, and is refused
+            halves = made.astype(np.float16)
+        return halves, np.asarray(np.isfinite(halves).all(1), np.bool_)
+
+    @property
+    def _named(self) -> str:
+        return f"the embedder {self._embedder.name}"
+
     def known_rows(self, ids: Sequence[str]) -> dict[str, Halves]:
-        """The embeddings that some chunks have already, by id."""
+        """The embeddings that some chunks have already, by id; one that is damaged is left out."""
         known = self._store.attachments(self._tenant, self._collection, self.kind, ids)
-        return {id: np.frombuffer(value, np.float16) for id, value in known.items()}
+        size = 2 * self._embedder.dimension
+        rows = {id: np.frombuffer(v, np.float16) for id, v in known.items() if len(v) == size}
+        return {id: row for id, row in rows.items() if np.isfinite(row).all()}
 
     def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
-        where = (self._tenant, self._collection, self.kind)
-        known = self._store.attachments(*where, [chunk.id for chunk in chunks])
+        """One row a chunk. A text for which the embedder gives no numbers has zeros, and nothing of it is stored."""
+        known = self.known_rows([chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         if new:
-            fresh = self.compute(new)
-            self._store.attach(*where, fresh, seen=seen)
+            made, sound = self._embed(new)
+            if not sound.any():
+                raise EmbedderFailed(f"{self._named} gave no numbers for {len(new):,} texts")
+            fresh = {chunk.id: row for chunk, row, ok in zip(new, made, sound, strict=True) if ok}
+            kept = {id: row.tobytes() for id, row in fresh.items()}
+            self._store.attach(self._tenant, self._collection, self.kind, kept, seen=seen)
             known = {**known, **fresh}
-        return np.array([np.frombuffer(known[chunk.id], np.float16) for chunk in chunks])
+            if lacking := [chunk.id for chunk in new if chunk.id not in known]:
+                LOGGER.warning(
+                    "%s gave no numbers for %d chunks of %r, which words alone find: %r ...",
+                    self._named, len(lacking), self._collection, lacking[0],
+                )  # fmt: skip
+        zeros = np.zeros(self._embedder.dimension, np.float16)
+        return np.array([known.get(chunk.id, zeros) for chunk in chunks])
 
 
 def nearest(

@@ -1,8 +1,9 @@
 """Plugins: memory providers that installed packages offer under the entry-point group `headgate.memory`."""
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, UpstreamError
+from headgate.own_parts import contain
 from headgate.protocols import MemoryProvider
 
 ENTRY_POINTS = "headgate.memory"
@@ -16,8 +17,16 @@ def load_plugins() -> list[MemoryProvider]:
     made: list[MemoryProvider] = []
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         try:
-            provider = entry.load()()
-        except (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError) as error:
+            provider = contain("plugin", _make, entry)
+        except (
+            UpstreamError,
+            ImportError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            OSError,
+            RuntimeError,
+        ) as error:
             raise ConfigError(
                 f"the memory plugin {entry.name!r} cannot be loaded: {error}",
                 hint=f"repair or uninstall the package that offers {entry.value}",
@@ -28,4 +37,9 @@ def load_plugins() -> list[MemoryProvider]:
                 hint="a provider has a name, is_available() and prefetch(query, ...)",
             )
         made.append(provider)
+    return made
+
+
+def _make(entry: EntryPoint) -> MemoryProvider:
+    made: MemoryProvider = entry.load()()
     return made

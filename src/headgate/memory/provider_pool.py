@@ -110,6 +110,11 @@ class ProviderPool:
         """The providers' names, in the order they are asked."""
         return tuple(self._slots)
 
+    @property
+    def longest_deadline_s(self) -> float:
+        """Seconds after which every provider has answered, or is late."""
+        return max((self.policy.deadline_s, *self.policy.deadlines.values()))
+
     def health(self) -> dict[str, ProviderHealth]:
         """The record of each provider, by name."""
         with self._lock:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from headgate.own_parts import start_thread
 from headgate.protocols import MemoryProvider
+from headgate.sync_async import serve_loop
 
 OPTIONS = frozenset({"tenant", "session_id", "limit", "min_trust"})
 
@@ -100,21 +102,13 @@ class ProviderSlot:
         """Run the provider's code where it can block nothing else: on a loop or in a thread of its own."""
         if inspect.iscoroutinefunction(work):
             return asyncio.run_coroutine_threadsafe(work(*args, **given), self._event_loop())
-        future: Future[object] = Future()
-        future.set_running_or_notify_cancel()
-        threading.Thread(
-            target=_run_into,
-            args=(future, lambda: work(*args, **given)),
-            name=f"headgate-{name_of(self.provider)}",
-            daemon=True,
-        ).start()
-        return future
+        return start_thread(name_of(self.provider), work, *args, **given)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_loop, args=(self._loop,), daemon=True).start()
+                threading.Thread(target=serve_loop, args=(self._loop,), daemon=True).start()
             return self._loop
 
 
@@ -135,26 +129,3 @@ def accepted_options(method: Callable[..., object]) -> frozenset[str]:
         return OPTIONS
     taken = (p.name for p in parameters.values() if p.kind is not p.POSITIONAL_ONLY)
     return OPTIONS.intersection(taken)
-
-
-def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
-    """Run a provider's code; its result, or any error, goes into the future."""
-    try:
-        result = work()
-    except StopIteration as error:
-        # no future of asyncio takes this error: a caller would wait for it until the deadline
-        future.set_exception(RuntimeError(f"it raised {error!r}"))
-    except BaseException as error:  # noqa: BLE001 - it is handed on to the caller that waits for the future
-        future.set_exception(error)
-    else:
-        future.set_result(result)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=1))
-    loop.close()

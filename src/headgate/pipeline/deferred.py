@@ -159,7 +159,7 @@ class DeferredWrites:
 
     def _write_all(self, writes: list[_Write]) -> None:
         if len(writes) > 1:
-            with suppress(Exception):  # then each alone, which tells what is wrong with it
+            with suppress(BaseException):  # then each alone, which tells what is wrong with it
                 writes[0].action([write.item for write in writes])
                 self._problem = ""
                 self._finish(len(writes))
@@ -204,6 +204,8 @@ class DeferredWrites:
         except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
             report(error, write.what)
             return f"a bug ({type(error).__name__})", False
+        except BaseException as error:  # noqa: BLE001  a part of the user's own exits, which may not end this thread
+            return describe(error), False
         return "", False
 
     def _reason_suffix(self) -> str:

@@ -42,6 +42,8 @@ class Engine:
         vectors: Vectors = lambda _: None,
         grader: Grader | None = None,
         search: WebSearch | None = None,
+        grader_s: float | None = None,
+        search_s: float | None = None,
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -50,7 +52,7 @@ class Engine:
     ) -> None:
         self.policy = policy
         self.resources = Resources(
-            store, views, vectors, count, memory, grader, search,
+            store, views, vectors, count, memory, grader, search, grader_s, search_s,
             clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
             sizes=CollectionTokens(store, count, policy.compose.notice),
             computing=computing or Semaphore(COMPUTING),

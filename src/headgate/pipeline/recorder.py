@@ -7,7 +7,8 @@
 The block is timed, what it sifted is remembered, and every candidate keeps its last note. If the block fails, the step
 says why, and the caller goes on behind the block. So a request survives its parts, and nothing that went wrong is
 hidden. This is the only place of the pipeline where any exception is caught: an expected one (bugs.py) makes a degraded
-step; any other makes a step that is marked as a bug, and is logged with its traceback.
+step, and so does a part of the user's own that exits (own_parts.py). Any other makes a step that is marked as a bug,
+and is logged with its traceback.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from typing import Protocol, Self, TypeVar
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.notes import Stage
+from headgate.own_parts import is_failure
 from headgate.types import Candidate, Sifted, Step
 
 
@@ -53,7 +55,7 @@ class RunningStep:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and not is_failure(error):
             return False
         degraded, bug = survive(error, self._stage) if error else ("", False)
         kept, dropped, added = map(len, (self.sifted.kept, self.sifted.dropped, self.sifted.added))
@@ -81,7 +83,7 @@ class Attempt:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         if error is None:
             return True
-        if not isinstance(error, Exception) or isinstance(error, self._fatal):
+        if not is_failure(error) or isinstance(error, self._fatal):
             return False
         degraded, bug = survive(error, self._stage)
         seconds = self._recorder.tick() - self._began
@@ -138,9 +140,9 @@ class TraceRecorder:
         return self.tick() - self._began
 
 
-def survive(error: Exception, stage: Stage) -> tuple[str, bool]:
+def survive(error: BaseException, stage: Stage) -> tuple[str, bool]:
     """What a step says of an error, and whether it is a bug; a bug is logged, and raised in strict mode."""
-    if isinstance(error, EXPECTED):
-        return describe(error), False
+    if isinstance(error, EXPECTED) or not isinstance(error, Exception):
+        return describe(error), False  # no code of ours exits: a part of the user's own did
     report(error, stage)
     return describe(error), True

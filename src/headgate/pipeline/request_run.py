@@ -4,12 +4,12 @@
 stands in for it. What a stage needs from an earlier one is handed in as data; no stage calls another.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Semaphore
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headgate.classes import lazy_property
 from headgate.errors import ConfigError, NotReady
@@ -125,6 +125,9 @@ class Resources:
     memory: Memory | None
     grader: Grader | None
     search: WebSearch | None
+    grader_s: float | None
+    """Seconds that the grader may take; None if it has limits of its own."""
+    search_s: float | None
     clock: Clock
     tick: Callable[[], float]
     name: Callable[[], str]
@@ -337,11 +340,12 @@ class RequestRun:
 
     def recalled(self, asked: "Future[Recollection] | None") -> Candidates:
         """What the memory providers answered."""
-        if asked is None:
+        if asked is None or self.resources.memory is None:
             return ()
         recollection = Recollection()
         with self.recorder.step(Stage.MEMORY) as step:
-            recollection = step.sift(self._wait(asked))
+            deadline = self.resources.memory.providers.longest_deadline_s
+            recollection = step.sift(self._wait(asked, "memory providers", deadline))
         for reason in recollection.degraded:
             self.recorder.degrade(Stage.MEMORY, reason)
         return recollection.sifted.kept
@@ -534,11 +538,7 @@ class RequestRun:
                 if (grader := self.resources.grader) is None:
                     done = grade_by_model(fitting, self.weigh(fitting), bands)
                 else:
-                    marks = (
-                        self._await(ask_grader(grader, self.request.query, fitting))
-                        if fitting
-                        else []
-                    )
+                    marks = self._ask_grader(grader, fitting) if fitting else []
                     done = grade(fitting, marks, bands)
                 strips = {
                     id: join_best_strips(parts, self._weigh_strips(parts), policy)
@@ -552,10 +552,15 @@ class RequestRun:
     def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
         """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""
         if (grader := self.resources.grader) is not None:
-            return self._await(ask_grader(grader, self.request.query, strips))
+            return self._ask_grader(grader, strips)
         name = collection_of(strips[0], tuple(self.views))
         matches = match(self.questions[name], [c.chunk for c in strips], self.views[name].language)
         return [one.term_weight for one in matches]
+
+    def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:
+        timeout_s = self.resources.grader_s
+        work = ask_grader(grader, self.request.query, candidates, timeout_s=timeout_s)
+        return self._wait(self._calls.start(work), "grader", timeout_s)
 
     def search(self) -> Candidates | None:
         """What a search outside brings; None if there is none or it failed."""
@@ -564,8 +569,11 @@ class RequestRun:
         taken = {candidate.chunk.id for candidate in self.recorder.candidates}
         with self.recorder.step(Stage.SEARCH) as step:
             limit = self.policy.grade.search_limit
-            work = search_outside(search, self.request.query, limit=limit, taken=taken)
-            return step.sift(self._await(work)).kept
+            timeout_s = self.resources.search_s
+            work = search_outside(
+                search, self.request.query, limit=limit, taken=taken, timeout_s=timeout_s
+            )
+            return step.sift(self._wait(self._calls.start(work), "search", timeout_s)).kept
         return None
 
     def review(self, grades: Mapping[str, float], reason: str) -> str | None:
@@ -670,14 +678,10 @@ class RequestRun:
         empty = [name for name, view in self.views.items() if not view.count]
         return empty if len(empty) == len(self.request.collections) else ()
 
-    def _await(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work on the event loop and wait for it."""
-        return self._wait(self._calls.start(work))
-
-    def _wait(self, future: "Future[T]") -> T:
+    def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
         """Wait for work on the event loop; another request computes the while."""
         self.resources.computing.release()
         try:
-            return self._calls.wait(future)
+            return self._calls.wait(future, part, timeout_s)
         finally:
             self.resources.computing.acquire()

@@ -6,6 +6,7 @@ hand the lock to each other, which takes half as much CPU again. A thread that w
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from threading import Condition, Semaphore
 from typing import Any, ParamSpec, TypeVar
 
 from headgate.errors import StoreError, UpstreamError
+from headgate.own_parts import contain, late
+from headgate.sync_async import BackgroundLoop
 from headgate.thread_work import WorkThreads
 
 # Requests that compute at once. One alone would let a long request stop all others.
@@ -24,6 +27,13 @@ WAITING = 16
 # Requests of async callers that are under way at once; threads are started at need. A crowd of 64 agents is what the
 # proxy is tested with.
 THREADS = 64
+# Seconds that closing waits for requests under way: as long as the service lets them take at its end (service.drain_s).
+CLOSE_S = 10.0
+# Seconds beyond the limit of a part after which its event loop counts as blocked. Chosen: the loop itself ends the wait
+# at the limit, and a machine that is busy may be late.
+BLOCKED_S = 1.0
+
+LOGGER = logging.getLogger("headgate")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +56,8 @@ class RequestThreads:
 
     async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the work in a thread of its own, with the caller's context variables."""
-        call = partial(copy_context().run, self.call, work, *args, **kwargs)
+        counted = partial(self.call, work, *args, **kwargs)
+        call = partial(copy_context().run, contain, "request", counted)
         with self._changed:
             self._check_open()
             if self._pool is None:
@@ -55,13 +66,17 @@ class RequestThreads:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Wait for what runs, drop what only waits, and end the threads; calls that come later raise StoreError."""
+        """Wait for what runs, drop what only waits, and end the threads; calls that come later raise StoreError.
+
+        What a part of the user's own holds for long is not waited for.
+        """
         with self._changed:
             pool, self._pool, self._closed = self._pool, None, True
         if pool is not None:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
         with self._changed:
-            self._changed.wait_for(lambda: not self._under_way)
+            if not self._changed.wait_for(lambda: not self._under_way, CLOSE_S):
+                LOGGER.warning("closed while %d requests were under way", self._under_way)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -83,34 +98,47 @@ class RequestThreads:
 class LoopCalls:
     """Coroutines that a request's thread starts on an event loop, and waits for.
 
-    `find_loop` gives the loop when the first one is started: most requests need none.
+    A background loop is started with the first one: most requests need none.
     """
 
-    def __init__(self, find_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-        self._find_loop = find_loop
+    def __init__(self, loop: asyncio.AbstractEventLoop | BackgroundLoop) -> None:
+        self._loop = loop
         self._started: list[Future[Any]] = []
         self._cancelled = False
 
     @classmethod
     def of_running_loop(cls) -> "LoopCalls":
         """Calls to the loop that runs in this thread."""
-        loop = asyncio.get_running_loop()
-        return cls(lambda: loop)
+        return cls(asyncio.get_running_loop())
 
     def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
         """Start the work on the loop; `wait` gives its result."""
-        future = asyncio.run_coroutine_threadsafe(work, self._find_loop())
+        loop = self._loop.start() if isinstance(self._loop, BackgroundLoop) else self._loop
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError as error:
+            work.close()
+            raise UpstreamError("the event loop is closed") from error
         self._started.append(future)
         if self._cancelled:
             future.cancel()
         return future
 
-    def wait(self, future: "Future[R]") -> R:
-        """What the work returns, once it is done."""
+    def wait(self, future: "Future[R]", part: str, timeout_s: float | None = None) -> R:
+        """What the work returns, once it is done. `timeout_s` is how long the part may take by its own clock: a loop
+        that has not ended the work a second later is blocked.
+        """
         try:
-            return future.result()
+            return future.result(None if timeout_s is None else timeout_s + BLOCKED_S)
         except CancelledError as error:
             raise UpstreamError("the request was cancelled, or the event loop closed") from error
+        except TimeoutError as error:
+            if future.done() or timeout_s is None:  # the work raised it
+                raise
+            future.cancel()
+            if isinstance(self._loop, BackgroundLoop):
+                self._loop.replace_blocked()
+            raise late(part, timeout_s) from error
 
     def cancel(self) -> None:
         """Cancel what is under way and what is started from now on: its caller does not wait any more."""

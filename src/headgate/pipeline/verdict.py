@@ -7,11 +7,10 @@ the question waits in the review queue for a person.
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import isawaitable
 from itertools import zip_longest
 
-from headgate.errors import ConfigError
 from headgate.notes import NoteCode, Stage
+from headgate.own_parts import await_part
 from headgate.protocols import Bands, WebSearch
 from headgate.stages.grade import Action, Graded, GradePolicy, outside_candidates
 from headgate.types import Candidate, Plan, Sifted, Strategy, Tier
@@ -71,13 +70,16 @@ def bands_for(plan: Plan, own: Bands, policy: GradePolicy) -> Bands:
 
 
 async def search_outside(
-    search: WebSearch, query: str, *, limit: int, taken: Container[str]
+    search: WebSearch,
+    query: str,
+    *,
+    limit: int,
+    taken: Container[str],
+    timeout_s: float | None = None,
 ) -> Sifted:
     """What a search outside brings, as untrusted candidates whose ids are not `taken`."""
-    answer = search.search(query, limit=limit)
-    if not isawaitable(answer):
-        raise ConfigError("the search does not await", hint="write it as: async def search(...)")
-    return outside_candidates(await answer, taken=taken)
+    found = await await_part("search", timeout_s, search.search, query, limit=limit)
+    return outside_candidates(found, taken=taken)
 
 
 def conclude(

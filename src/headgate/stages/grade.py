@@ -16,13 +16,13 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from inspect import isawaitable
 
 from pydantic import model_validator
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount, Tuning, Unit
+from headgate.own_parts import await_part
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Bands, Grader, GraderWithBands
 from headgate.relevance.model import Chance, Model, read_model
 from headgate.text.lazy_pattern import lazy_compile
@@ -47,12 +47,12 @@ def bands_of(grader: Grader | None, model: Model | None = None) -> Bands:
     return grader.bands if isinstance(grader, GraderWithBands) else Bands()
 
 
-async def ask_grader(grader: Grader, query: str, candidates: Sequence[Candidate]) -> list[float]:
+async def ask_grader(
+    grader: Grader, query: str, candidates: Sequence[Candidate], *, timeout_s: float | None = None
+) -> list[float]:
     """One confidence in 0..1 per candidate, or an UpstreamError that says what came instead."""
-    answer = grader.grade(query, candidates)
-    if not isawaitable(answer):
-        raise ConfigError("the grader does not await", hint="write it as: async def grade(...)")
-    marks = [float(mark) for mark in await answer]
+    answer = await await_part("grader", timeout_s, grader.grade, query, candidates)
+    marks = [float(mark) for mark in answer]
     if len(marks) != len(candidates):
         raise UpstreamError(f"the grader gave {len(marks)} grades for {len(candidates)} candidates")
     wrong = [mark for mark in marks if not (math.isfinite(mark) and 0 <= mark <= 1)]
@@ -75,6 +75,8 @@ class GradePolicy(Policy):
     out, though there is space. The best chunk never is. 0 fills the budget."""
     weights: str = ""
     """File with the weights of the model of relevance, as `headgate eval fit --out` writes it; empty: those shipped."""
+    deadline_s: Tuning[Positive] = 30.0
+    """Seconds that a grader or a search of your own may take; then what was found stands as it is."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
     strip_over: Tuning[PositiveCount] = 4000

@@ -27,11 +27,14 @@ class SharedCollection(Collection):
         self._own_folder = folder
         self._uploaded = UploadedIndex(storage, store, tenant, name, self._kind)
 
-    def flush(self) -> None:
-        """Save what is not on disk yet, and upload it."""
-        super().flush()
-        with self._lock:
-            self._upload()
+    def flush(self, wait_s: float = -1) -> None:
+        """Save what is not on disk yet, and upload it; not if another thread holds this collection."""
+        super().flush(wait_s)
+        if self._lock.acquire(timeout=wait_s):
+            try:
+                self._upload()
+            finally:
+                self._lock.release()
 
     def delete(self) -> None:
         """Delete the index here and what is uploaded of it."""

@@ -1,0 +1,282 @@
+"""Parts of the user's own that exit, hang, block or answer nonsense: the gate goes on and says so."""
+
+import asyncio
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from headgate import Headgate
+from headgate.errors import StoreError, UpstreamError, UpstreamTimeout
+from headgate.own_parts import ThreadCalls, await_part, contain, is_failure
+from headgate.stores.memory.store import MemoryStore
+
+ROWS = [
+    {"id": f"ferry-{n}", "text": f"Ferry {n} leaves the quay at {n} o'clock."} for n in range(4)
+]
+QUESTION = "when does ferry 2 leave the quay?"
+EXITS = [SystemExit(2), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
+
+
+class Failing:
+    """Every part in one: it raises what it is told, or does it after `go` is set."""
+
+    name, dimension = "failing", 4
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def _fail(self):
+        if self.error is not None:
+            raise self.error
+
+    async def grade(self, query, candidates):
+        self._fail()
+        return [1.0] * len(candidates)
+
+    async def search(self, query, *, limit):
+        self._fail()
+        return []
+
+    def embed(self, texts):
+        self._fail()
+        return np.full((len(texts), 4), 0.5, np.float32)
+
+    def is_available(self):
+        return True
+
+    def prefetch(self, query, **_):
+        self._fail()
+        return "- Ferry 2 is late."
+
+    def __call__(self, text=""):
+        self._fail()
+        return len(text) // 4
+
+
+class AsyncProvider(Failing):
+    async def prefetch(self, query, **_):
+        self._fail()
+        return "- Ferry 2 is late."
+
+
+class FailingStore(MemoryStore):
+    error = None
+
+    def chunks(self, *args):
+        if self.error is not None:
+            raise self.error
+        return super().chunks(*args)
+
+
+def in_thread(call, *args):
+    """The result of a call in a thread that is not the main one; the error that it raised is raised here."""
+    found = []
+
+    def run():
+        try:
+            found.append((call(*args), None))
+        except BaseException as error:  # noqa: BLE001  (it is raised in the main thread)
+            found.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found, "the call hangs"
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result
+
+
+@pytest.mark.parametrize("error", EXITS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("grader", Failing),
+        ("search", Failing),
+        ("embedder", Failing),
+        ("providers", Failing),
+        ("providers", AsyncProvider),
+        ("counter", Failing),
+        ("store", FailingStore),
+    ],
+)
+def test_a_part_that_exits_fails_alone_and_later_calls_and_close_go_on(name, kind, error):
+    part = kind()
+    with Headgate.open(":memory:", **{name: [part] if name == "providers" else part}) as gate:
+        gate.add(ROWS)
+        part.error = error
+        context = in_thread(
+            gate.context, "what is the price of tea?" if name == "search" else QUESTION
+        )
+        cancelled = isinstance(error, asyncio.CancelledError) and kind is AsyncProvider
+        reason = "no answer" if cancelled else type(error).__name__
+        assert reason in " ".join(context.degraded)
+        part.error = None
+        assert in_thread(gate.context, QUESTION).chunks
+
+
+@pytest.mark.parametrize("error", EXITS[:1], ids=lambda error: type(error).__name__)
+async def test_a_part_that_exits_does_not_end_the_callers_own_loop(error):
+    with Headgate.open(":memory:", grader=Failing(error), clock=Failing()) as gate:
+        gate.add(ROWS)
+        context = await gate.acontext(QUESTION)
+        assert "the grader failed: SystemExit: 2" in " ".join(context.degraded)
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), StopIteration()], ids=["exit", "stop"])
+async def test_an_async_call_whose_store_exits_raises_an_error_that_can_be_handled(error):
+    store = FailingStore()
+    with Headgate.open(store=store) as gate:
+        gate.add(ROWS)
+
+        def fail(*_, **__):
+            raise error
+
+        store.put = fail
+        with pytest.raises(UpstreamError, match="the call of add failed"):
+            await gate.aadd(ROWS)
+
+
+def test_an_exit_of_the_part_is_a_failure_and_that_of_a_person_or_a_signal_is_not():
+    assert is_failure(SystemExit())
+    assert not is_failure(KeyboardInterrupt())
+
+    def leave(number, frame):
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit):
+            contain("counter", signal.raise_signal, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(UpstreamError, match="the counter failed: SystemExit: 3"):
+        contain("counter", Failing(SystemExit(3)))
+
+
+class Hanging:
+    """A grader, a search and an embedder that wait until the test ends."""
+
+    name, dimension = "hanging", 4
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    async def grade(self, query, candidates):
+        await asyncio.Event().wait()
+
+    async def search(self, query, *, limit):
+        await asyncio.Event().wait()
+
+    def embed(self, texts):
+        self.ended.wait()
+        return np.ones((len(texts), 4), np.float32)
+
+
+class Blocking(Hanging):
+    """A grader that is async by name alone, and holds its event loop."""
+
+    async def grade(self, query, candidates):
+        self.ended.wait()
+        return [1.0] * len(candidates)
+
+
+@pytest.fixture
+def hanging():
+    made = Hanging()
+    yield made
+    made.ended.set()
+
+
+def test_a_grader_that_hangs_is_left_out_after_its_time(hanging):
+    with Headgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.1}) as gate:
+        gate.add(ROWS)
+        context = gate.context(QUESTION)
+        assert context.chunks
+        assert "the grader gave no answer in 0.1 s" in " ".join(context.degraded)
+
+
+def test_a_search_that_hangs_is_left_out_after_its_time(hanging):
+    with Headgate.open(":memory:", search=hanging, grade={"deadline_s": 0.1}) as gate:
+        context = gate.context("what is the price of tea?")
+        assert "the search gave no answer in 0.1 s" in " ".join(context.degraded)
+
+
+def test_a_grader_that_blocks_its_loop_costs_later_calls_and_close_no_more_than_its_time():
+    grader = Blocking()
+    gate = Headgate.open(":memory:", grader=grader, grade={"deadline_s": 0.1})
+    try:
+        gate.add(ROWS)
+        for _ in range(2):
+            context = gate.context(QUESTION)
+            assert context.chunks
+            assert "the grader gave no answer" in " ".join(context.degraded)
+        grader.ended.set()
+        assert not gate.context(QUESTION).degraded
+    finally:
+        grader.ended.set()
+        gate.close()
+
+
+def test_an_embedder_that_hangs_leaves_the_search_to_words(hanging):
+    with Headgate.open(":memory:", embedder=hanging, embed={"timeout_s": 0.1}) as gate:
+        gate.add(ROWS)
+        context = gate.context(QUESTION)
+        assert [chunk.id for chunk in context.chunks][:1] == ["ferry-2"]
+        assert "the embedder gave no answer in 0.1 s" in " ".join(context.degraded)
+
+
+def test_close_does_not_wait_for_an_embedder_that_hangs(hanging):
+    gate = Headgate.open(":memory:", embedder=hanging)
+    gate.add(ROWS)
+    asked = threading.Event()
+    failed = []
+    hanging.embed = lambda texts: (asked.set(), hanging.ended.wait())
+
+    def ask():
+        try:
+            gate.context(QUESTION)
+        except StoreError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    assert asked.wait(20)
+    gate.close()
+    thread.join(20)
+    assert "closed" in failed[0]
+
+
+def test_while_a_call_is_late_no_other_is_begun(hanging):
+    calls = ThreadCalls("embedder")
+    with pytest.raises(UpstreamTimeout, match="gave no answer"):
+        calls.call(0.01, hanging.embed, ["one"])
+    with pytest.raises(UpstreamTimeout, match="not come back"):
+        calls.call(60, hanging.embed, ["two"])
+    hanging.ended.set()
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            assert len(calls.call(60, hanging.embed, ["three"])) == 1
+            break
+        except UpstreamTimeout:
+            continue
+    else:
+        pytest.fail("the call that was late is still counted")
+
+
+async def test_a_part_that_cancels_itself_fails_and_a_request_that_is_cancelled_is_cancelled():
+    async def cancel():
+        raise asyncio.CancelledError
+
+    with pytest.raises(UpstreamError, match="the grader failed: CancelledError"):
+        await await_part("grader", None, cancel)
+    waiting = asyncio.ensure_future(await_part("grader", 60, asyncio.Event().wait))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
