@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.index import folder, vectors
+from headgate.errors import ConfigError, NotReady
+from headgate.index import collection, folder, vectors
+from headgate.index.files import DamagedIndex
 from headgate.index.indexes import Indexes
-from headgate.index.vectors import embedded_text
+from headgate.index.vectors import EmbedderFailed, embedded_text
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
@@ -259,3 +260,140 @@ def test_a_neighbor_graph_is_made_for_a_large_segment_if_the_extra_is_installed(
     indexes.snapshot("t", "main")
     indexes.close()
     assert bool(list(tmp_path.rglob("*.near"))) is made
+
+
+def harm(path, how):
+    data = path.read_bytes()
+    path.write_bytes({
+        "zeroed": bytes(len(data)),
+        "not a number": b"\xff\x7f" * (len(data) // 2),
+        "one bit": bytes([data[0] ^ 1]) + data[1:],
+        "half": data[: len(data) // 2],
+        "another dimension": data + data,
+    }[how])  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["zeroed", "not a number", "one bit", "half", "another dimension"])
+def test_damaged_embeddings_are_noticed_rebuilt_and_said(store, tmp_path, how):
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.snapshot("t", "main")
+    indexes.close()
+    harm(next(tmp_path.rglob("*.vectors")), how)
+    with pytest.raises(DamagedIndex):
+        folder.read_state(folder.folder_of(tmp_path, "t", "main"), verify=True)
+    again = Indexes(store, tmp_path, Hues())
+    view = again.snapshot("t", "main")
+    assert "the index was rebuilt" in view.degraded
+    assert view.ids(view.nearest([1.0, 0.0, 0.0], 1)[0]) == ["a"]
+    again.close()
+    assert Indexes(store, tmp_path, Hues()).snapshot("t", "main").degraded == ""
+
+
+def test_a_damaged_neighbor_graph_is_noticed_rebuilt_and_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "LARGE", 300)
+    store = MemoryStore()
+    put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
+    indexes = Indexes(store, tmp_path, Random())
+    indexes.snapshot("t", "main")
+    indexes.close()
+    path = next(tmp_path.rglob("*.near"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    view = Indexes(store, tmp_path, Random()).snapshot("t", "main")
+    assert "near does not match its checksum" in view.degraded
+
+
+def test_an_index_that_an_older_release_saved_without_checksums_is_still_read(store, tmp_path):
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.snapshot("t", "main")
+    indexes.close()
+    path = next(tmp_path.rglob("*.vectors"))
+    older = path.with_name(path.name.replace(path.suffixes[-2], ""))
+    path.rename(older)
+    manifest = path.with_name("manifest.json")
+    manifest.write_text(manifest.read_text().replace(path.name, older.name))
+    again = Indexes(store, tmp_path, Hues())
+    view = again.snapshot("t", "main")
+    assert view.degraded == ""
+    assert view.ids(view.nearest([1.0, 0.0, 0.0], 1)[0]) == ["a"]
+    put(store, e="a red door")
+    again.snapshot("t", "main")
+    again.close()
+    last = Indexes(store, tmp_path, Hues()).snapshot("t", "main")
+    assert last.degraded == ""
+    assert set(last.ids(last.nearest([1.0, 0.0, 0.0], 2)[0])) == {"a", "e"}
+
+
+class Faulty(Hues):
+    """An embedder whose vectors are changed on their way."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def embed(self, texts):
+        return self.change(super().embed(texts))
+
+
+def without_numbers(rows):
+    return np.full_like(rows, np.nan)
+
+
+def test_a_query_vector_of_another_size_or_without_numbers_is_refused():
+    with pytest.raises(ConfigError, match="gave 1 × 2 numbers for 1 texts"):
+        Indexes(MemoryStore(), embedder=Faulty(lambda rows: rows[:, :2])).vector("red")
+    indexes = Indexes(MemoryStore(), embedder=Faulty(without_numbers))
+    for _ in range(2):  # nor is it remembered
+        with pytest.raises(EmbedderFailed, match="gave no numbers for the query"):
+            indexes.vector("red")
+
+
+def test_what_is_no_number_is_never_stored_and_words_find_without_it(store, caplog):
+    def spoil_one(rows):
+        rows[1] = np.inf
+        return rows
+
+    view = Indexes(store, embedder=Faulty(spoil_one)).snapshot("t", "main")
+    assert store.kinds("t", "main")["embedding/hues/3"] == 3
+    assert "gave no numbers for 1 chunks" in caplog.text
+    assert view.nearest([0.0, 1.0, 0.0], 4)[1].tolist() == pytest.approx([0.707, 0, 0, 0], abs=0.01)
+    assert [c.chunk.id for c in retrieve("field", view, RetrievePolicy()).kept] == ["b"]
+
+
+def test_an_embedder_that_fails_leaves_the_index_to_words_until_it_is_back(
+    store, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(collection, "_RETRY_S", 0.0)
+    hues = Faulty(without_numbers)
+    indexes = Indexes(store, tmp_path, hues)
+    view = indexes.snapshot("t", "main")
+    assert "words find alone what is new: the embedder hues gave no numbers" in view.degraded
+    assert [c.chunk.id for c in retrieve("field", view, RetrievePolicy()).kept] == ["b"]
+    assert "embedding/hues/3" not in store.kinds("t", "main")
+    hues.change = lambda rows: rows
+    view = indexes.snapshot("t", "main")
+    assert view.degraded == ""
+    assert view.ids(view.nearest([1.0, 0.0, 0.0], 1)[0]) == ["a"]
+    indexes.close()
+
+
+def test_a_request_that_does_not_wait_gets_words_too_while_the_embedder_fails(store):
+    indexes = Indexes(store, embedder=Faulty(without_numbers))
+    with pytest.raises(NotReady):
+        indexes.latest("t", "main")
+    indexes.follow("t", "main")
+    view = indexes.latest("t", "main")
+    assert "words find alone" in view.degraded
+    assert [c.chunk.id for c in retrieve("field", view, RetrievePolicy()).kept] == ["b"]
+    indexes.close()
+
+
+def test_embeddings_that_an_older_release_stored_without_numbers_are_made_anew(store):
+    Indexes(store, embedder=Hues()).snapshot("t", "main")
+    bad = np.full(3, np.nan, np.float16).tobytes()
+    store.attach("t", "main", "embedding/hues/3", {"a": bad, "b": b"short"})
+    hues = Hues()
+    view = Indexes(store, embedder=hues).snapshot("t", "main")
+    assert sorted(hues.texts) == ["a green field", "a red kite"]
+    assert view.ids(view.nearest([1.0, 0.0, 0.0], 1)[0]) == ["a"]

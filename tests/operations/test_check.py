@@ -52,6 +52,14 @@ def test_what_is_derived_is_repaired(kb, sql, says):
         assert gate.context("refund 7 card").chunks
 
 
+def test_an_index_of_another_release_is_not_damaged(kb):
+    for manifest in (kb / "index").rglob("manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"format": 4', '"format": 1'))
+    assert check(kb) == []
+    with Headgate.open(kb) as gate:
+        assert gate.context("refund 7 card").chunks
+
+
 def test_a_damaged_index_is_found_and_made_anew(kb):
     segment = next((kb / "index").rglob("*.seg"))
     data = bytearray(segment.read_bytes())

@@ -2,7 +2,8 @@
 
     magic | length of the head | head (JSON: checksum, and dtype, shape, offset of each array) | arrays
 
-A file is written under a temporary name, flushed to disk and renamed, so a file under its name is complete.
+A file is written under a temporary name, flushed to disk and renamed, so a file under its name is complete. Embeddings
+and their neighbor graphs lie beside it, with their checksums in their names.
 Small files are checked against their checksum when they are opened. Of large ones only the head and the size are, since
 a gigabyte should be mapped and not read; the background reads them through once.
 """
@@ -162,11 +163,36 @@ def _segment(data: Bytes, table: dict[str, Any]) -> Segment:
     return Segment(**arrays)
 
 
-def load_vectors(path: Path, count: int) -> npt.NDArray[np.float16]:
-    """Map the embeddings of a segment of `count` chunks into memory."""
+def name_with_checksum(path: Path) -> Path:
+    """Give a complete file a name that holds its checksum, before its ending; the path that it has then."""
+    with path.open("rb") as file:
+        named = path.with_name(f"{path.stem}.{_checksum(file, 0):08x}{path.suffix}")
+    return path.replace(named)
+
+
+def check_by_name(path: Path, *, verify: bool | None = None) -> None:
+    """Compare a file with the checksum in its name; unless `verify` says so, only a small one. A file of an older
+    release has none in its name.
+    """
+    crc = Path(path.stem).suffix.removeprefix(".")
+    try:
+        if len(crc) != 8 or not (path.stat().st_size <= CHECKED if verify is None else verify):
+            return
+        with path.open("rb") as file:
+            if f"{_checksum(file, 0):08x}" != crc:
+                raise DamagedIndex(f"{path.name} does not match its checksum")
+    except OSError as error:
+        raise DamagedIndex(f"{path.name} cannot be read: {error}") from error
+
+
+def load_vectors(
+    path: Path, count: int, dimension: int = -1, *, verify: bool | None = None
+) -> npt.NDArray[np.float16]:
+    """Map the embeddings of a segment of `count` chunks into memory; a dimension of -1 is whatever the file holds."""
+    check_by_name(path, verify=verify)
     try:
         with path.open("rb") as file:
             flat = _map(file).view(np.float16)
-        return np.asarray(flat.reshape(count, -1))
+        return np.asarray(flat.reshape(count, dimension))
     except (OSError, ValueError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error

@@ -23,9 +23,11 @@ import numpy as np
 from headgate.index.files import (
     CHECKED,
     DamagedIndex,
+    check_by_name,
     load_segment,
     load_vectors,
     make_folder,
+    name_with_checksum,
     save_segment,
     whole_file,
     write_whole,
@@ -39,6 +41,10 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursio
 """What reading a damaged or hostile file of an index may raise."""
 _ROWS = 4_096  # embeddings that are written at a time
 _TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open
+
+
+class OtherFormat(DamagedIndex):
+    """The index is whole, and another release made it; the next request builds it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,8 @@ def has_unchecked(folder: Path, state: IndexState) -> bool:
     """Whether a file of the index was too large to be compared with its checksum when it was opened."""
     names = [live.file for live in state.lives if live.file]
     with suppress(OSError):
-        return any((folder / name).stat().st_size > CHECKED for name in names)
+        files = (path for name in names for path in folder.glob(f"{name}*"))
+        return any(path.stat().st_size > CHECKED for path in files)
     return False
 
 
@@ -119,13 +126,16 @@ def _read_manifest(folder: Path, *, verify: bool) -> IndexState | None:
     try:
         manifest = _manifest(folder)
         if manifest["format"] != FORMAT:
-            raise DamagedIndex(f"the index has format {manifest['format']!r}, not {FORMAT}")
+            raise OtherFormat(f"the index has format {manifest['format']!r}, not {FORMAT}")
         mark, seen, kind, complete = (
             manifest[name] for name in ("mark", "seen", "kind", "complete")
         )
         if [type(v) for v in (mark, seen, kind, complete)] != [str, int, str, bool]:
             raise DamagedIndex("the index manifest holds values of another type")
-        lives = tuple(_load_live(folder, entry, verify=verify) for entry in manifest["segments"])
+        lives = tuple(
+            _load_live(folder, entry, _dimension_of(kind), verify=verify)
+            for entry in manifest["segments"]
+        )
         return IndexState(mark, seen, lives, kind, complete)
     except FileNotFoundError:
         return None
@@ -137,7 +147,13 @@ def _manifest(folder: Path) -> Any:  # noqa: ANN401  (whatever the file holds)
     return json.loads((folder / "manifest.json").read_bytes())
 
 
-def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegment:
+def _dimension_of(kind: str) -> int:
+    """How many numbers the embeddings of a kind have (vectors.py); -1 if it does not say."""
+    number = kind.rpartition("/")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _load_live(folder: Path, entry: dict[str, str], dimension: int, *, verify: bool) -> LiveSegment:
     for name in entry.values():
         # files of this folder alone: a manifest may come with a store that another user made
         if name != Path(name).name:
@@ -153,9 +169,13 @@ def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegm
             len(dead) and not 0 <= dead.min() <= dead.max() < len(segment)
         ):
             raise DamagedIndex(f"{entry['dead']} does not match its checksum")
-    vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
-    graph = entry["near"] and has_usearch()
-    graph_file = folder / entry["near"] if graph else None
+    vectors = None
+    if entry["vectors"]:
+        stored = folder / entry["vectors"]
+        vectors = load_vectors(stored, len(segment), dimension, verify=verify or None)
+    graph_file = folder / entry["near"] if entry["near"] and has_usearch() else None
+    if graph_file:
+        check_by_name(graph_file, verify=verify or None)
     neighbors = NearestNeighbors(graph_file) if graph_file else None
     return LiveSegment(segment, dead, entry["file"], vectors, neighbors, graph_file)
 
@@ -178,8 +198,10 @@ def write_state(
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write_whole(folder / dead, live.dead.astype(np.int64).tobytes())
-        vectors = f"{name}.vectors" if live.vectors is not None else ""
-        graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
+        # one that is gone is named all the same, so that the next reader notices
+        stored = _find(folder, name, "vectors") or f"{name}.vectors"
+        vectors = stored if live.vectors is not None else ""
+        graph = _find(folder, name, "near")
         entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
         neighbors = live.neighbors or (NearestNeighbors(folder / graph) if graph else None)
         graph_file = folder / graph if graph else None
@@ -197,6 +219,14 @@ def write_state(
     return replace(state, mark=mark, lives=tuple(kept))
 
 
+def _find(folder: Path, name: str, ending: str) -> str:
+    """The file of that ending that belongs to a segment, under a name with its checksum or without; empty if there is
+    none.
+    """
+    found = (*folder.glob(f"{name}.????????.{ending}"), *folder.glob(f"{name}.{ending}"))
+    return found[0].name if found else ""
+
+
 def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegment:
     """Save some segments and their embeddings as one, which is read from its files: so no memory holds it twice."""
     first, file, stored = run[0], folder / name, folder / f"{name}.vectors"
@@ -210,10 +240,11 @@ def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegmen
             for at in range(0, len(mine), _ROWS):
                 out.write(mine[at : at + _ROWS][live.alive[at : at + _ROWS]].tobytes())
                 release_pages(mine)
-    vectors = load_vectors(stored, len(saved))
+    vectors = load_vectors(name_with_checksum(stored), len(saved), verify=False)
     if len(saved) >= LARGE and has_usearch():
-        graph = None if len(first.dead) else first.graph_file
-        build_graph(vectors, folder / f"{name}.near", first_rows=graph)
+        graph, made = None if len(first.dead) else first.graph_file, folder / f"{name}.near"
+        build_graph(vectors, made, first_rows=graph)
+        name_with_checksum(made)
     return replace(saved, vectors=vectors)
 
 

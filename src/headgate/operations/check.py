@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex
-from headgate.index.folder import delete_index, folder_of, read_state
+from headgate.index.folder import OtherFormat, delete_index, folder_of, read_state
 from headgate.operations.presence import existing
 from headgate.protocols import Store
 from headgate.stores.sqlite.store import SqliteStore
@@ -132,6 +132,8 @@ def check_index(
 def _index_problem(store: Store, tenant: str, collection: str, folder: Path) -> str:
     try:
         state = read_state(folder, verify=True)
+    except OtherFormat:
+        return ""  # an upgrade: the next request builds it again
     except DamagedIndex as error:
         return f"is damaged: {error.message}"
     except StoreError as error:
