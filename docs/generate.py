@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 MODULES = (
     "headgate",
     "headgate.types",
+    "headgate.settings",
     "headgate.errors",
     "headgate.notes",
     "headgate.protocols",
@@ -206,6 +207,8 @@ def _has_entry(value: type) -> bool:
 
 
 def _signature(value: Any) -> str:
+    if getattr(value, "__name__", "") == "Settings":
+        return "(*, …)"  # the page of settings has them
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

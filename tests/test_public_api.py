@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, InputError
 from headgate.gateway import Headgate
 from headgate.policy import LogPolicy
 from headgate.settings import Settings
@@ -194,3 +194,78 @@ async def test_facts_reviews_and_keys_have_async_forms_too():
         made = await hg.keys.acreate(["read"])
         assert (await hg.keys.afind(made.token)).id == made.key.id
         assert await hg.graph.alink([Edge("harbor", "part_of", "town")]) == 1
+
+
+@pytest.fixture
+def hg():
+    with Headgate.open(":memory:") as opened:
+        yield opened
+
+
+def test_one_row_texts_and_a_path_are_added_as_people_guess(hg, tmp_path):
+    (tmp_path / "notes.md").write_text("The harbor closes at ten.")
+    assert hg.add(ROWS[0]).documents == 1
+    assert hg.add("Ferries run on Sundays.").documents == 1
+    assert hg.add(["Ferries run daily.", "The pier is long."]).documents == 2
+    assert hg.add(tmp_path).documents == 1
+
+
+@pytest.mark.parametrize("name", ["notes.md", "docs/", "../kb/a.txt"])
+def test_a_text_that_is_the_name_of_a_file_is_refused_with_what_to_call(hg, name):
+    with pytest.raises(InputError, match="add_files"):
+        hg.add([name])
+
+
+def test_a_list_of_paths_is_refused_with_how_to_give_them(hg, tmp_path):
+    with pytest.raises(InputError, match=r"add_files\(\*paths\)"):
+        hg.add_files([tmp_path])
+
+
+def test_the_constructor_says_how_a_store_is_opened():
+    with pytest.raises(ConfigError, match=r"Headgate\.open\('\./kb'\)"):
+        Headgate("./kb")
+
+
+def test_an_argument_of_open_that_is_misspelt_names_the_right_one():
+    with pytest.raises(ConfigError, match="did you mean embedder"):
+        Headgate.open(":memory:", embeder=LetterEmbedder())
+
+
+def test_a_store_may_be_named_as_the_store():
+    with Headgate.open(store=":memory:") as hg:
+        assert repr(hg) == "<Headgate ':memory:', tenant 'default'>"
+    assert "closed" in repr(hg)
+
+
+def test_two_stores_are_refused():
+    with pytest.raises(ConfigError, match="two stores"):
+        Headgate.open("./kb", store=":memory:")
+
+
+def test_an_embedder_may_be_named_and_an_unknown_name_is_refused():
+    with Headgate.open(":memory:", embedder="none") as hg:
+        assert hg.settings.embed.model == "none"
+    with pytest.raises(ConfigError, match="'nope' is neither known"):
+        Headgate.open(":memory:", embedder="nope")
+
+
+def test_a_grader_that_is_a_name_is_refused():
+    with pytest.raises(ConfigError, match="grader is a text"):
+        Headgate.open(":memory:", grader="judge")
+
+
+def test_a_replay_takes_fields_of_the_request_as_keywords(hg):
+    hg.add(ROWS)
+    context = hg.context("when do fishing boats leave?", budget=100)
+    by_name = hg.replay(context.trace.id, budget=0)
+    assert by_name.left == hg.replay(context, {"budget": 0}).left == context.sources
+    with pytest.raises(InputError, match="did you mean budget"):
+        hg.replay(context, bugdet=5)
+
+
+def test_both_forms_of_why_agree_about_a_chunk_that_was_never_found(hg):
+    hg.add(ROWS)
+    context = hg.context("fishing boats")
+    told = hg.why(context, "nope")
+    assert told.notes == context.why("nope")
+    assert told.reason == context.why("nope")[-1].reason

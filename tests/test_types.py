@@ -1,5 +1,6 @@
 """The nouns: what they refuse, split and render."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -90,9 +91,41 @@ def test_a_window_of_numbers_is_refused():
         Window.of([3])
 
 
-def test_why_gives_the_notes_and_nothing_for_a_stranger():
+def test_why_gives_the_notes_and_says_of_a_stranger_that_it_was_never_found():
     assert context().why("b") == B.notes
-    assert context().why("zzz") == ()
+    assert context().why("zzz")[-1].reason == "never found"
+
+
+def test_why_says_that_nothing_was_searched_if_the_request_was_skipped():
+    made = context()
+    trace = replace(made.trace, plan=replace(made.trace.plan, skip=True, reasoning="full"))
+    (note,) = replace(made, trace=trace).why("zzz")
+    assert (note.stage, note.reason) == ("decide", "nothing was searched: full")
+
+
+def test_a_context_in_an_f_string_is_its_text():
+    assert f"{context()}" == context().text
+
+
+def test_the_repr_of_a_context_and_of_its_trace_is_one_short_line():
+    made = context()
+    assert "1 chunk, 4 of 50 tokens" in repr(made)
+    assert all(len(repr(one)) < 120 and "\n" not in repr(one) for one in (made, made.trace))
+
+
+def test_a_notebook_shows_the_text_and_every_candidate_and_obeys_neither():
+    made = replace(context(), text="<script>alert(1)</script>")
+    shown = made._repr_html_()
+    assert "<script>" not in shown
+    assert shown.count("<tr>") == 3
+    assert "no room" in shown
+
+
+def test_a_context_as_a_dict_is_small_and_json():
+    made = context()
+    data = json.loads(json.dumps(made.as_dict()))
+    assert [chunk["id"] for chunk in data["chunks"]] == ["a"]
+    assert (data["trace"], data["text"]) == (made.trace.id, made.text)
 
 
 def test_explain_shows_who_stayed_who_went_and_why():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from headgate.gateway import Headgate
     from headgate.guard import Guard
+    from headgate.settings import Settings
     from headgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOME = {
     "NotFound": "errors",
     "Plan": "types",
     "Request": "types",
+    "Settings": "settings",
     "StoreError": "errors",
     "Tier": "types",
     "UpstreamError": "errors",
@@ -65,6 +67,7 @@ __all__ = [
     "NotFound",
     "Plan",
     "Request",
+    "Settings",
     "StoreError",
     "Tier",
     "UpstreamError",

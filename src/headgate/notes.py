@@ -49,6 +49,8 @@ class Fate(StrEnum):
 class NoteCode(StrEnum):
     """Why a stage did it. SENTENCES says which numbers each code comes with."""
 
+    NOT_SEARCHED = "not_searched"
+    NEVER_FOUND = "never_found"
     FOUND = "found"
     LOADED_WHOLE = "loaded_whole"
     AS_FOUND = "as_found"
@@ -90,6 +92,8 @@ class NoteCode(StrEnum):
 
 
 SENTENCES: Final[Mapping[NoteCode, str]] = {
+    NoteCode.NOT_SEARCHED: "nothing was searched: {subject}",
+    NoteCode.NEVER_FOUND: "never found",
     NoteCode.FOUND: "found",
     NoteCode.LOADED_WHOLE: "loaded whole",
     NoteCode.AS_FOUND: "as found",

@@ -67,8 +67,7 @@ class Why:
 
 async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa: ANN401  (any object with the policies)
     """Where a chunk fell in a stored request, and what would have admitted it."""
-    candidate = trace.find(chunk)
-    notes = candidate.notes if candidate else ()
+    candidate, notes = trace.find(chunk), trace.notes_on(chunk)
     if candidate and not candidate.dropped:
         return Why(trace.id, chunk, entered=True, notes=notes, note="it was shown")
     rejection = first_rejection(trace, chunk)
@@ -84,21 +83,16 @@ async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What left a chunk out: the stage, why, and the code of its note if it has one."""
+    """What left a chunk out: the stage, why, and the code of its note."""
 
     stage: Stage
     reason: str
-    code: NoteCode | None = None
+    code: NoteCode
 
 
 def first_rejection(trace: Trace, chunk: str) -> Rejection:
     """What left a chunk out that was not shown."""
-    if trace.plan.skip:
-        return Rejection(Stage.DECIDE, trace.plan.reasoning or "the window is full")
-    candidate = trace.find(chunk)
-    if candidate is None or not candidate.notes:
-        return Rejection(Stage.RETRIEVE, "never found")
-    last = candidate.notes[-1]
+    last = trace.notes_on(chunk)[-1]
     return Rejection(last.stage, last.reason, last.code)
 
 

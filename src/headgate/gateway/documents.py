@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.errors import HeadgateError, NotFound
+from headgate.errors import HeadgateError, InputError, NotFound
 from headgate.gateway.lifecycle import Lifecycle
 from headgate.sync_async import async_version
 from headgate.types import Chunk, Size
@@ -22,7 +22,7 @@ class Documents(Lifecycle):
 
     def add(
         self,
-        rows: Iterable[Mapping[str, Any]],
+        rows: Iterable[Mapping[str, Any] | str] | Mapping[str, Any] | str | Path,
         *,
         collection: str = "main",
         kind: "Kind" = "",
@@ -31,16 +31,22 @@ class Documents(Lifecycle):
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
             hg.add([{"id": "policy", "text": "Refunds are paid within 14 days.", "metadata": {"url": "https://…"}}])
+            hg.add(["Refunds are paid within 14 days.", "Parcels leave at noon."])
 
+        One row, texts without an id and a `Path` may be given too. A string is always a text and never the name of a
+        file, so that a program may add what its users send; `add_files` takes names.
         A row that fits one chunk keeps its id. `kind` is "conversation" if rows are turns although their text does not
         show it, and "documents" if they are not turns although they look like it. `on_progress` is called after each
         batch.
         """
         from headgate.ingest.load import add_rows  # noqa: PLC0415  (to read needs no ingest)
 
+        if isinstance(rows, Path):
+            return self.add_files(rows, collection=collection, kind=kind, on_progress=on_progress)
+        given = [rows] if isinstance(rows, Mapping | str) else rows
         components = self._components
         return add_rows(
-            components.store, self.tenant, rows,
+            components.store, self.tenant, given,
             collection=collection, kind=kind, policy=components.settings.ingest, on_progress=self._follow_index(on_progress),
         )  # fmt: skip
 
@@ -66,6 +72,12 @@ class Documents(Lifecycle):
         """
         from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 
+        for path in paths:
+            if not isinstance(path, str | Path):
+                raise InputError(
+                    f"a path is {type(path).__name__}, not a text or a Path",
+                    hint="give several as hg.add_files(*paths)",
+                )
         components = self._components
         own = self.folder
         return add_files(

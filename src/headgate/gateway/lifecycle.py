@@ -1,12 +1,13 @@
 """Lifecycle: opening a store, acting for a tenant, and closing; what every other method stands on."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from headgate.errors import StoreError
+from headgate.errors import ConfigError, StoreError
 from headgate.forks import call_in_children
 from headgate.protocols import (
     Clock,
@@ -18,6 +19,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, load, with_changes
+from headgate.stores.url import hide_password
 from headgate.sync_async import BackgroundLoop, async_version
 from headgate.wiring import Components, UserComponents, build, build_again
 
@@ -77,7 +79,11 @@ class OpenStore:
 class Lifecycle:
     """An open store, and for which tenant it is used."""
 
-    def __init__(self, opened: OpenStore, tenant: str, *, owns: bool = True) -> None:
+    def __init__(self, opened: OpenStore, tenant: str = "", *, owns: bool = True) -> None:
+        if not isinstance(opened, OpenStore):
+            raise ConfigError(
+                "Headgate(...) opens nothing", hint=f"write Headgate.open({opened!r})"
+            )
         self.tenant = tenant
         self._opened = opened
         self._owns = owns
@@ -90,8 +96,8 @@ class Lifecycle:
         *,
         tenant: str | None = None,
         settings: Settings | None = None,
-        store: Store | None = None,
-        embedder: Embedder | None = None,
+        store: Store | str | Path | None = None,
+        embedder: Embedder | str | None = None,
         grader: Grader | None = None,
         search: WebSearch | None = None,
         providers: Sequence[MemoryProvider] | None = None,
@@ -110,13 +116,24 @@ class Lifecycle:
 
         `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
         fit the protocols in `headgate.protocols`; they take the place of what the settings name. With a store of
-        your own, `path` is the folder of the indexes over it; without one they live in memory.
+        your own, `path` is the folder of the indexes over it; without one they live in memory. An embedder may be
+        named: `embedder="static"` is `embed={"model": "static"}`.
 
         A request waits until the index has caught up with the store, so it sees all that was written before. With
         `wait_for_index` off, as the service has it, it never waits: it is answered from the last complete index, which
         says in `degraded` that it is behind, or raises NotReady if there is none yet; a thread brings it up to date.
         """
+        _check_names(arguments)
         given = dict(arguments)
+        if isinstance(store, str | Path):
+            if path is not None:
+                raise ConfigError(
+                    f"two stores are named: {path} and {store}", hint="write Headgate.open(path)"
+                )
+            path, store = store, None
+        if isinstance(embedder, str):
+            given["embed"] = {**given.get("embed", {}), "model": embedder}
+            embedder = None
         if path is not None:
             given["store"] = str(path)
         if tenant is not None:
@@ -125,6 +142,9 @@ class Lifecycle:
             settings = load(arguments=given)
         elif given:
             settings = with_changes(settings, given)
+        _check_objects(
+            grader=grader, search=search, providers=providers, counter=counter, clock=clock
+        )
         own = UserComponents(store, embedder, grader, search, providers, counter, clock)
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
@@ -175,6 +195,12 @@ class Lifecycle:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def __repr__(self) -> str:
+        opened = self._opened.components
+        store = hide_password(opened.settings.store)
+        state = ", closed" if self._closed or opened.closed.is_set() else ""
+        return f"<Headgate {store!r}, tenant {self.tenant!r}{state}>"
+
     @property
     def _components(self) -> Components:
         """The components, while they are open: every public method comes through here."""
@@ -190,3 +216,21 @@ class Lifecycle:
         """Where blocking calls run; checked before one is begun."""
         self._check_open()
         return self._opened.loop
+
+
+def _check_names(arguments: Mapping[str, Any]) -> None:
+    """Refuse a misspelt argument of `open`; the settings refuse what is close to none."""
+    own = [*UserComponents.__dataclass_fields__, "path", "tenant", "settings", "wait_for_index"]
+    for name in arguments.keys() - Settings.model_fields.keys():
+        if close := get_close_matches(name, own, n=1, cutoff=0.8):
+            raise ConfigError(f"open takes no argument {name}", hint=f"did you mean {close[0]}?")
+
+
+def _check_objects(**given: object) -> None:
+    """Refuse names where only objects can be given."""
+    for name, value in given.items():
+        if isinstance(value, str | Path):
+            raise ConfigError(
+                f"{name} is a text; it takes an object that fits headgate.protocols",
+                hint="what Headgate brings along is chosen by settings: see docs/settings.md",
+            )

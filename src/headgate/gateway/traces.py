@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
     from headgate.explain.replay import Replay
     from headgate.explain.why import Why
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 class Traces(Lifecycle):
     """The stored traces of a tenant."""
 
-    def trace(self, id: str | Trace) -> Trace:
-        """A stored trace of this tenant, by its id; a trace at hand stands for itself.
+    def trace(self, id: str | Trace | Context) -> Trace:
+        """A stored trace of this tenant, by its id; a trace or context at hand stands for itself.
 
         For example: `[(step.stage, step.kept, step.dropped) for step in hg.trace(id).steps]`.
         """
         store = self._components.store
+        id = id.trace if isinstance(id, Context) else id
         if isinstance(id, Trace) and id.request.tenant == self.tenant:
             return id
         id = id.id if isinstance(id, Trace) else id
@@ -33,7 +37,9 @@ class Traces(Lifecycle):
             self._components.writes.flush()
             found = store.trace(self.tenant, id)
         if found is None:
-            raise NotFound(f"there is no trace {id!r}", hint="see: headgate why")
+            raise NotFound(
+                f"there is no trace {id!r}", hint="hg.traces() and `headgate why` list them"
+            )
         return found
 
     def traces(self, *, limit: int = 100) -> list[TraceSummary]:
@@ -54,39 +60,50 @@ class Traces(Lifecycle):
         if problem := self._queue_trace(id, make):
             raise StoreError(problem)
 
-    def why(self, trace: str | Trace, chunk: str) -> "Why":
+    def why(self, trace: str | Trace | Context, chunk: str) -> "Why":
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered.
 
         For example:
 
-            why = hg.why(context.trace, "policy")
+            why = hg.why(context, "policy")
             print(why.stage, why.reason, why.changes)
         """
         return self._loop.run(self.awhy(trace, chunk))
 
-    async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
+    async def awhy(self, trace: str | Trace | Context, chunk: str) -> "Why":
         """As `why`, for code in an event loop."""
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
         return await why(found, chunk, self._run_changed, self._components.settings)
 
-    def replay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
-        """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k").
+    def replay(
+        self,
+        trace: str | Trace | Context,
+        changes: Mapping[str, Any] = _NOTHING,
+        **asked: Any,  # noqa: ANN401  (fields of a request, each checked)
+    ) -> "Replay":
+        """A stored request asked otherwise (budget, k), or under other settings ("gate.min_ratio").
 
         For example:
 
-            hg.replay(context.trace, {"budget": 2000}).entered
+            hg.replay(context, budget=2000).entered
+            hg.replay(context, {"gate.min_ratio": 0.2}).left
         """
-        return self._loop.run(self.areplay(trace, changes))
+        return self._loop.run(self.areplay(trace, changes, **asked))
 
-    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
+    async def areplay(
+        self,
+        trace: str | Trace | Context,
+        changes: Mapping[str, Any] = _NOTHING,
+        **asked: Any,  # noqa: ANN401  (as above)
+    ) -> "Replay":
         """As `replay`, for code in an event loop."""
         from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
         try:
-            return await replay(found, changes, self._run_changed)
+            return await replay(found, {**changes, **asked}, self._run_changed)
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 

@@ -5,6 +5,7 @@ An item that cannot be read is skipped with its reason, and the others are loade
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -25,6 +26,8 @@ from headgate.text.turns import CONVERSATION
 from headgate.types import Attachment, Document
 
 _MAX_CHUNKS = 20_000  # written at a time, or one document of more
+# one word with a slash, or that ends like a file: as docs/, notes.md
+_FILE_NAME = re.compile(r"\S{0,999}[/\\]\S{0,999}|\S{1,999}\.[A-Za-z]\w{0,4}")
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
 
@@ -62,22 +65,36 @@ Kind = Literal["", "conversation", "documents"]
 def add_rows(
     store: DocumentStore,
     tenant: str,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any] | str],
     *,
     collection: str = "main",
     kind: Kind = "",
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Add rows; a bad row raises an error with its number, and the rows before it are written."""
+    """Add rows, or texts without an id; a bad one raises an error with its number, and those before it are written."""
     loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:
-            loader.add(parse_row(row, collection=collection))
+            loader.add(parse_row(_as_row(row), collection=collection))
         except InputError as error:
             loader.flush()
             raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
     return loader.finish()
+
+
+def _as_row(given: object) -> object:
+    """A text as a row. One that looks like the name of a file is refused: it would be stored as these few letters."""
+    if isinstance(given, Path):
+        raise InputError("a row is a path", hint="to read files: hg.add_files(*paths)")
+    if not isinstance(given, str):
+        return given
+    if _FILE_NAME.fullmatch(given):
+        raise InputError(
+            f"{given!r} looks like the name of a file, and add takes texts",
+            hint=f'to read files: hg.add_files({given!r}); to store these words: {{"text": {given!r}}}',
+        )
+    return {"text": given}
 
 
 def add_files(

@@ -1,9 +1,10 @@
 """The context: the answer to a request, with its report and its trace."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from html import escape
+from typing import Any, Literal
 
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip, table
@@ -29,10 +30,12 @@ class Report:
     reasons: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Context:
     """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
 
+    `str(context)` is the block, so a context can stand in an f-string. A notebook shows the block and a table of every
+    candidate.
     `texts` has what the block shows of each of the `chunks`: all of it, or its best strips if it did not fit.
     """
 
@@ -65,9 +68,11 @@ class Context:
         return self.trace.degraded
 
     def why(self, chunk_id: str) -> tuple[Note, ...]:
-        """The notes of one chunk: each stage's fate, reason and numbers; empty when it never was found."""
-        candidate = self.trace.find(chunk_id)
-        return candidate.notes if candidate else ()
+        """The notes of one chunk: each stage's fate, reason and numbers. `hg.why` adds what would have let it in.
+
+        For a chunk that never was a candidate there is one note, which says so.
+        """
+        return self.trace.notes_on(chunk_id)
 
     def explain(self) -> str:
         """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and
@@ -76,8 +81,55 @@ class Context:
         Ids are whole, to be copied. The reason has the numbers that decided. If a stage dropped many candidates for the
         same reason, the best of them have a line each, and the others one line with their count.
         """
+        return "\n".join((self._summary(), *self.degraded, "", table(self._fates())))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as a few plain values, ready for JSON: what is shown, where it is from, and how much was left out.
+
+        The trace is only named by its id; `headgate why` and `hg.trace` read it.
+        """
+        shown = zip(self.chunks, self.texts or [chunk.text for chunk in self.chunks], strict=True)
+        return {
+            "text": self.text,
+            "chunks": [
+                {"id": chunk.id, "title": chunk.title, "document": chunk.document, "text": text}
+                for chunk, text in shown
+            ],
+            "token_estimate": self.token_estimate,
+            "sources": list(self.sources),
+            "verdict": self.verdict,
+            "degraded": list(self.degraded),
+            "kept": self.report.kept,
+            "evicted": self.report.evicted,
+            "trace": self.trace.id,
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        shown = "1 chunk" if len(self.chunks) == 1 else f"{len(self.chunks)} chunks"
+        size = f"{self.token_estimate} of {self.trace.plan.budget} tokens"
+        return f"<Context: {shown}, {size}, trace {self.trace.id[:8]}>"
+
+    def _repr_html_(self) -> str:
+        """The block, and the table of `explain`, for a notebook."""
+        head, *rows = self._fates()
+        marks = [_html_row(head, "th"), *(_html_row(row, "td") for row in rows)]
+        notes = "<br>".join(escape(line) for line in (self._summary(), *self.degraded))
+        return f"<pre>{escape(self.text)}</pre><p>{notes}</p><table>{''.join(marks)}</table>"
+
+    def _summary(self) -> str:
+        return (
+            f"{self.strategy.value}: {self.trace.plan.reasoning}\n"
+            f"{self.token_estimate} of {self.trace.plan.budget} tokens, "
+            f"{self.report.kept} kept, {self.report.evicted} dropped"
+        )
+
+    def _fates(self) -> list[tuple[str, ...]]:
+        """A head and a row for each candidate, or a row for many that fell for the same reason."""
         cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
-        rows = [("", "cited", "chunk", "stage", "score", "why", "text")]
+        rows: list[tuple[str, ...]] = [("", "cited", "chunk", "stage", "score", "why", "text")]
         counts: Counter[tuple[Stage, NoteCode]] = Counter()
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
@@ -98,12 +150,7 @@ class Context:
             if count > LISTED_PER_REASON:
                 more = f"and {count - LISTED_PER_REASON} more"
                 rows.append((Fate.DROP, "", more, stage, "", code.replace("_", " "), ""))
-        head = (
-            f"{self.strategy.value}: {self.trace.plan.reasoning}\n"
-            f"{self.token_estimate} of {self.trace.plan.budget} tokens, "
-            f"{self.report.kept} kept, {self.report.evicted} dropped"
-        )
-        return "\n".join((head, *self.degraded, "", table(rows)))
+        return rows
 
     def as_messages(
         self, form: Literal["user", "system", "tool"] = "user", *, call_id: str = ""
@@ -116,3 +163,7 @@ class Context:
             content = self.text or "No relevant context was found."
             return [{"role": "tool", "tool_call_id": call_id, "content": content}]
         return [{"role": form, "content": self.text}] if self.text else []
+
+
+def _html_row(cells: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from headgate.notes import Stage
+from headgate.notes import Fate, Note, NoteCode, Stage
+from headgate.text.table import clip
 from headgate.types.candidates import Candidate
 from headgate.types.plan import Plan
 from headgate.types.request import Request
@@ -37,7 +38,7 @@ class Step:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """What happened to one request: plan, steps, and every candidate with its notes."""
 
@@ -52,10 +53,24 @@ class Trace:
         """The candidate with that chunk id, or None when it never was one."""
         return next((c for c in self.candidates if c.chunk.id == chunk_id), None)
 
+    def notes_on(self, chunk_id: str) -> tuple[Note, ...]:
+        """The notes on a chunk; for one that never was a candidate, a note that says so."""
+        candidate = self.find(chunk_id)
+        if candidate and candidate.notes:
+            return candidate.notes
+        if self.plan.skip:
+            reason = self.plan.reasoning or "the window is full"
+            return (Note(Stage.DECIDE, Fate.DROP, NoteCode.NOT_SEARCHED, 0.0, subject=reason),)
+        return (Note(Stage.RETRIEVE, Fate.DROP, NoteCode.NEVER_FOUND, 0.0),)
+
     @property
     def degraded(self) -> tuple[str, ...]:
         """What did not go as planned, as 'stage: reason'."""
         return tuple(f"{s.stage}: {s.degraded}" for s in self.steps if s.degraded)
+
+    def __repr__(self) -> str:
+        query = clip(self.request.query, 60)
+        return f"<Trace {self.id[:8]}: {query!r}, {len(self.candidates)} candidates>"
 
 
 @dataclass(frozen=True, slots=True)
