@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         StoreError,
         UpstreamError,
     )
+    from headgate.folding import expand, fold
     from headgate.gateway import Headgate
     from headgate.guard import Guard
     from headgate.settings import Settings
@@ -48,6 +49,8 @@ _HOME = {
     "Tier": "types",
     "UpstreamError": "errors",
     "Window": "types",
+    "expand": "folding",
+    "fold": "folding",
 }
 
 __all__ = [
@@ -72,6 +75,8 @@ __all__ = [
     "Tier",
     "UpstreamError",
     "Window",
+    "expand",
+    "fold",
 ]
 
 

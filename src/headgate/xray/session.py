@@ -20,7 +20,7 @@ from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Wi
 from headgate.xray.formats import Entry
 from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
-from headgate.xray.touched import Touched, touched_files
+from headgate.guard.touched import Touched, touched_files
 from headgate.xray.usage import CallUsage
 
 BATCH_CHARS = 2_000_000  # texts measured together

@@ -343,9 +343,14 @@ def _as_part(block: Message) -> Any:  # noqa: ANN401  # a part as the client sen
     if block["type"] != "tool_result":
         return part
     result = part["functionResponse"]
-    note = block["content"].removeprefix(_result_text(result.get("response")))
-    if not note:
+    response, said = result.get("response"), block["content"]
+    text = _result_text(response)
+    if said == text or not isinstance(response, dict):
         return part
-    response = result.get("response")
-    noted = {**response, "note": note.strip()} if isinstance(response, dict) else response
-    return {**part, "functionResponse": {**result, "response": noted}}
+    if said.startswith(text):
+        changed = {**response, "note": said.removeprefix(text).strip()}
+    elif list(response.values()) == [text]:  # its only text was folded
+        changed = dict.fromkeys(response, said)
+    else:
+        return part
+    return {**part, "functionResponse": {**result, "response": changed}}
