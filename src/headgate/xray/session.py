@@ -13,6 +13,7 @@ from typing import Any
 from headgate.guard.calls import events_of, is_from_model
 from headgate.guard.steps import Step
 from headgate.guard.tools import CircleFinder
+from headgate.guard.touched import Touched, touched_files
 from headgate.prices import Prices
 from headgate.text.tokens import estimate_tokens
 from headgate.xray.cache import CacheFollower
@@ -20,7 +21,6 @@ from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Wi
 from headgate.xray.formats import Entry
 from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
-from headgate.guard.touched import Touched, touched_files
 from headgate.xray.usage import CallUsage
 
 BATCH_CHARS = 2_000_000  # texts measured together
