@@ -14,13 +14,9 @@ CHOSEN = os.environ.get("AGENTS", "").replace(",", " ").split() or [*AGENTS]
 THREE_TIMES = (
     "mini-swe-agent asks three times in other words, and we roll each of them back three times"
 )
-GIVES_UP = (
-    "the service resets the connection, we close the client's, and then Gemini does not ask again"
-)
 
 # Cells that are worse than direct for a known fault: by agent, scenario and way, "" for any. The first that fits holds.
 KNOWN_FAULTS = {
-    ("gemini", "cut in mid-stream", ""): GIVES_UP,
     ("mini-swe-agent", "always loops", ""): THREE_TIMES,
 }
 
