@@ -7,11 +7,12 @@ from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from tests.waiting import until
 
 from headgate import wiring
 from headgate.errors import StoreError, UpstreamError
 from headgate.gateway import Headgate
-from headgate.pipeline.threads import COMPUTING, WAITING, LoopCalls, RequestThreads
+from headgate.pipeline.threads import COMPUTING, WAITING, ComputingSlots, LoopCalls, RequestThreads
 from headgate.settings import Settings
 from headgate.stores.memory.store import MemoryStore
 from headgate.wiring import UserComponents
@@ -175,6 +176,55 @@ async def test_what_is_started_after_a_cancellation_is_cancelled_too():
         await asyncio.to_thread(lambda: calls.wait(calls.start(asyncio.sleep(60)), "grader"))
 
 
+async def test_a_request_that_was_cancelled_ends_before_its_next_stage():
+    """Its thread cannot be stopped inside a stage, and nobody waits for what the others would give."""
+    entered, leave, graded = threading.Event(), threading.Event(), []
+
+    def count(text, /):
+        if asked and not entered.is_set():
+            entered.set()
+            assert leave.wait(120)
+        return len(text) // 4
+
+    class Noting:
+        async def grade(self, query, candidates):
+            graded.append(query)
+            return [1.0] * len(candidates)
+
+    asked = []
+    with Headgate.open(":memory:", counter=count, grader=Noting()) as gate:
+        gate.add(ROWS)
+        asked.append(asyncio.ensure_future(gate.acontext("Where does the ferry leave?")))
+        assert await asyncio.to_thread(entered.wait, 120)
+        asked[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked[0]
+        leave.set()
+        assert (await gate.acontext("when does the ferry leave?")).chunks
+    assert graded == ["when does the ferry leave?"]
+
+
+def test_tenants_take_turns_in_computing():
+    slots, order, started = ComputingSlots(1), [], queue.Queue()
+
+    def compute(tenant):
+        started.put(tenant)
+        with slots.held(tenant):
+            order.append(tenant)
+
+    slots.take("first")
+    waiting = []
+    for tenant in ("greedy", "greedy", "greedy", "modest"):
+        waiting.append(threading.Thread(target=compute, args=(tenant,)))
+        waiting[-1].start()
+        started.get(timeout=120)
+        until(lambda: slots.waiting == len(waiting))
+    slots.give_back()
+    for thread in waiting:
+        thread.join(120)
+    assert order == ["greedy", "modest", "greedy", "greedy"]
+
+
 class Vectors:
     name, dim = "own/1", 2
 
@@ -205,10 +255,7 @@ def computing_at_once(settings, own):
     """How many requests may compute at once."""
     parts = wiring.build(settings, own)
     try:
-        most = 0
-        while parts.threads.computing.acquire(blocking=False):
-            most += 1
-        return most
+        return parts.threads.computing.count
     finally:
         parts.close()
 

@@ -95,6 +95,49 @@ def test_a_request_cut_by_its_deadline_is_answered(gated):
     assert "service.deadline_s" in answer.json()["hint"]
 
 
+def test_a_request_that_is_cut_off_counts_as_under_way_until_its_thread_ends(gated):
+    """Else a caller whose requests all outlive their deadline would take every thread."""
+    _, leave = gated
+    with served(quiet(":memory:", deadline_s=0.2, concurrency=1)) as (url, _):
+        assert httpx2.get(f"{url}/v1/documents", timeout=120).status_code == 504
+        answer = httpx2.get(f"{url}/v1/documents", timeout=120)
+        assert answer.status_code == 429
+        assert "service.concurrency" in answer.json()["detail"]
+        leave.set()
+        until(lambda: httpx2.get(f"{url}/v1/documents", timeout=120).status_code == 200)
+
+
+STUCK = """
+import threading, time
+from headgate.service.server import bind, serve
+from headgate.settings import Settings
+
+settings = Settings(store=":memory:", service={"port": 0, "log": False, "drain_s": 0.1})
+listener = bind(settings.service)
+threading.Thread(target=time.sleep, args=(3600,), name="stuck").start()
+print(listener.getsockname()[1], flush=True)
+serve(settings, listener)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_with_a_thread_that_does_not_end_is_over_within_the_grace_time(tmp_path):
+    (tmp_path / "stuck.py").write_text(STUCK)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "stuck.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    try:
+        url = f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        until(lambda: not _refused(url))
+        assert httpx2.get(f"{url}/healthz", timeout=120).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "most recent call first" in log
+
+
 @contextmanager
 def working(store, workers):
     """`headgate serve` with workers: its address, the process, and a list that gets its log."""

@@ -112,7 +112,11 @@ class Traces(Lifecycle):
 
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         engine, calls = engine_with(self._components, changes), LoopCalls.of_running_loop()
-        return await self._components.threads.run(engine.build, request, calls)
+        try:
+            return await self._components.threads.run(engine.build, request, calls)
+        except asyncio.CancelledError:
+            calls.cancel()
+            raise
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""

@@ -10,20 +10,22 @@ thread. Only memory providers, a grader of the caller's own and a search are awa
 import time
 import uuid
 from collections.abc import Callable
-from threading import Semaphore
 
 from headgate.errors import InputError, LimitError
 from headgate.memory.memory import Memory
 from headgate.memory.review import Defer
 from headgate.pipeline.request_run import Policies, RequestRun, Resources, Vectors, Views
 from headgate.pipeline.sizes import CollectionTokens
-from headgate.pipeline.threads import COMPUTING, LoopCalls
+from headgate.pipeline.threads import ComputingSlots, LoopCalls
 from headgate.pipeline.verdict import Verdict
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
 from headgate.text.window_cache import WindowCache
 from headgate.types import Context, Request, Sifted
+from headgate.types.check import check_length
+from headgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
+from headgate.types.request import LENGTHS
 
 __all__ = ["Engine", "Policies"]
 
@@ -48,14 +50,14 @@ class Engine:
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
         defer: Defer | None = None,
-        computing: Semaphore | None = None,
+        computing: ComputingSlots | None = None,
     ) -> None:
         self.policy = policy
         self.resources = Resources(
             store, views, vectors, count, memory, grader, search, grader_s, search_s,
             clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
             sizes=CollectionTokens(store, count, policy.compose.notice),
-            computing=computing or Semaphore(COMPUTING),
+            computing=computing or ComputingSlots(),
         )  # fmt: skip
 
     def build(self, request: Request, calls: LoopCalls) -> Context:
@@ -66,7 +68,7 @@ class Engine:
         if plan.skip:
             return run.context(Composed("", 0, Sifted()), Verdict())
         run.open_indexes()  # may wait until an index is built, so it takes no place among those that compute
-        with self.resources.computing:
+        with self.resources.computing.held(request.tenant):
             asked = run.ask_providers()
             found = run.retrieve()
             starts, edges = run.load_edges(found)
@@ -85,6 +87,15 @@ def check_limits(request: Request, limits: Limits) -> None:
     """Refuse what cannot be used, naming the limit it broke."""
     if not request.query.strip():
         raise InputError("the query is empty", hint="say what the context is for")
+    for name, most in LENGTHS.items():
+        check_length(name, getattr(request, name) or "", most)
+    for name in request.collections:
+        check_length("collection", name, NAME_CHARS)
+    if len(request.collections) > MOST_COLLECTIONS:
+        raise LimitError(
+            f"{len(request.collections)} collections are named; at most {MOST_COLLECTIONS} are asked at once",
+            hint="ask in several requests",
+        )
     measured = {
         "query_chars": len(request.query),
         "window_chars": sum(map(len, request.window.texts)),

@@ -94,14 +94,18 @@ class Attempt:
 class TraceRecorder:
     """The steps of one request, and each candidate with its notes so far."""
 
-    def __init__(self, tick: Callable[[], float]) -> None:
+    def __init__(
+        self, tick: Callable[[], float], *, before_step: Callable[[], None] = lambda: None
+    ) -> None:
         self.tick = tick
+        self._before_step = before_step
         self._began = tick()
         self._steps: list[Step] = []
         self._latest: dict[str, Candidate] = {}
 
     def step(self, stage: Stage, received: Sequence[Candidate] = ()) -> RunningStep:
-        """Run a stage on what it received."""
+        """Run a stage on what it received, unless the request is over before."""
+        self._before_step()
         return RunningStep(self, stage, received)
 
     def attempt(self, stage: Stage, *, fatal: tuple[type[Exception], ...] = ()) -> Attempt:

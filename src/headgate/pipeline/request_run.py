@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from threading import Semaphore
 from typing import TYPE_CHECKING, TypeVar
 
 from headgate.classes import lazy_property
@@ -28,7 +27,7 @@ from headgate.pipeline.several import (
     shares_of,
 )
 from headgate.pipeline.sizes import CollectionTokens
-from headgate.pipeline.threads import LoopCalls
+from headgate.pipeline.threads import ComputingSlots, LoopCalls
 from headgate.pipeline.verdict import (
     Verdict,
     bands_for,
@@ -133,7 +132,7 @@ class Resources:
     name: Callable[[], str]
     cache: WindowCache
     sizes: CollectionTokens
-    computing: Semaphore
+    computing: ComputingSlots
     defer: Defer | None = None
     ask_rate: AskRate = field(default_factory=AskRate)
 
@@ -154,7 +153,7 @@ class RequestRun:
         self.resources = resources
         self.policy = policy
         self.request = request
-        self.recorder = TraceRecorder(resources.tick)
+        self.recorder = TraceRecorder(resources.tick, before_step=calls.check)
         self.views: dict[str, Snapshot] = {}
         self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
         self.embedded = False
@@ -680,8 +679,8 @@ class RequestRun:
 
     def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
         """Wait for work on the event loop; another request computes the while."""
-        self.resources.computing.release()
+        self.resources.computing.give_back()
         try:
             return self._calls.wait(future, part, timeout_s)
         finally:
-            self.resources.computing.acquire()
+            self.resources.computing.take(self.request.tenant)

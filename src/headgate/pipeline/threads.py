@@ -2,7 +2,8 @@
 
 A blocking call is built in the caller's own thread, an async call in one of these. Stages read thousands of rows and
 arrays and hold the interpreter lock, so few of them compute at once (`computing`): with more than two, threads mostly
-hand the lock to each other, which takes half as much CPU again. A thread that waits gives its place to another.
+hand the lock to each other, which takes half as much CPU again. A thread that waits gives its place to another; tenants
+take turns. A request whose caller has gone, or whose deadline has passed, ends before its next stage.
 """
 
 import asyncio
@@ -12,13 +13,13 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from threading import Condition, Semaphore
+from threading import Condition, Event, Lock
 from typing import Any, ParamSpec, TypeVar
 
 from headgate.errors import StoreError, UpstreamError
 from headgate.own_parts import contain, late
 from headgate.sync_async import BackgroundLoop
-from headgate.thread_work import WorkThreads
+from headgate.thread_work import TurnQueue, WorkThreads
 
 # Requests that compute at once. One alone would let a long request stop all others.
 COMPUTING = 2
@@ -39,11 +40,53 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class ComputingSlots:
+    """Places for so many requests as compute at once. Those that wait for one take turns by tenant."""
+
+    def __init__(self, count: int = COMPUTING) -> None:
+        self.count = count
+        self._free = count
+        self._waiting: TurnQueue[Event] = TurnQueue()
+        self._lock = Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return len(self._waiting)
+
+    @contextmanager
+    def held(self, tenant: str) -> Iterator[None]:
+        """Compute in one of the places."""
+        self.take(tenant)
+        try:
+            yield
+        finally:
+            self.give_back()
+
+    def take(self, tenant: str) -> None:
+        """Wait for a place."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            given = Event()
+            self._waiting.put(tenant, given)
+        given.wait()
+
+    def give_back(self) -> None:
+        """Hand a place on to the next that waits."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.pop().set()
+            else:
+                self._free += 1
+
+
 class RequestThreads:
     """Where requests are built. Safe to share between threads and event loops."""
 
     def __init__(self, computing: int = COMPUTING) -> None:
-        self.computing = Semaphore(computing)
+        self.computing = ComputingSlots(computing)
         self._changed = Condition()
         self._under_way = 0
         self._pool: WorkThreads | None = None
@@ -139,6 +182,11 @@ class LoopCalls:
             if isinstance(self._loop, BackgroundLoop):
                 self._loop.replace_blocked()
             raise late(part, timeout_s) from error
+
+    def check(self) -> None:
+        """UpstreamError if nobody waits for the request any more: so its thread ends before the next stage."""
+        if self._cancelled:
+            raise UpstreamError("the request was cancelled")
 
     def cancel(self) -> None:
         """Cancel what is under way and what is started from now on: its caller does not wait any more."""

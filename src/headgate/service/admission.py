@@ -7,7 +7,7 @@ goes on after its key was revoked is cut off in the same way (`end_when_revoked`
 
 A body is held in a share of the byte budget, and a large answer too, until the client has read it. Large bodies are
 worked on one at a time: threads that compute share one interpreter, and several would keep everybody else from it. A
-request that is cut off keeps both until its threads have ended (`thread_work.py`).
+request that is cut off keeps both, and is counted as under way, until its threads have ended (`thread_work.py`).
 """
 
 import asyncio
@@ -134,14 +134,17 @@ class Admission:
             raise _closing()
         state.caller = await self._auth.caller(scope)
         await self._limits.take_shared(state.caller)
-        held = ExitStack()
-        share = held.enter_context(self._budget.share())
-        held.callback(send.turn.close)
         proxied = is_proxied(scope["path"])
-        if not proxied:
-            send.share = share
-        with self._limits.hold(state.caller, proxied=proxied), follow_threads() as work:
+        held = (
+            ExitStack()
+        )  # until the threads of the request have ended, which may be after its answer
+        with follow_threads(state.caller.tenant) as work:
             try:
+                held.enter_context(self._limits.hold(state.caller, proxied=proxied))
+                share = held.enter_context(self._budget.share())
+                held.callback(send.turn.close)
+                if not proxied:
+                    send.share = share
                 buffered, weight = await self._read_body(scope, receive, share)
                 # A call to a model mostly waits for it.
                 if not proxied and weight * _work_factor(scope["path"]) > ORDINARY:

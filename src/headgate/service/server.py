@@ -2,13 +2,15 @@
 
 Told to stop, it accepts no new connection and gives running requests `drain_s` to end (then they get 503). Then it
 closes the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the
-rest.
+rest. A thread cannot be stopped, so the process is ended if one is still at work some seconds later.
 """
 
+import faulthandler
 import signal
 import socket
 from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -19,7 +21,7 @@ from headgate.policy import ServicePolicy
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
 from headgate.service.protocol import MARGIN_S, BoundedProtocol
-from headgate.service.workers import run_workers
+from headgate.service.workers import STOP_MARGIN_S, run_workers
 from headgate.settings import Settings
 
 BACKLOG = 2048
@@ -98,6 +100,19 @@ def configure(
     )
 
 
+class BoundedServer(uvicorn.Server):
+    """A server whose process is over some seconds after it was told to stop, whatever its threads do."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. If the process is still there when its time is over, it says where its threads are, and ends.
+
+        The watch is a thread of C's own: one of Python's would wait for those that hold the interpreter.
+        """
+        grace_s = (self.config.timeout_graceful_shutdown or 0) + STOP_MARGIN_S
+        faulthandler.dump_traceback_later(grace_s, exit=True, file=2)
+        super().handle_exit(sig, frame)
+
+
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Serve until told to stop."""
     if settings.service.workers > 1:
@@ -108,4 +123,4 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     # uvicorn raises the signal again after its shutdown: a clean end should not look like a kill
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
-        uvicorn.Server(configure(settings, log_config=LOGGING)).run(sockets=[listener])
+        BoundedServer(configure(settings, log_config=LOGGING)).run(sockets=[listener])

@@ -10,10 +10,8 @@ from headgate.types.candidates import Candidate, Sifted
 from headgate.types.chunks import (
     GRAPH,
     MEMORY,
-    METADATA_BYTES,
     SIDE_SHARE,
     SIDE_SOURCES,
-    TITLE_CHARS,
     TURN,
     WEB,
     Attachment,
@@ -34,6 +32,7 @@ from headgate.types.knowledge import (
     fact_key,
     node_key,
 )
+from headgate.types.lengths import METADATA_BYTES, TITLE_CHARS
 from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
 from headgate.types.request import Request
 from headgate.types.trace import SAVED_TOKENS, CallCost, Step, Trace, TraceSummary

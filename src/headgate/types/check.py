@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.errors import InputError
+from headgate.errors import InputError, LimitError
 from headgate.text.table import clip
 
 MAX_INT: Final = 2**63 - 1  # what a column of a database and a JSON reader of any language hold
@@ -19,6 +19,14 @@ def check_type(name: str, value: object, kind: type, *, optional: bool = False) 
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         wanted = _KINDS.get(kind, f"a {kind.__name__}")
         raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {wanted}")
+
+
+def check_length(name: str, value: str, most: int) -> None:
+    """Refuse a text that is longer than its field may be."""
+    if len(value) > most:
+        raise LimitError(
+            f"{name} has {len(value):,} characters; it may have {most:,}", hint="shorten it"
+        )
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -4,11 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
-METADATA_BYTES = (
-    16_384  # of a document or a chunk, as JSON: chosen; more is a text that should be a document
-)
-
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 TURN: Final = "turn"

@@ -2,13 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from headgate.errors import InputError
 from headgate.text.letters import replace_surrogates
 from headgate.types.check import check_choice, check_type, check_unit, unique_names
+from headgate.types.lengths import FOLDER_CHARS, LABEL_CHARS, NAME_CHARS, SESSION_CHARS
 from headgate.types.plan import ContextBudget
 from headgate.types.window import Window
+
+# Query and window have theirs in the settings (`Limits`). The engine checks them: a trace that an older release stored
+# may hold more.
+LENGTHS: Final = {
+    "tenant": NAME_CHARS,
+    "session": SESSION_CHARS,
+    "asker": NAME_CHARS,
+    "cwd": FOLDER_CHARS,
+    "task": LABEL_CHARS,
+}
+"""How many characters the texts of a request may have."""
 
 
 @dataclass(frozen=True, slots=True)

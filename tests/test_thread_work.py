@@ -1,0 +1,63 @@
+"""Threads that work for requests: whose turn it is, and what is cancelled before it began."""
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from headgate.thread_work import TurnQueue, WorkThreads, follow_threads
+
+
+def test_those_who_wait_take_turns_by_owner():
+    queue = TurnQueue()
+    for owner, item in (("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)):
+        queue.put(owner, item)
+    assert [queue.pop() for _ in range(6)] == [1, 4, 5, 2, 6, 3]
+    assert not queue
+
+
+async def test_an_owner_with_much_work_delays_another_by_one_piece_of_it():
+    done, leave = [], threading.Event()
+    threads = WorkThreads(1)
+    try:
+        threads.submit(leave.wait, 120)
+        with follow_threads("greedy"):
+            much = [threads.submit(done.append, n) for n in range(50)]
+        with follow_threads("modest"):
+            little = threads.submit(done.append, "modest")
+        leave.set()
+        await asyncio.wrap_future(little)
+        await asyncio.gather(*map(asyncio.wrap_future, much))
+    finally:
+        leave.set()
+        threads.shutdown()
+    assert done == [0, "modest", *range(1, 50)]
+
+
+def test_what_only_waits_is_cancelled_and_what_runs_ends():
+    leave, entered = threading.Event(), threading.Event()
+    threads = WorkThreads(1)
+
+    def hold():
+        entered.set()
+        return leave.wait(120)
+
+    running, waiting, dropped = threads.submit(hold), threads.submit(hold), threads.submit(hold)
+    assert entered.wait(120)
+    assert dropped.cancel()
+    threads.shutdown(wait=False, cancel_futures=True)
+    leave.set()
+    assert running.result(120)
+    with pytest.raises(CancelledError):
+        waiting.result(120)
+
+
+def test_an_error_is_raised_to_the_caller():
+    threads = WorkThreads(1)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            threads.submit(lambda: 1 // 0).result(120)
+        assert threads.submit(lambda: 2).result(120) == 2
+    finally:
+        threads.shutdown()
