@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, cast
 
 from headgate.errors import InputError, LimitError
-from headgate.explain.as_data import redact_trace
+from headgate.explain.as_data import redact_session, redact_trace
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.explain.savings import with_savings
 from headgate.index.indexes import Indexes
@@ -91,13 +91,20 @@ class Components:
     def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
         """Store traces by the settings, several in one step if the store can."""
         keeping, traces = self.settings.trace, [with_savings(make()) for make in makers]
-        if self.settings.redact and keeping.text:
-            traces = [redact_trace(trace) for trace in traces]
+        if self.settings.redact:
+            traces = [self._redact(trace) for trace in traces]
         if len(traces) > 1 and isinstance(self.store, TraceBatchStore):
             self.store.save_traces(traces, keep=keeping.keep, text=keeping.text)
             return
         for trace in traces:
             self.store.save_trace(trace, keep=keeping.keep, text=keeping.text)
+
+    def _redact(self, trace: Trace) -> Trace:
+        """The trace without secrets; of one whose texts are not kept, only the session's name is."""
+        if self.settings.trace.text:
+            return redact_trace(trace)
+        request = redact_session(trace.request)
+        return trace if request is trace.request else replace(trace, request=request)
 
     def close(self) -> None:
         """Save and close what holds files; a second call does nothing."""

@@ -86,7 +86,7 @@ async def test_a_broken_fingerprint_is_said(client, payload):
         ("GET", "/v1/documents/%00", 404),
         ("GET", "/v1/documents/%ED%A0%80", 404),
         ("GET", "/v1/traces/%2e%2e%2f", 404),
-        ("GET", "/v1/facts/" + "x" * 3000, 404),
+        ("GET", "/v1/facts/" + "x" * 3000, 422),
         ("GET", "/v1/traces?limit=0", 422),
         ("GET", "/v1/traces?limit=x", 422),
         ("GET", "/v1/graph/paths", 422),

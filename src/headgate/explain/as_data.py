@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from headgate.notes import Note, Stage
 from headgate.text.redact import redact
-from headgate.types import Candidate, Context, Plan, Trace, TraceSummary
+from headgate.types import Candidate, Context, Plan, Request, Trace, TraceSummary
 
 
 def context_data(
@@ -169,8 +169,8 @@ def _expansion_data(context: Context) -> Mapping[str, Any]:
 
 
 def redact_trace(trace: Trace) -> Trace:
-    """The trace with a placeholder for every secret in its query, its window, its candidates and its steps."""
-    request = trace.request
+    """The trace with a placeholder for every secret in its session, query, window, candidates and steps."""
+    request = redact_session(trace.request)
     query = redact(request.query)
     texts = tuple(map(redact, request.window.texts))
     if query != request.query or texts != request.window.texts:
@@ -180,6 +180,12 @@ def redact_trace(trace: Trace) -> Trace:
     if request is trace.request and all(map(is_, candidates, trace.candidates)):
         return trace if steps == trace.steps else replace(trace, steps=steps)
     return replace(trace, request=request, candidates=candidates, steps=steps)
+
+
+def redact_session(request: Request) -> Request:
+    """The request with a placeholder for a secret in the name of its session."""
+    session = redact(request.session)
+    return request if session == request.session else replace(request, session=session)
 
 
 def _redact_candidate(candidate: Candidate) -> Candidate:

@@ -7,6 +7,7 @@ published/self_reference.py's design gives to the keys of its log line, and unde
 from typing import Any, NamedTuple
 
 from headgate.notes import Fate, NoteCode, Stage
+from headgate.text.redact import redact
 from headgate.types import Trace
 
 
@@ -47,7 +48,7 @@ def log_keys(trace: Trace) -> dict[str, Any]:
     """What a log line says of a request's session and window."""
     figures = window_figures(trace)
     return {
-        "session_id": trace.request.session,
+        "session_id": redact(trace.request.session),
         "candidate_count": figures.candidate_count,
         "penalized_count": figures.penalized_count,
         "exact_duplicate_count": figures.exact_duplicate_count,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
+from itertools import islice
 from math import isfinite
 from pathlib import Path as FilePath
 from pathlib import PurePath, PureWindowsPath
@@ -27,6 +28,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
 from headgate.text.names import entities, spelled_words
 from headgate.types import Candidate, Chunk, Edge, Sifted, node_key
+from headgate.types.lengths import FOLDER_CHARS, NODE_CHARS
 
 Direction = Literal["out", "in", "both"]
 EdgesByNode = dict[str, list[tuple[str, str, Edge]]]
@@ -44,9 +46,10 @@ MARKERS = (
     "WORKSPACE", "MODULE.bazel", "flake.nix",
 )  # fmt: skip
 
+# Folders above one that are looked at for a marker: chosen; a project lies fewer below the root of its disk.
+MOST_PARENTS = 64
 # nodes that may have all their edges read; of more, fan_out alone fills the 50 paths
 READ_WHOLE = 4
-NAME_CHARS = 512  # a longer node name is a text by mistake
 _PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _STRUCTURE = re.compile(r'[\[\]<>"]')
@@ -280,9 +283,9 @@ def _node_name(text: str) -> str:
     name = _clean(text)
     if not name:
         raise InputError("an edge has an empty node name", hint="name both source and target")
-    if len(name) > NAME_CHARS:
+    if len(name) > NODE_CHARS:
         raise InputError(
-            f"a node name has {len(name)} characters; at most {NAME_CHARS} are allowed"
+            f"a node name has {len(name)} characters; at most {NODE_CHARS} are allowed"
         )
     return name
 
@@ -303,13 +306,22 @@ def project_of(cwd: str) -> str:
     That is the nearest folder, from the given one upward, that holds a repository or a project file. A path that is not
     on this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
     """
-    path: PurePath = PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
-    if not path.is_absolute() or "\0" in cwd:
+    path = _as_path(cwd)
+    if not path.is_absolute() or "\0" in cwd or len(cwd) > FOLDER_CHARS:
         return path.name
-    for folder in (path, *path.parents):
+    for folder in (path, *islice(path.parents, MOST_PARENTS)):
         if folder.name and _is_project(folder):
             return folder.name
     return path.name
+
+
+def folder_name(cwd: str) -> str:
+    """The last folder of a path, which names it to a reader who may not look at its disk."""
+    return _as_path(cwd).name
+
+
+def _as_path(cwd: str) -> PurePath:
+    return PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
 
 
 def _is_project(folder: PurePath) -> bool:

@@ -16,11 +16,12 @@ from urllib.parse import unquote, urljoin
 import orjson
 
 from headgate.errors import InputError
-from headgate.graph.knowledge import NAME_CHARS, edge
+from headgate.graph.knowledge import edge
 from headgate.protocols import EdgeStore
 from headgate.text.bounded_json import describe_json_error
 from headgate.text.csv_rows import split_csv
 from headgate.types import Chunk, Edge
+from headgate.types.lengths import NODE_CHARS
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
 MAX_REASONS = 20  # bad lines listed with their reason; the rest is counted
@@ -230,4 +231,4 @@ def _language(name: str) -> str:
 
 
 def _shorten(name: str) -> str:
-    return " ".join(name.split())[:NAME_CHARS]
+    return " ".join(name.split())[:NODE_CHARS]

@@ -27,15 +27,13 @@ from headgate.text.fence import without_fences
 from headgate.text.names import entities
 from headgate.text.redact import redact
 from headgate.types import Fact, Plan, Sifted
+from headgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
 
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50
 # Similar facts that a new one is compared with. Chosen, not measured: a fact that says the same should be among the
 # first by shared terms, and this bounds the work of one `remember`.
 COMPARED = 20
-LABEL_CHARS = 1_024  # of a category, a tag or a name, as of an id
-MOST_LABELS = 1_000  # tags, or names that are given
-NOTE_CHARS = 1_000  # of feedback; a hundred are kept with a fact
 
 
 class FactsPolicy(Policy):
@@ -57,7 +55,7 @@ class FactsPolicy(Policy):
     """Days in which the score of a fact falls by half unless it is updated; none: age does not matter."""
     redact: Tuning[bool] = True
     """Whether secrets of well-known forms are replaced by placeholders."""
-    fact_chars: Tuning[PositiveCount] = 10_000
+    fact_chars: Tuning[PositiveCount] = FACT_CHARS
     """Longest fact, in characters; longer texts are documents."""
 
 

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Protocol
 
 from headgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
-from headgate.memory.facts import LABEL_CHARS, NOTE_CHARS, Facts, Feedback
+from headgate.memory.facts import Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
@@ -28,6 +28,7 @@ from headgate.text.redact import redact
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Fact, Review, ReviewStatus
+from headgate.types.lengths import LABEL_CHARS, NOTE_CHARS
 
 DAY = 86_400.0
 PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 
-from headgate.policy import Limits
 from headgate.service.admission import OPEN_PATHS
+from headgate.settings import Settings
 
 _PROBLEMS = {
     "401": "The key is missing or not valid.",
@@ -63,7 +63,7 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    _add_limits(schema, app.state.service.gate.settings.limits)
+    _add_lengths(schema, app.state.service.gate.settings)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
@@ -76,19 +76,34 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     return schema
 
 
-def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
-    """Write the limits in force into the fields they limit."""
-    schemas = schema["components"]["schemas"]
+def _add_lengths(schema: dict[str, Any], settings: Settings) -> None:
+    """Write the lengths that are settings into the fields that have them; the others stand in the models."""
+    limits, schemas = settings.limits, schema["components"]["schemas"]
     fields = schemas["ContextIn"]["properties"]
     fields["budget"]["maximum"] = limits.budget
     fields["k"]["anyOf"][0]["maximum"] = limits.k
-    fields["current_window_text"]["anyOf"][0]["maxLength"] = limits.window_chars
-    fields["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
-    for body in ("ContextIn", "StrategyIn"):
-        schemas[body]["properties"]["query"]["maxLength"] = limits.query_chars
-    for parameter in schema["paths"]["/v1/hooks/prompt"]["post"]["parameters"]:
-        if parameter["name"] == "max_tokens":
-            parameter["schema"]["maximum"] = limits.budget
+    lengths = (
+        (limits.query_chars, ("ContextIn.query", "StrategyIn.query")),
+        (limits.window_chars, ("ContextIn.window", "ContextIn.current_window_blocks", "ContextIn.current_window_text")),
+        (limits.window_chars, ("FingerprintIn.current_window_blocks", "FingerprintIn.current_window_text")),
+        (settings.facts.fact_chars, ("FactIn.content", "FactChangesIn.content")),
+        (settings.facts.fact_chars, ("AnswerIn.answer", "AnswerIn.confirmed", "DraftIn.answer")),
+        (settings.service.body_bytes, ("DocumentIn.text", "TurnsIn.messages", "PromptIn.prompt")),
+    )  # fmt: skip
+    for most, names in lengths:
+        for model, _, name in (place.partition(".") for place in names):
+            _add_length(schemas[model]["properties"][name], most, limits.window_blocks)
+
+
+def _add_length(field: dict[str, Any], most: int, most_items: int) -> None:
+    """Give each text of a field a length, and each list a number of items, unless it has one."""
+    if field.get("type") == "string":
+        field.setdefault("maxLength", most)
+    elif field.get("type") == "array":
+        field.setdefault("maxItems", most_items)
+        _add_length(field["items"], most, most_items)
+    for one in field.get("anyOf", ()):
+        _add_length(one, most, most_items)
 
 
 def _add_problems(path: str, operation: dict[str, Any]) -> None:

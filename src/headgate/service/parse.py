@@ -6,7 +6,7 @@ Lone surrogates, NaN and endless nesting are refused as invalid JSON, with the p
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Path, Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -15,6 +15,13 @@ from starlette.responses import Response
 
 from headgate.service.body import read_apart
 from headgate.text.bounded_json import loads
+from headgate.types.lengths import (
+    FOLDER_CHARS,
+    LABEL_CHARS,
+    NAME_CHARS,
+    NOTE_CHARS,
+    SESSION_CHARS,
+)
 
 _MOST_FIELDS = 100  # of a body: each unknown one would be described
 
@@ -59,14 +66,27 @@ class Body(BaseModel):
         }
 
 
-Name = Annotated[str, Field(min_length=1, max_length=1024)]
+# Every text of a body, a path or a query has a length: one of these, or one of the settings, which openapi.py names.
+Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
 """An id, or the name of a collection."""
+Label = Annotated[str, Field(max_length=LABEL_CHARS)]
+"""A category, a tag, a person."""
+Note = Annotated[str, Field(max_length=NOTE_CHARS)]
+"""A comment."""
+SessionName = Annotated[str, Field(max_length=SESSION_CHARS)]
+"""The name of a conversation."""
+Folder = Annotated[str, Field(max_length=FOLDER_CHARS)]
+"""A path on the caller's machine."""
+Id = Annotated[str, Path(max_length=NAME_CHARS)]
+"""An id in a path."""
 # A sign that is not blank. Python counts some control characters as blanks that a schema's \S does not.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
-"""A text that is not blank."""
+"""A text that is not blank. Its length is a setting: openapi.py says which."""
 Page = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-Collection = Annotated[str, Query(min_length=1, max_length=1024, description="The collection.")]
+Collection = Annotated[
+    str, Query(min_length=1, max_length=NAME_CHARS, description="The collection.")
+]
 
 
 class _OrjsonRequest(Request):

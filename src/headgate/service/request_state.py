@@ -32,6 +32,11 @@ class Caller:
     key: str = ""
     digest: str = field(default="", repr=False, compare=False)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the caller is known to be on this machine: those without a key are let in from nowhere else."""
+        return not self.key
+
     def may_use(self, upstream: str) -> bool:
         """Whether the caller may call an upstream with the key that is held for it."""
         return not {"proxy", f"proxy:{upstream}"}.isdisjoint(self.scopes)

@@ -15,7 +15,9 @@ import orjson
 from headgate.errors import DamagedError
 from headgate.notes import Stage
 from headgate.stores.codec import decode, encode
-from headgate.types import Candidate, Chunk, Step, Trace, TraceSummary, Window
+from headgate.types import Candidate, Chunk, Request, Step, Trace, TraceSummary, Window
+from headgate.types.lengths import FACT_CHARS, SESSION_CHARS, SUMMARY_CHARS
+from headgate.types.request import LENGTHS
 
 # Candidates that keep all their notes; the others keep the last one. Traces took 140 kB before they were
 # shortened and compressed; they take a tenth now.
@@ -39,7 +41,7 @@ class _Stored:
 
 def trim(trace: Trace, *, text: bool = True) -> Trace:
     """The part of a trace that every store keeps; without `text` neither query, window nor chunk texts."""
-    request, steps = trace.request, trace.steps
+    request, steps = _cut_request(trace.request), tuple(map(_cut_step, trace.steps))
     chars = sum(map(len, request.window.texts))
     if not text:
         request = replace(request, query="", window=Window())
@@ -53,6 +55,26 @@ def trim(trace: Trace, *, text: bool = True) -> Trace:
     if not text:
         candidates = tuple(Candidate(_bare(c.chunk), c.score, c.notes) for c in candidates)
     return replace(trace, request=request, steps=steps, candidates=candidates)
+
+
+def _cut_request(request: Request) -> Request:
+    """The request with each name cut to its length: of one that the engine refused, or that was made elsewhere."""
+    long = {
+        name: value[:most]
+        for name, most in LENGTHS.items()
+        if name != "tenant" and len(value := getattr(request, name) or "") > most
+    }
+    return replace(request, **long) if long else request
+
+
+def _cut_step(step: Step) -> Step:
+    """The step with each reason and fact cut: a model's name, or an upstream's words, may have any length."""
+    facts = step.facts
+    if any(isinstance(value, str) and len(value) > FACT_CHARS for value in facts.values()):
+        facts = {k: v[:FACT_CHARS] if isinstance(v, str) else v for k, v in facts.items()}
+    if facts is step.facts and len(step.degraded) <= FACT_CHARS:
+        return step
+    return replace(step, facts=facts, degraded=step.degraded[:FACT_CHARS])
 
 
 def _without_quotes(step: Step) -> Step:
@@ -122,9 +144,11 @@ def summarize_json(body: str) -> str:
     summary = {
         "id": trace["id"],
         "created": trace["created"],
-        "query": request["query"],
-        "session": request.get("session", ""),
-        "collection": collection if isinstance(collection, str) else ", ".join(collection),
+        "query": request["query"][:SUMMARY_CHARS],
+        "session": request.get("session", "")[:SESSION_CHARS],
+        "collection": (collection if isinstance(collection, str) else ", ".join(collection))[
+            :SUMMARY_CHARS
+        ],
         "strategy": plan["strategy"],
         "tier": plan["tier"],
         "pressure": plan.get("pressure", 0.0),

@@ -12,23 +12,8 @@ from math import isfinite
 
 from headgate.errors import InputError, LimitError, QuotaError
 from headgate.stores.codec import encode
-from headgate.types import (
-    METADATA_BYTES,
-    TITLE_CHARS,
-    Attachment,
-    Chunk,
-    Document,
-    Edge,
-    Fact,
-    Key,
-    Spend,
-    SpendScope,
-)
-
-# A chunk is read at once, so this bounds the memory of a read. Turns of four million characters took too much.
-CHUNK_CHARS = 1_000_000
-# Ids are keys of several indexes; longer ones are texts by mistake. Object stores allow keys of 1024 bytes too.
-NAME_CHARS = 1024
+from headgate.types import Attachment, Chunk, Document, Edge, Fact, Key, Spend, SpendScope
+from headgate.types.lengths import CHUNK_CHARS, METADATA_BYTES, NAME_CHARS, TITLE_CHARS
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

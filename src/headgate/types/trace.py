@@ -7,15 +7,12 @@ from typing import Final
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip
 from headgate.types.candidates import Candidate
+from headgate.types.lengths import MOST_REASONS, NAME_CHARS, SESSION_CHARS, SUMMARY_CHARS
 from headgate.types.plan import Plan
 from headgate.types.request import Request
 
 SAVED_TOKENS: Final = "saved_tokens"
 """The fact of a step that says how many tokens it saved."""
-
-_SUMMARY_CHARS = (
-    500  # of a query in the summary of its trace: lists show a line, so this bounds the row
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +97,8 @@ class CallCost:
             return None
         cache = next((step.facts for step in trace.steps if step.stage is Stage.CACHE), {})
         return cls(
-            str(call.get("model", "")),
-            str(call.get("key", "")),
+            str(call.get("model", ""))[:NAME_CHARS],
+            str(call.get("key", ""))[:NAME_CHARS],
             _number(call, "cost"),
             int(_number(cache, "read") or 0),
             int(_number(cache, "written") or 0),
@@ -110,7 +107,7 @@ class CallCost:
             int(_number(cache, "lost") or 0),
             _number(cache, "cost"),
             str(cache.get("blame", "")),
-            str(cache.get("reason", "")),
+            str(cache.get("reason", ""))[:SUMMARY_CHARS],
         )
 
 
@@ -121,7 +118,7 @@ def _number(facts: Mapping[str, float | str], name: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
+    """A request in one row; each of its texts is cut after 500 characters, `seconds` is the time in all stages.
 
     `outcome` is what became of the answer of a model call under the guard; empty if a context was asked for.
     `saved` is the tokens that were not sent or not generated. `cost` is what a model call took and cost.
@@ -152,9 +149,9 @@ class TraceSummary:
         return cls(
             id=trace.id,
             created=trace.created,
-            query=trace.request.query[:_SUMMARY_CHARS],
-            session=trace.request.session,
-            collection=", ".join(trace.request.collections),
+            query=trace.request.query[:SUMMARY_CHARS],
+            session=trace.request.session[:SESSION_CHARS],
+            collection=", ".join(trace.request.collections)[:SUMMARY_CHARS],
             strategy=plan.strategy.value,
             tier=plan.tier.value,
             pressure=plan.pressure,
@@ -163,7 +160,7 @@ class TraceSummary:
             candidates=len(trace.candidates),
             kept=sum(not candidate.dropped for candidate in trace.candidates),
             seconds=sum(step.seconds for step in trace.steps),
-            degraded=trace.degraded,
+            degraded=tuple(reason[:SUMMARY_CHARS] for reason in trace.degraded[:MOST_REASONS]),
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
             saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
             cost=CallCost.of(trace),

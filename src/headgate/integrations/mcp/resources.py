@@ -18,8 +18,13 @@ from headgate.errors import InputError
 from headgate.explain.as_data import trace_data
 from headgate.integrations.mcp.access import Access
 from headgate.text.fence import quote
+from headgate.types.check import check_length
+from headgate.types.lengths import NAME_CHARS
 
 LISTED = 20  # traces
+URI_CHARS = (
+    8 * NAME_CHARS
+)  # of an address: two names, in which each character may be written as %E2%82%AC
 SCHEME = "headgate"
 
 TEMPLATES = (
@@ -73,6 +78,7 @@ async def read_resource(access: Access, uri: str) -> TextResourceContents:
 
 def _parse(uri: str) -> tuple[str, str]:
     """The kind of a resource, and the rest of its address."""
+    check_length("uri", uri, URI_CHARS)
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -1,7 +1,7 @@
 """Schemas: what the tools take and give, as pydantic models, and their JSON Schemas without ballast.
 
 A client puts the schemas of all tools into its window, so they leave out what a model does not need to fill them in:
-titles, the wrapping of optional fields, and that a text must not be blank, which the server checks.
+titles, the wrapping of optional fields, lengths, and that a text must not be blank, which the server checks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.types.lengths import (
+    FOLDER_CHARS,
+    LABEL_CHARS,
+    MOST_LABELS,
+    NAME_CHARS,
+    NOTE_CHARS,
+)
+
 LEAST_TOKENS = 256
 """Least budget of a result: its frame alone takes some 150."""
 
-_BALLAST = frozenset({"title", "minLength", "pattern"})
+_BALLAST = frozenset({"title", "minLength", "maxLength", "maxItems", "pattern"})
 
+# The lengths of a query, of texts in the window and of a fact are settings, which the gate checks first.
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS, pattern=r"\S")]
+Label = Annotated[str, Field(max_length=LABEL_CHARS)]
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
 
 
@@ -31,7 +42,7 @@ class ContextArguments(Arguments):
     """What you need to know, in plain words."""
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS)] = 4000
     """Most tokens of the whole result."""
-    collection: Text | None = None
+    collection: Name | None = None
     """Collection to search."""
     window: list[str] | None = None
     """Texts you have; not repeated."""
@@ -53,13 +64,15 @@ class StrategyArguments(Arguments):
     char_count: Tokens | None = None
     model_context_length: Tokens = 128_000
     used_tokens: Annotated[int, Field(ge=-1, le=10**12)] = 0
-    available_tools: list[str] = Field(default_factory=list)
+    available_tools: list[Label] = Field(default_factory=list, max_length=MOST_LABELS)
 
 
 class LocalStrategyArguments(StrategyArguments):
     """The same on the user's own machine, where files can be measured."""
 
-    file_paths: list[str] | None = None
+    file_paths: list[Annotated[str, Field(max_length=FOLDER_CHARS)]] | None = Field(
+        None, max_length=MOST_LABELS
+    )
 
 
 class RememberArguments(Arguments):
@@ -67,9 +80,9 @@ class RememberArguments(Arguments):
 
     content: Text
     """The fact, in one sentence that is clear without context."""
-    category: Text = "general"
+    category: Name = "general"
     """What to file it under."""
-    tags: list[str] = Field(default_factory=list)
+    tags: list[Label] = Field(default_factory=list, max_length=MOST_LABELS)
     """More words to find it by."""
 
 
@@ -85,20 +98,20 @@ class RecallArguments(Arguments):
 class FeedbackArguments(Arguments):
     """A fact, and whether it helped."""
 
-    id: Text
+    id: Name
     """The fact's id, from recall or remember."""
     helpful: bool
     """Whether the fact was right and of use."""
-    note: str = ""
+    note: Annotated[str, Field(max_length=NOTE_CHARS)] = ""
     """Why."""
 
 
 class WhyArguments(Arguments):
     """A request for context, and one of its chunks."""
 
-    trace: Text
+    trace: Name
     """The trace id that get_context gave."""
-    chunk: Text | None = None
+    chunk: Name | None = None
     """The chunk to explain; without it, the best that were left out."""
 
 

@@ -23,6 +23,7 @@ from headgate.service.dashboard import (
 )
 from headgate.service.dashboard.render import HEADERS, redirect, static_files
 from headgate.service.dashboard.route import PageRoute, error_page
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD, HOME, STATIC
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -64,7 +65,7 @@ async def enter() -> Response:
 
 
 @router.get(STATIC + "{name}")
-async def static_file(name: str) -> Response:
+async def static_file(name: Id) -> Response:
     """A stylesheet, script or picture of ours."""
     file = static_files().get(name)
     if file is None:
@@ -74,6 +75,6 @@ async def static_file(name: str) -> Response:
 
 
 @router.api_route(DASHBOARD + "{rest:path}", methods=["GET", "POST"])
-async def unknown(rest: str) -> Response:
+async def unknown(rest: Id) -> Response:
     """Any other path of the dashboard."""
     raise NotFound(f"there is no page {rest!r}", hint="the views are in the navigation")

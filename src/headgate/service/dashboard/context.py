@@ -18,6 +18,7 @@ from headgate.notes import Stage
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -51,7 +52,7 @@ class Line:
 
 @router.get("/context")
 async def show_context(
-    request: Request, id: str, caller: Annotated[Caller, Depends(require_scope("read"))]
+    request: Request, id: Id, caller: Annotated[Caller, Depends(require_scope("read"))]
 ) -> Response:
     """The block that the model gets for a request."""
     gate = service_of(request).gate_for(caller)

@@ -14,6 +14,7 @@ from headgate.service.auth import require_scope
 from headgate.service.dashboard.plots import Plot, Series, draw_steps
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -49,7 +50,7 @@ async def show_facts(
 
 
 @router.get("/{id}")
-async def show_fact(request: Request, id: str, caller: Reader) -> Response:
+async def show_fact(request: Request, id: Id, caller: Reader) -> Response:
     """One fact: its trust over time, and what seems to oppose it."""
     gate = service_of(request).gate_for(caller)
     fact = await gate.facts.aget(id)
@@ -61,7 +62,7 @@ async def show_fact(request: Request, id: str, caller: Reader) -> Response:
 
 
 @router.post("/{id}/feedback")
-async def give_feedback(request: Request, id: str, caller: Writer) -> Response:
+async def give_feedback(request: Request, id: Id, caller: Writer) -> Response:
     """Say that a fact helped, or that it did not."""
     form = await read_form(request)
     opinion = OPINIONS.get(form.get("opinion", ""))
@@ -73,14 +74,14 @@ async def give_feedback(request: Request, id: str, caller: Writer) -> Response:
 
 
 @router.get("/{id}/forget")
-async def ask_forget(request: Request, id: str, caller: Writer) -> Response:
+async def ask_forget(request: Request, id: Id, caller: Writer) -> Response:
     """Ask whether a fact shall be forgotten."""
     fact = await service_of(request).gate_for(caller).facts.aget(id)
     return render(request, "forget.html", fact=fact)
 
 
 @router.post("/{id}/forget")
-async def forget(request: Request, id: str, caller: Writer) -> Response:
+async def forget(request: Request, id: Id, caller: Writer) -> Response:
     """Forget a fact."""
     await read_form(request)
     await service_of(request).gate_for(caller).facts.aforget(id)

@@ -25,6 +25,7 @@ from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.text.table import clip
 from headgate.types import Edge, node_key
+from headgate.types.lengths import NAME_CHARS
 
 router = APIRouter(
     prefix=f"{DASHBOARD}/store/graph", route_class=PageRoute, include_in_schema=False
@@ -41,7 +42,7 @@ LISTED = 200  # edges in the table
 async def show_graph(
     request: Request,
     caller: Reader,
-    node: Annotated[str, Query(max_length=1024)] = "",
+    node: Annotated[str, Query(max_length=NAME_CHARS)] = "",
     hops: Annotated[int, Query(ge=1, le=2)] = 1,
 ) -> Response:
     """The neighborhood of a name; without one, names to begin with."""

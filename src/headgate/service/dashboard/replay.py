@@ -17,6 +17,7 @@ from headgate.service.auth import require_scope
 from headgate.service.dashboard.fates import FateRow, fate_row
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.parse import Id, Name
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -73,7 +74,7 @@ class Pair:
 
 
 @router.get("/{id}/replay")
-async def show_replay(request: Request, id: str, caller: Reader) -> Response:
+async def show_replay(request: Request, id: Id, caller: Reader) -> Response:
     """What enters and what leaves when the sliders stand as the address says."""
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
@@ -86,7 +87,7 @@ async def show_replay(request: Request, id: str, caller: Reader) -> Response:
 
 @router.get("/compare")
 async def show_compared(
-    request: Request, caller: Reader, id: Annotated[list[str], Query(max_length=2)] = []  # noqa: B006
+    request: Request, caller: Reader, id: Annotated[list[Name], Query(max_length=2)] = []  # noqa: B006
 ) -> Response:  # fmt: skip
     """Two requests beside each other."""
     if len(id) != 2:

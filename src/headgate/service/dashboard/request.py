@@ -15,16 +15,18 @@ from headgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.replay import sliders
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.stores.stored_trace import FULL
 from headgate.types import Step, Trace
+from headgate.types.lengths import NAME_CHARS
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
-ChunkId = Annotated[str, Query(min_length=1, max_length=1024)]
+ChunkId = Annotated[str, Query(min_length=1, max_length=NAME_CHARS)]
 
 ROWS = 1000  # candidates on one page
 
@@ -39,7 +41,7 @@ class FlowStep:
 
 
 @router.get("")
-async def show_request(request: Request, id: str, caller: Reader) -> Response:
+async def show_request(request: Request, id: Id, caller: Reader) -> Response:
     """The request as a flow, and its candidates."""
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
@@ -61,7 +63,7 @@ async def show_request(request: Request, id: str, caller: Reader) -> Response:
 
 
 @router.get("/chunk")
-async def show_chunk(request: Request, id: str, caller: Reader, chunk: ChunkId) -> Response:
+async def show_chunk(request: Request, id: Id, caller: Reader, chunk: ChunkId) -> Response:
     """What every stage did to one candidate, and which passage of the window it repeats."""
     trace = await service_of(request).gate_for(caller).atrace(id)
     candidate = trace.find(chunk)
@@ -78,7 +80,7 @@ async def show_chunk(request: Request, id: str, caller: Reader, chunk: ChunkId) 
 
 
 @router.get("/why")
-async def show_why(request: Request, id: str, caller: Reader, chunk: ChunkId) -> Response:
+async def show_why(request: Request, id: Id, caller: Reader, chunk: ChunkId) -> Response:
     """Where a chunk fell, and the smallest change that admits it."""
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)

@@ -19,6 +19,7 @@ from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary
+from headgate.types.lengths import NAME_CHARS
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests", route_class=PageRoute, include_in_schema=False)
 
@@ -41,9 +42,9 @@ KINDS: Final[Mapping[Kind, Callable[[TraceSummary], bool]]] = {
 class Filter(BaseModel):
     """What is asked for; empty fields let everything through."""
 
-    q: str = Field("", max_length=1024)
-    session: str = Field("", max_length=1024)
-    collection: str = Field("", max_length=1024)
+    q: str = Field("", max_length=NAME_CHARS)
+    session: str = Field("", max_length=NAME_CHARS)
+    collection: str = Field("", max_length=NAME_CHARS)
     kind: Kind = ""
 
     def matches(self, row: TraceSummary) -> bool:

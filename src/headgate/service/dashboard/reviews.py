@@ -11,6 +11,7 @@ from headgate.errors import InputError
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -43,7 +44,7 @@ async def show_reviews(
 
 
 @router.get("/{id}")
-async def show_review(request: Request, id: str, caller: Reviewer) -> Response:
+async def show_review(request: Request, id: Id, caller: Reviewer) -> Response:
     """One question, what was found for it, and the decision."""
     gate = service_of(request).gate_for(caller)
     review = await gate.reviews.areview(id)
@@ -54,7 +55,7 @@ async def show_review(request: Request, id: str, caller: Reviewer) -> Response:
 
 
 @router.post("/{id}")
-async def decide(request: Request, id: str, caller: Reviewer) -> Response:
+async def decide(request: Request, id: Id, caller: Reviewer) -> Response:
     """Answer, approve or reject; the first decision stands."""
     form = await read_form(request)
     service = service_of(request)

@@ -24,12 +24,13 @@ from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.stages.retrieve import retrieve
 from headgate.types import Chunk, Size
+from headgate.types.lengths import NAME_CHARS
 
 router = APIRouter(prefix=f"{DASHBOARD}/store", route_class=PageRoute, include_in_schema=False)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Writer = Annotated[Caller, Depends(require_scope("write"))]
-Name = Annotated[str, Query(max_length=1024)]
+Name = Annotated[str, Query(max_length=NAME_CHARS)]
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
 
 ROWS = 50  # chunks on one page

@@ -24,11 +24,13 @@ from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
 from headgate.service.dashboard.traces import read_traces
+from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.proxy.model_call import GAP
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Step, Trace
+from headgate.types.lengths import NAME_CHARS
 
 router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include_in_schema=False)
 
@@ -65,8 +67,8 @@ class GuardTotals:
 async def show_streams(
     request: Request,
     caller: Reader,
-    session: Annotated[str, Query(max_length=1024)] = "",
-    only: Annotated[str, Query(pattern="^(cut)?$")] = "",
+    session: Annotated[str, Query(max_length=NAME_CHARS)] = "",
+    only: Annotated[str, Query(max_length=3, pattern="^(cut)?$")] = "",
 ) -> Response:
     """The last model calls, of all sessions or one."""
     gate = service_of(request).gate_for(caller)
@@ -99,7 +101,7 @@ async def resume(request: Request, caller: Reviewer) -> Response:
 
 
 @router.get("/{id}")
-async def show_stream(request: Request, id: str, caller: Reader) -> Response:
+async def show_stream(request: Request, id: Id, caller: Reader) -> Response:
     """One call: its answer with cuts marked, and what was measured along it."""
     trace = await service_of(request).gate_for(caller).atrace(id)
     parts = answer_parts(trace)

@@ -20,6 +20,7 @@ from headgate.service.paths import HOME
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary
+from headgate.types.lengths import NAME_CHARS
 from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache, segments
 from headgate.xray.summary import LABELS
 
@@ -39,7 +40,7 @@ BLAMED = {
 """Whose doing a break was, in few words."""
 NAMES = LABELS | {"tools": "tool definitions", "window": "the conversation", "injected": "injected by Headgate"}  # fmt: skip
 
-Name = Annotated[str, Query(max_length=1024)]
+Name = Annotated[str, Query(max_length=NAME_CHARS)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ else is the upstream's business and passes untouched. What the client wants of t
 headers, which never reach the upstream.
 
 Each request belongs to a session. Its name is our own header, else a header or field that agents send and that stays
-the same for a whole session, else a hash of how the conversation begins. Session names are not trusted; limits that
-must hold belong on the key or tenant.
+the same for a whole session, else a hash of how the conversation begins. A name that is too long or holds a secret is
+hashed. Session names are not trusted; limits that must hold belong on the key or tenant.
 """
 
 import re
@@ -30,7 +30,9 @@ from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.transport import Headers, header
 from headgate.service.request_state import Caller, RequestState, find_state
 from headgate.text.bounded_json import loads
+from headgate.text.redact import redact
 from headgate.types import Context, Request
+from headgate.types.lengths import NAME_CHARS, SESSION_CHARS
 
 GUARD_HEADERS = {
     "detector": "x-headgate-guard-detector",
@@ -50,7 +52,6 @@ SESSION_HEADERS = (
     b"x-opencode-session", b"x-session-affinity",
 )  # fmt: skip
 SESSION_FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
-MAX_NAME = 200  # longer names are hashed
 MAX_END = 32_768  # characters of either end of a long beginning that are hashed
 _LEGACY_USER = re.compile(r"_session_([0-9a-f-]{36})$")
 NOBODY = Caller("", frozenset())
@@ -215,8 +216,10 @@ def parse_request(
     if not isinstance(fields, dict):
         raise InvalidRequest("the body is not a JSON object")
     model = dialect.model(fields)
-    if not isinstance(model, str) or not model:
-        raise InvalidRequest("model must be a name", param="model")
+    if not isinstance(model, str) or not 0 < len(model) <= NAME_CHARS:
+        raise InvalidRequest(
+            f"model must be a name of at most {NAME_CHARS} characters", param="model"
+        )
     messages = dialect.conversation(fields)
     return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
 
@@ -241,6 +244,12 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         for name, value in headers
         if name.lower().startswith(b"x-headgate-")
     }
+    long = next((name for name, value in given.items() if len(value) > NAME_CHARS), None)
+    if long is not None:
+        raise InvalidRequest(
+            f"{long[:80]} has {len(given[long]):,} characters; it may have {NAME_CHARS}",
+            param=long[:80],
+        )
     if not given:
         return Options(context=policy.context, collection=policy.collection, budget=policy.budget)
     return Options(
@@ -251,7 +260,7 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         budget=_parse_number(given, "x-headgate-budget") or policy.budget,
         k=_parse_number(given, "x-headgate-k") or None,
         window=_parse_number(given, "x-headgate-window"),
-        session=given.get("x-headgate-session", ""),
+        session=_safe_name(given.get("x-headgate-session", "")),
         upstream=given.get("x-headgate-upstream", ""),
         circles=_parse_rungs(given),
     )
@@ -302,17 +311,30 @@ def _parse_number(given: Mapping[str, str], name: str) -> int:
 
 
 def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[object]) -> str:
-    """The name of the session."""
+    """The name of the session: the one that the client gives, else a hash of how the conversation begins."""
+    if name := named_session(headers, fields):
+        return name
+    system = fields.get("system") or fields.get("instructions") or ""
+    return _hashed_name(f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}")
+
+
+def named_session(headers: Headers, fields: Mapping[str, Any]) -> str:
+    """The name of the session that a header or a field gives; "" if none does."""
     given = {name.lower(): value for name, value in headers}
     named = [given[name].decode("latin-1") for name in SESSION_HEADERS if name in given]
     named += [_in_metadata(fields.get("metadata"))]
     named += [_in_field(fields.get(name)) for name in SESSION_FIELDS]
-    name = next((name.strip() for name in named if name.strip()), "")
-    if name and len(name) <= MAX_NAME and name.isprintable():
-        return name
-    system = fields.get("system") or fields.get("instructions") or ""
-    start = name or f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
-    digest = blake2b(start.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return _safe_name(next((name.strip() for name in named if name.strip()), ""))
+
+
+def _safe_name(name: str) -> str:
+    """The name of a session as it is kept: hashed if it is too long, or holds a secret or control characters."""
+    is_safe = len(name) <= SESSION_CHARS and name.isprintable() and redact(name) == name
+    return name if is_safe else _hashed_name(name)
+
+
+def _hashed_name(text: str) -> str:
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"conversation-{digest}"
 
 

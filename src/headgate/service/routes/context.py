@@ -5,7 +5,7 @@ body, with its name, type, default and docstring. Only what HTTP adds is written
 accepted too (published/self_reference.py), ranges, and ways to send the window.
 """
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from fastapi import APIRouter, Depends
@@ -14,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from headgate.explain.as_data import context_data
+from headgate.graph.knowledge import folder_name
 from headgate.keys import KEYLESS
 from headgate.published.self_reference import REQUEST_FIELDS
 from headgate.service.auth import require_scope
@@ -23,6 +24,8 @@ from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.settings.schema import field_docs
 from headgate.types import ContextBudget, Request, Window
+from headgate.types.lengths import MOST_COLLECTIONS
+from headgate.types.request import LENGTHS
 
 # of a window: far beyond any, and within what every client's integers hold
 MOST_TOKENS: Final = 10**12
@@ -32,12 +35,13 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
     "budget": {"ge": 0, "examples": [500]},
     "k": {"ge": 1},
     "floor": {"ge": 0, "le": 1},
+    **{name: {"max_length": most} for name, most in LENGTHS.items()},
     "context_length": {"ge": 0, "le": MOST_TOKENS},
     "used_tokens": {"ge": -MOST_TOKENS, "le": MOST_TOKENS},
     "threshold_tokens": {"ge": 0, "le": MOST_TOKENS},
 }
 _TYPES: Final[dict[str, Any]] = {
-    "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
+    "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=MOST_COLLECTIONS)],
 }
 # The key names the tenant and who asks; the others are built from several fields of the body.
 _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
@@ -89,21 +93,22 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     include_report: bool = False
     """Whether to add what was evicted and why; the trace has it in any case."""
 
-    def to_request(self, tenant: str, asker: str = "") -> Request:
-        """The request that the library understands."""
+    def to_request(self, tenant: str, asker: str = "", *, local: bool = False) -> Request:
+        """The request that the library understands. Only a local caller's folder is looked for on this machine."""
         fingerprint = self.current_window_fingerprint
         text = self.current_window_blocks or self.current_window_text
         window = text if fingerprint is None else fingerprint
         budget = None
         if self.context_length is not None:
             budget = ContextBudget(**self._read(_FROM_BUDGET))
-        return Request(
+        asked = Request(
             tenant=tenant,
             asker=asker,
             window=Window.of(window if self.window is None else self.window),
             context_budget=budget,
             **self._read(_FROM_REQUEST),
         )
+        return asked if local else replace(asked, cwd=folder_name(asked.cwd))
 
     def _read(self, names: list[str]) -> dict[str, Any]:
         return {name: getattr(self, name) for name in names}
@@ -186,7 +191,7 @@ async def context(
     body: ContextIn, request: HttpRequest, caller: Annotated[Caller, Depends(require_scope("read"))]
 ) -> Response:
     """The best context that fits the budget and is new to the window, fenced and cited."""
-    asked = body.to_request(caller.tenant, caller.key or KEYLESS)
+    asked = body.to_request(caller.tenant, caller.key or KEYLESS, local=caller.is_local)
     built = await service_of(request).gate_for(caller).acontext_for(asked)
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate

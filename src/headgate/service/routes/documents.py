@@ -12,11 +12,12 @@ from starlette.responses import Response
 from headgate.errors import NotFound
 from headgate.ingest.load import Kind, Summary
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Collection, Name, StrictRoute
+from headgate.service.parse import Body, Collection, Id, Name, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema, to_json
 from headgate.service.state import service_of
 from headgate.types import Chunk, Size
+from headgate.types.lengths import MOST_ROWS, TITLE_CHARS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -31,7 +32,7 @@ class DocumentIn(Body):
     """Its id; a document with the same id is replaced."""
     text: str = Field(examples=["Refunds are paid within 14 days."])
     """The text; a long one is cut into chunks."""
-    title: str = ""
+    title: str = Field("", max_length=TITLE_CHARS)
     """Its title; it counts twice in the search."""
     collection: Name | None = None
     """Its collection, if not the request's."""
@@ -42,7 +43,7 @@ class DocumentIn(Body):
 class DocumentsIn(Body):
     """Documents to add."""
 
-    documents: list[DocumentIn] = Field(max_length=10_000)
+    documents: list[DocumentIn] = Field(max_length=MOST_ROWS)
     collection: Name = "main"
     kind: Kind = ""
     """"conversation" if the documents are turns that nothing in their text tells, "documents" if they are none,
@@ -86,7 +87,7 @@ async def collections(request: Request, caller: Reader) -> Response:
 
 @router.get("/{id:path}", summary="Read a document", responses=response_schema(DocumentOut))
 async def document(
-    id: str, request: Request, caller: Reader, collection: Collection = "main"
+    id: Id, request: Request, caller: Reader, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
     service = service_of(request)
@@ -107,7 +108,7 @@ async def document(
 
 @router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))
 async def remove(
-    id: str, request: Request, caller: Writer, collection: Collection = "main"
+    id: Id, request: Request, caller: Writer, collection: Collection = "main"
 ) -> Response:
     """Remove a document with its chunks."""
     gate = service_of(request).gate_for(caller)

@@ -14,11 +14,12 @@ from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Feedback
 from headgate.memory.maintenance import Merge, decay, merge, propose_merges
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Page, StrictRoute, Text
+from headgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.types import Fact
+from headgate.types.lengths import FACT_CHARS, MOST_LABELS
 
 router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=StrictRoute)
 
@@ -33,9 +34,9 @@ class FactIn(Body):
 
     content: Text = Field(examples=["The build runs on Python 3.12."])
     """The fact, in a sentence; one that is known already comes back as it is."""
-    category: str = "general"
+    category: Label = "general"
     """What it is filed under."""
-    tags: list[str] = Field(default_factory=list)
+    tags: list[Label] = Field(default_factory=list, max_length=MOST_LABELS)
     """More words to find it by."""
     trust: Trust | None = None
     """How far it is trusted at first; null for the usual."""
@@ -46,9 +47,9 @@ class FactChangesIn(Body):
 
     content: Text | None = None
     """What it says from now on."""
-    category: str | None = None
+    category: Label | None = None
     """What it is filed under."""
-    tags: list[str] | None = None
+    tags: list[Label] | None = Field(None, max_length=MOST_LABELS)
     """Its tags, all of them."""
     trust: Trust | None = None
     """How far it is trusted."""
@@ -65,7 +66,7 @@ class FeedbackIn(Body):
     """Whether a fact helped."""
 
     helpful: bool
-    note: str = ""
+    note: Note = ""
     """Why."""
 
 
@@ -112,7 +113,9 @@ async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
 async def recall(
     request: Request,
     caller: Reader,
-    query: Annotated[str | None, Query(max_length=10_000, description="What they are for.")] = None,
+    query: Annotated[
+        str | None, Query(max_length=FACT_CHARS, description="What they are for.")
+    ] = None,
     limit: Page = 20,
     min_trust: Annotated[
         Trust | None,
@@ -131,13 +134,13 @@ async def recall(
 
 
 @router.get("/{id}", summary="Read a fact", responses=response_schema(Fact))
-async def fact(id: str, request: Request, caller: Reader) -> Response:
+async def fact(id: Id, request: Request, caller: Reader) -> Response:
     """A fact with its history."""
     return respond(await asyncio.to_thread(_gate(request, caller).facts.get, id))
 
 
 @router.patch("/{id}", summary="Change a fact", responses=response_schema(Fact))
-async def update(id: str, body: FactChangesIn, request: Request, caller: Writer) -> Response:
+async def update(id: Id, body: FactChangesIn, request: Request, caller: Writer) -> Response:
     """Change what a fact says, its category, tags or trust."""
     _check_trust(body.trust, request, caller)
     changes = body.model_dump()
@@ -160,14 +163,14 @@ async def merge_facts(request: Request, caller: Writer, *, apply: Apply = False)
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
-async def forget(id: str, request: Request, caller: Writer) -> Response:
+async def forget(id: Id, request: Request, caller: Writer) -> Response:
     """Forget a fact."""
     await asyncio.to_thread(_gate(request, caller).facts.forget, id)
     return respond({"forgotten": id})
 
 
 @router.post("/{id}/feedback", summary="Say whether a fact helped", responses=response_schema(Feedback))  # fmt: skip
-async def feedback(id: str, body: FeedbackIn, request: Request, caller: Writer) -> Response:
+async def feedback(id: Id, body: FeedbackIn, request: Request, caller: Writer) -> Response:
     """Say whether a fact helped; returns its trust before and after."""
     gate = _gate(request, caller)
     settings = gate.settings

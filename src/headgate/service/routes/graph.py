@@ -14,18 +14,21 @@ from headgate.errors import NotFound
 from headgate.graph.graph import Graph
 from headgate.graph.kernel import Slice
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Name, Page, StrictRoute
+from headgate.service.parse import Body, Label, Name, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.types import Edge
+from headgate.types.lengths import MOST_ROWS, NAME_CHARS
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Writer = Annotated[Caller, Depends(require_scope("write"))]
 Admin = Annotated[Caller, Depends(require_scope("admin"))]
-Node = Annotated[str, Query(min_length=1, max_length=1024, description="A name in the graph.")]
+Node = Annotated[
+    str, Query(min_length=1, max_length=NAME_CHARS, description="A name in the graph.")
+]
 Direction = Annotated[Literal["out", "in", "both"], Query(description="Which way edges point.")]
 
 
@@ -33,18 +36,20 @@ class EdgeIn(Body):
     """A piece of knowledge: subject, predicate, object."""
 
     source: Name = Field(examples=["headgate"])
-    predicate: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$", examples=["built_with"])
+    predicate: str = Field(
+        max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$", examples=["built_with"]
+    )
     target: Name = Field(examples=["sqlite"])
     weight: float = Field(1.0, gt=0, le=1)
     """How strong it is."""
-    provenance: str = Field("", max_length=1024)
+    provenance: Label = ""
     """Who says so."""
 
 
 class EdgesIn(Body):
     """Edges to link."""
 
-    edges: list[EdgeIn] = Field(max_length=10_000)
+    edges: list[EdgeIn] = Field(max_length=MOST_ROWS)
 
 
 class EdgesOut(BaseModel):

@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.graph.knowledge import folder_name
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Collection, StrictRoute
+from headgate.service.parse import Body, Collection, Folder, SessionName, StrictRoute
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond
 from headgate.service.state import service_of
@@ -27,9 +28,9 @@ class PromptIn(Body):
 
     prompt: str = Field(examples=["how do refunds work?"])
     """The prompt."""
-    session_id: str = ""
+    session_id: SessionName = ""
     """The session it belongs to."""
-    cwd: str = ""
+    cwd: Folder = ""
     """The folder the agent works in."""
 
 
@@ -56,7 +57,7 @@ async def prompt(
         budget=budget,
         collection=collection,
         session=body.session_id,
-        cwd=body.cwd,
+        cwd=body.cwd if caller.is_local else folder_name(body.cwd),
     )
     state = state_of(request)
     state.trace, state.tokens = context.trace, context.token_estimate

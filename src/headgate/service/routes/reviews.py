@@ -11,7 +11,7 @@ from starlette.responses import Response
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.published.entropy_gating import REVIEWS
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Page, StrictRoute, Text
+from headgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
@@ -26,9 +26,9 @@ class JudgmentIn(Body):
     """A person approves or rejects what was found."""
 
     status: Literal["approved", "rejected"]
-    who: str = ""
+    who: Label = ""
     """Who decides; the id of the key if no name is given."""
-    note: str = ""
+    note: Note = ""
     """A comment on the decision."""
 
 
@@ -40,9 +40,9 @@ class AnswerIn(Body):
     """The answer; it becomes a trusted fact."""
     confirmed: str | None = None
     """The content of the draft, as the reviewer saw it; if the fact would be stored otherwise, it is refused."""
-    who: str = ""
+    who: Label = ""
     """Who decides; the id of the key if no name is given."""
-    note: str = ""
+    note: Note = ""
     """A comment on the decision."""
 
 
@@ -77,14 +77,14 @@ async def reviews(
 
 
 @router.get("/{id}", summary="Read a review", responses=response_schema(Review))
-async def review(id: str, request: Request, caller: Reviewer) -> Response:
+async def review(id: Id, request: Request, caller: Reviewer) -> Response:
     """A question, what was found for it, and how it was decided."""
     queue = _queue(request, caller)
     return respond(await asyncio.to_thread(queue.review, id))
 
 
 @router.post("/{id}", summary="Decide a review", responses=response_schema(Decision))
-async def decide_review(id: str, body: DecisionIn, request: Request, caller: Reviewer) -> Response:
+async def decide_review(id: Id, body: DecisionIn, request: Request, caller: Reviewer) -> Response:
     """Answer, approve or reject a question; the first decision stands."""
     queue, who = _queue(request, caller), body.who or caller.key
 
@@ -100,7 +100,7 @@ async def decide_review(id: str, body: DecisionIn, request: Request, caller: Rev
 
 
 @router.post("/{id}/draft", summary="See an answer's fact first", responses=response_schema(Fact))
-async def draft(id: str, body: DraftIn, request: Request, caller: Reviewer) -> Response:
+async def draft(id: Id, body: DraftIn, request: Request, caller: Reviewer) -> Response:
     """The fact that an answer would become, as it would be stored. Nothing is decided yet."""
     return respond(await asyncio.to_thread(_queue(request, caller).draft, id, body.answer))
 

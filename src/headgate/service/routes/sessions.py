@@ -16,7 +16,7 @@ from headgate.errors import NotFound
 from headgate.explain.costs import Costs, CostScope, add_up, add_up_by
 from headgate.guard.fuse import CapStatus
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Page, StrictRoute
+from headgate.service.parse import Body, Id, Label, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
@@ -74,7 +74,7 @@ class SessionOut(BaseModel):
 class ResumeIn(Body):
     """Whom to resume."""
 
-    name: str = ""
+    name: Label = ""
     """The session's name, or the key's id; empty for the tenant."""
     scope: SpendScope = "session"
     """What it is."""
@@ -108,7 +108,7 @@ async def costs(
 
 
 @router.get("/{name:path}", summary="One session", responses=response_schema(SessionOut))
-async def session(request: Request, caller: Reader, name: str) -> Response:
+async def session(request: Request, caller: Reader, name: Id) -> Response:
     """What one session took and cost, and what broke the provider's cache."""
     gate = service_of(request).gate_for(caller)
     kept = await gate.atraces(limit=gate.settings.trace.keep)

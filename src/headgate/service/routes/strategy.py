@@ -10,7 +10,7 @@ from starlette.responses import Response
 from headgate.errors import LimitError
 from headgate.integrations.mcp.schemas import StrategyResult
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, StrictRoute, Text
+from headgate.service.parse import Body, Label, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.routes.context import MOST_TOKENS
@@ -18,6 +18,7 @@ from headgate.service.state import service_of
 from headgate.stages.decide import window_state
 from headgate.stages.strategy import context_strategy
 from headgate.types import ContextBudget
+from headgate.types.lengths import MOST_LABELS
 
 router = APIRouter(tags=["strategy"], route_class=StrictRoute)
 
@@ -39,7 +40,7 @@ class StrategyIn(Body):
     """Tokens of the window in use; -1 if unknown."""
     threshold_tokens: Tokens = 0
     """Where the agent begins to compress, in tokens; 0 if unknown."""
-    available_tools: list[str] = Field(default_factory=list)
+    available_tools: list[Label] = Field(default_factory=list, max_length=MOST_LABELS)
     """Tools the agent has; the steps name only these."""
 
 

@@ -15,7 +15,7 @@ from headgate.explain.replay import Outcome
 from headgate.explain.why import SettingChange
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Page, StrictRoute
+from headgate.service.parse import Body, Id, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
@@ -116,7 +116,7 @@ async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response
 
 
 @router.get("/{id}", summary="Read a trace", responses=response_schema(TraceOut))
-async def trace(id: str, request: Request, caller: Reader) -> Response:
+async def trace(id: Id, request: Request, caller: Reader) -> Response:
     """Plan, steps, and every candidate with its notes."""
     gate = service_of(request).gate_for(caller)
     return respond(trace_data(await asyncio.to_thread(gate.trace, id)))
@@ -125,7 +125,7 @@ async def trace(id: str, request: Request, caller: Reader) -> Response:
 @router.get(
     "/{id}/why", summary="What was done to a call?", responses=response_schema(InterventionsOut)
 )
-async def why_done(id: str, request: Request, caller: Reader) -> Response:
+async def why_done(id: Id, request: Request, caller: Reader) -> Response:
     """Notes, cuts and caps of a call through the proxy, and what would have changed them."""
     found = await service_of(request).gate_for(caller).atrace(id)
     return respond({"interventions": list(interventions(found))})
@@ -134,7 +134,7 @@ async def why_done(id: str, request: Request, caller: Reader) -> Response:
 @router.get(
     "/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=response_schema(WhyOut)
 )
-async def why(id: str, chunk: str, request: Request, caller: Reader) -> Response:
+async def why(id: Id, chunk: Id, request: Request, caller: Reader) -> Response:
     """Which stage dropped a chunk, and the smallest change that would have kept it."""
     found = await service_of(request).gate_for(caller).awhy(id, chunk)
     return respond(found.as_dict())
@@ -145,7 +145,7 @@ async def why(id: str, chunk: str, request: Request, caller: Reader) -> Response
     summary="Replay a request under other settings",
     responses=response_schema(ReplayOut),
 )
-async def replay(id: str, body: ReplayIn, request: Request, caller: Reader) -> Response:
+async def replay(id: Id, body: ReplayIn, request: Request, caller: Reader) -> Response:
     """Run a stored request again with changes. Nothing of it is stored."""
     replayed = await service_of(request).gate_for(caller).areplay(id, body.changes)
     return respond(replayed.as_dict())

@@ -13,6 +13,7 @@ from headgate.service.parse import Body, Name, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
+from headgate.types.lengths import MOST_ROWS, SESSION_CHARS
 
 router = APIRouter(tags=["turns"], route_class=StrictRoute)
 
@@ -21,11 +22,13 @@ class TurnsIn(Body):
     """The turns of a conversation; the whole history may be sent each time."""
 
     session: Text = Field(
-        validation_alias=AliasChoices("session", "session_id"), examples=["monday"]
+        max_length=SESSION_CHARS,
+        validation_alias=AliasChoices("session", "session_id"),
+        examples=["monday"],
     )
     """The conversation they belong to."""
     messages: list[str | dict[str, Any]] = Field(
-        max_length=10_000, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
+        max_length=MOST_ROWS, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
     )
     """Texts, or chat messages {role or name, content, time, id, parent, phase, salience}."""
     collection: Name = COLLECTION

@@ -45,7 +45,7 @@ class PostgresTraces:
                 " ON CONFLICT (tenant, id) DO UPDATE SET number = excluded.number,"
                 " created = excluded.created, size = excluded.size, summary = excluded.summary,"
                 " body = excluded.body",
-                (tenant, trace.id, number, trace.created, len(body), summary, body),
+                (tenant, trace.id, number, trace.created, len(body) + len(summary), summary, body),
             )
             sql = "DELETE FROM headgate.traces WHERE tenant = %s AND number <= %s"
             connection.execute(sql, (tenant, number - keep))

@@ -59,7 +59,8 @@ class SqliteTraces:
 
     def _to_row(self, trace: Trace) -> tuple[object, ...]:
         body = pack_trace(trace, partial(self._stored_chunks, trace.request.tenant))
-        return trace.id, trace.created, len(body), encode(TraceSummary.of(trace)), body
+        summary = encode(TraceSummary.of(trace))
+        return trace.id, trace.created, len(body) + len(summary), summary, body
 
     def trace(self, tenant: str, id: str) -> Trace | None:
         with self._pool.read() as connection:
