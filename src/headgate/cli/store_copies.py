@@ -21,6 +21,7 @@ from headgate.cli.options import (
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
+from headgate.operations.backup import create_private
 from headgate.operations.backup import restore as put_back
 from headgate.operations.copy import Comparison, WholeStore, copy_store
 from headgate.operations.transfer import export_lines, import_lines, record_lines
@@ -82,9 +83,9 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
             echo(line)
         return
     count = 0
-    with output.open("w", encoding="utf-8") as out:
+    with create_private(output, replace=True) as out:
         for line in lines:
-            out.write(f"{line}\n")
+            out.write(f"{line}\n".encode())
             count += 1
     echo(f"{output}: {count:,} records")
 

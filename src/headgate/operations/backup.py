@@ -2,7 +2,7 @@
 
 SQLite writes a copy of one moment in a single step (VACUUM INTO), however busy the store is. The copy is checked before
 it gets its name. Indexes are derived and not in it; they are made anew after a restore, and one that lies beside the
-restored file is not believed.
+restored file is not believed. A copy holds all that the store holds, so it is its owner's alone from its first byte on.
 """
 
 import os
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from headgate.errors import InputError, StoreError
 from headgate.operations.presence import existing
@@ -23,6 +24,7 @@ from headgate.stores.sqlite.store import FILE
 OnBytes = Callable[[int, int], None]
 """Is told how many bytes are written, and about how many there will be."""
 
+_COPIED_BYTES = 1 << 20  # at a time
 _STEPS = 200_000  # instructions of SQLite between two reports, some milliseconds
 
 
@@ -45,7 +47,8 @@ def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Ba
         raise InputError(f"{made} exists already", hint="name an empty folder for the backup")
     partial = target / f"{FILE}.{os.getpid()}.tmp"
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private(partial).close()  # SQLite writes into an empty file too
         _copy(source, partial, on_bytes)
         chunks = verify(partial)
         partial.replace(made)
@@ -71,9 +74,10 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
         raise InputError(f"there is a store in {folder} already", hint="add --replace to move it aside")  # fmt: skip
     partial = folder / f"{FILE}.{os.getpid()}.tmp"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(copy, partial)
-        with partial.open("rb+") as file:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with copy.open("rb") as held, create_private(partial) as file:
+            shutil.copyfileobj(held, file, _COPIED_BYTES)
+            file.flush()
             os.fsync(file.fileno())
         chunks = verify(partial)
         _put_aside(made)
@@ -83,6 +87,13 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
+
+
+def create_private(path: Path, *, replace: bool = False) -> BinaryIO:
+    """A new file that only its owner can read, at no moment anybody else; with `replace` a former one is emptied."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
+    return os.fdopen(descriptor, "wb")
 
 
 def verify(path: Path) -> int:
