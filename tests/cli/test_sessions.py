@@ -16,6 +16,7 @@ def spent(tmp_path, monkeypatch):
     (tmp_path / "headgate.toml").write_text(
         "[fuse.caps]\nsession = {tokens = 100}\nkey = {tokens = 100}\n"
     )
+    monkeypatch.setenv("HEADGATE_CONFIG", "headgate.toml")
     with Headgate.open() as hg:
         book = hg.spending
         for session, size in (("a", 40), ("b", 100)):

@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,7 +18,12 @@ from headgate import __version__
 from headgate.cli.given_settings import has_file
 from headgate.cli.terminal import echo
 from headgate.errors import HeadgateError
-from headgate.text.table import printable
+from headgate.text.table import clip, printable
+
+if TYPE_CHECKING:
+    from headgate.settings.load import File
+
+MOST_TOLD = 10  # settings of a found file that are printed
 
 # what it is for -> command -> (where it lives, its line in --help)
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -164,7 +170,18 @@ def app() -> None:
 
     file = settings_file()
     if file:
-        echo(f"settings: {printable(str(file.path.absolute()))}", err=True)
+        where = printable(str(file.path.absolute()))
+        echo(f"settings: {where}{'' if file.named else _tell_found(file)}", err=True)
+
+
+def _tell_found(file: "File") -> str:
+    """What a file sets that the user did not name: whoever wrote the folder may have written it."""
+    from headgate.settings.load import told_settings  # noqa: PLC0415  (as above)
+
+    told = [f"{name} = {value!r}" for name, value in told_settings(file).items()]
+    more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    shown = ", ".join(clip(printable(one), 100) for one in told[:MOST_TOLD])
+    return f", found in this folder, sets {shown}{more}" if told else ""
 
 
 def main(args: list[str] | None = None) -> None:
