@@ -7,9 +7,12 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from openai import AsyncOpenAI
-
 from headgate.guard import adapters
+
+try:
+    from openai import AsyncOpenAI
+except ModuleNotFoundError:
+    raise SystemExit("this example needs the openai package: pip install openai") from None
 
 
 async def main() -> None:

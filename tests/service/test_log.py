@@ -10,6 +10,7 @@ import pytest
 from headgate.guard.report import GuardReport
 from headgate.notes import Stage
 from headgate.policy import ServicePolicy
+from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.service.log import call_figures, line_level, request_line, request_logger
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import Caller, RequestState
@@ -45,6 +46,17 @@ def test_a_call_that_nobody_watched_has_no_cuts_and_one_without_a_byte_no_time()
     call.first_byte_s = 0.25
     figures = call_figures(call)
     assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (2, 90, 250.0)
+
+
+def test_a_line_says_what_a_call_cost_and_why_the_cache_broke():
+    call = ModelCall("/v1/messages", cost=0.0123456789, cache_counts=CacheCounts(10, 900, 5))
+    figures = call_figures(call)
+    assert (figures["cost"], figures["cache_read"], figures["cache_written"]) == (0.012346, 10, 900)
+    assert (figures["cache_lost"], figures["cache_reason"]) == (0, "")
+    call.cache_judgment = Judgment("client", "tools[3] changed", 900, 10, 890)
+    figures = call_figures(call)
+    assert (figures["cache_lost"], figures["cache_reason"]) == (890, "tools[3] changed")
+    assert "cache_read" not in call_figures(ModelCall("/v1/messages"))
 
 
 @pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip

@@ -1,5 +1,7 @@
 """What the user is told at the end."""
 
+from collections import Counter
+
 from headgate.service.metrics import Metrics
 from headgate.service.wrap.summary import summarize
 
@@ -28,8 +30,24 @@ def test_a_session_without_a_call_says_so():
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
     lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
     assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected"]  # fmt: skip
-    assert summarize({"passed": 1}, [], 0).lines()[0].endswith("; 1 other request passed")
-    assert summarize({}, [], 0).lines() == ["no model call came through that could be guarded"]
+
+
+def test_the_line_says_where_calls_went_and_what_they_cost():
+    spent = 'headgate_model_cost_total{model="m"} 0.421\nheadgate_cache_lost_tokens_total{blame="client"} 9000.0\n'
+    hosts = Counter({"b.example": 1, "a.example": 2, "c.example": 1, "d.example": 1})
+    (line,) = summarize({"guarded": 5}, [spent, spent], 0, services=hosts).lines()
+    assert line.startswith(
+        "5 model calls to a.example, b.example, c.example and 1 more, 5 guarded; "
+    )
+    assert line.endswith("; cost about $0.84; 18000 tokens paid again because the prompt cache broke")  # fmt: skip
+
+
+def test_a_session_without_a_guarded_call_says_what_came_or_why_nothing_may_have():
+    others = Counter({"GET a.example/v1/models": 1})
+    (line,) = summarize({"passed": 1}, [], 0, others=others).lines()
+    assert line.endswith("; 1 other request passed: GET a.example/v1/models")
+    (line,) = summarize({}, [], 0).lines()
+    assert line.endswith("the agent made none, or called a service that it was not led away from; see docs/agents.md#wrap")  # fmt: skip
 
 
 def test_the_last_lines_of_a_gateway_that_failed_are_shown():

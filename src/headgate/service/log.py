@@ -2,8 +2,9 @@
 
 {time, level, request_id, method, route, status, ms, tenant, key, session_id, trace, candidate_count, penalized_count,
 exact_duplicate_count, expansion_triggered, novel_result_count, tokens, degraded}, and for a call through the proxy
-{call, model, upstream, guard, unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, first_byte_ms,
-error}; the query only if `service.log_query` allows it, and never the text of a chunk.
+{call, model, upstream, guard, unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, cost,
+first_byte_ms, error}, with {cache_read, cache_written, cache_lost, cache_reason} if the provider reports its cache; the
+query only if `service.log_query` allows it, and never the text of a chunk.
 """
 
 import logging
@@ -84,6 +85,22 @@ def call_figures(call: ModelCall) -> dict[str, Any]:
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
         "estimated": call.estimated,
+        "cost": None if call.cost is None else round(call.cost, 6),
+        **_cache_figures(call),
         "first_byte_ms": round(1000 * call.first_byte_s, 3) if call.first_byte_s else None,
         "error": call.error,
+    }
+
+
+def _cache_figures(call: ModelCall) -> dict[str, Any]:
+    """What the provider read from its cache and wrote to it, and, if the cache broke, what that took and why."""
+    if (counts := call.cache_counts) is None:
+        return {}
+    judged = call.cache_judgment
+    is_break = judged is not None and judged.is_break
+    return {
+        "cache_read": counts.read,
+        "cache_written": counts.written,
+        "cache_lost": judged.lost if judged and is_break else 0,
+        "cache_reason": judged.reason if judged and is_break else "",
     }

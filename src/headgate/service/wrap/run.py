@@ -93,7 +93,14 @@ async def _supervise(
     finally:
         await supervisor.close()
     pool = supervisor.pool
-    return summarize(supervisor.routes, pool.metrics(), pool.failures, pool.last_log)
+    return summarize(
+        supervisor.routes,
+        pool.metrics(),
+        pool.failures,
+        pool.last_log,
+        services=supervisor.services,
+        others=supervisor.others,
+    )
 
 
 @contextmanager

@@ -1,7 +1,11 @@
-"""Summary: what wrapping did for a session, from the gateways' metrics and the supervisor's own counts."""
+"""Summary: what wrapping did for a session, from the gateways' metrics and the supervisor's own counts.
+
+If no call was guarded, the agent may have made none, or have called a service that it was not led away from. Only the
+first can be told from here by what else came, so the line says what came, and from where calls would have.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,7 +17,12 @@ COUNTED = {
     "headgate_tokens_injected_total": "injected",
     "headgate_tokens_saved_total": "context_saved",
 }
-RUNGS = "headgate_circles_total"
+RUNGS, COST, LOST = (
+    "headgate_circles_total",
+    "headgate_model_cost_total",
+    "headgate_cache_lost_tokens_total",
+)
+MOST_NAMED = 3  # services, or kinds of other requests, that the line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +48,37 @@ class Summary:
     """Gateways that died or fell silent."""
     last_log: str = ""
     """What the last of them had written."""
+    services: tuple[str, ...] = ()
+    """The hosts of the model calls, the most called first."""
+    others: tuple[str, ...] = ()
+    """What the other requests were, the most frequent first."""
+    cost: float = 0.0
+    """What the calls cost as far as their models have prices, in the currency of the prices."""
+    lost: int = 0
+    """Input tokens that were paid in full again because the provider's cache broke."""
 
     def lines(self) -> list[str]:
         """What to tell the user."""
         calls = self.guarded + self.straight + self.broken
         if not calls:
-            others = f"; {_number(self.passed, 'other request')} passed" if self.passed else ""
-            return [f"no model call came through that could be guarded{others}"]
-        done = [f"{_number(calls, 'model call')}, {self.guarded} guarded"]
+            nothing = "no model call came through that could be guarded"
+            if self.passed:
+                others = f"{_number(self.passed, 'other request')} passed: {_name(self.others)}"
+                return [f"{nothing}; {others}"]
+            why = "the agent made none, or called a service that it was not led away from"
+            return [f"{nothing}: {why}; see docs/agents.md#wrap"]
+        places = f" to {_name(self.services)}" if self.services else ""
+        done = [f"{_number(calls, 'model call')}{places}, {self.guarded} guarded"]
         done.append(f"{_number(self.loops, 'loop')} cut, {self.recovered} recovered")
         if self.circles:
             done.append(f"{_number(self.circles, 'note')} on repeated tool calls")
         done.append(f"{_number(self.injected, 'token')} of context injected")
         if self.saved:
             done.append(f"{_number(self.saved, 'token')} saved")
+        if self.cost:
+            done.append(f"cost about ${self.cost:,.2f}")
+        if self.lost:
+            done.append(f"{_number(self.lost, 'token')} paid again because the prompt cache broke")
         lines = ["; ".join(done)]
         if self.failures:
             lines.append(
@@ -64,10 +90,20 @@ class Summary:
 
 
 def summarize(
-    routes: Mapping[str, int], metrics: Iterable[str], failures: int, last_log: str = ""
+    routes: Mapping[str, int],
+    metrics: Iterable[str],
+    failures: int,
+    last_log: str = "",
+    *,
+    services: Counter[str] | None = None,
+    others: Counter[str] | None = None,
 ) -> Summary:
-    """The numbers of a session; `metrics` are those of every gateway, in the format of Prometheus."""
+    """The numbers of a session; `metrics` are those of every gateway, in the format of Prometheus.
+
+    `services` counts model calls by host, `others` the other requests by what they are.
+    """
     sums: Counter[str] = Counter()
+    cost = 0.0
     for text in metrics:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -75,6 +111,10 @@ def summarize(
                     sums[COUNTED[sample.name]] += int(sample.value)
                 elif sample.name == RUNGS:
                     sums["circles"] += int(sample.value)
+                elif sample.name == LOST:
+                    sums["lost"] += int(sample.value)
+                elif sample.name == COST:
+                    cost += sample.value
     resumed = routes.get("resumed", 0)
     return Summary(
         guarded=routes.get("guarded", 0) + resumed,
@@ -89,7 +129,21 @@ def summarize(
         saved=sums["guard_saved"] + sums["context_saved"],
         failures=failures,
         last_log=last_log,
+        services=_most_frequent(services),
+        others=_most_frequent(others),
+        cost=cost,
+        lost=sums["lost"],
     )
+
+
+def _most_frequent(counts: Counter[str] | None) -> tuple[str, ...]:
+    return tuple(name for name, _ in (counts or Counter()).most_common())
+
+
+def _name(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    rest = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _number(count: int, noun: str) -> str:

@@ -49,6 +49,10 @@ CHATGPT, CHATGPT_PATH = "https://chatgpt.com", "/backend-api/codex"
 CHATGPT_HEADER = b"chatgpt-account-id"
 BROWSER_HEADERS = ("origin", "sec-fetch-site")
 _gemini = re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)$")
+MOST_OTHERS, OTHER_CHARS = (
+    100,
+    80,
+)  # kinds of other requests that are counted, and the length of their paths
 MAX_HEADER = 65_536  # bytes; keys of some services are several kilobytes long
 
 
@@ -66,6 +70,10 @@ class Supervisor:
     ) -> None:
         self.routes: Counter[str] = Counter()
         """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
+        self.services: Counter[str] = Counter()
+        """Model calls by the host of the service that the agent would have called."""
+        self.others: Counter[str] = Counter()
+        """The other requests by method, host and path."""
         self.url = ""
         """Our address for those who know the secret."""
         self._open_paths = open_paths
@@ -169,8 +177,11 @@ class Supervisor:
         )
         guarded = _guarded_path(path, query)
         if request.method == "POST" and guarded and THREADS not in path:
+            self.services[asked.address.host] += 1
             return await self._take_turn(request, asked, guarded)
         self.routes["passed"] += 1
+        if len(self.others) < MOST_OTHERS:
+            self.others[f"{request.method} {asked.address.host}{path[:OTHER_CHARS]}"] += 1
         return await self._pass_on(request, asked)
 
     async def _take_turn(
