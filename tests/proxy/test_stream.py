@@ -20,6 +20,7 @@ from tests.proxy.upstream import (
 )
 
 from headgate.guard.resume import CLOSING
+from headgate.service.proxy import steps
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 
@@ -259,6 +260,20 @@ def test_the_retry_of_a_request_that_failed_is_cut_but_not_rolled_back_again(rig
     assert len(upstream.seen[model]) == 5
     assert text(again).endswith(f"\n\n{CLOSING}")
     assert text(post(served, model)) == "Done."
+
+
+@pytest.mark.parametrize(("patience_s", "calls"), [(30.0, 5), (0.0, 8)])
+def test_what_follows_a_failed_answer_at_once_is_not_rolled_back_again(
+    rig, served, upstream, monkeypatch, patience_s, calls
+):
+    """An agent that cannot use the answer says so and asks again. A person who asks later gets every try."""
+    monkeypatch.setattr(steps, "FOLLOW_UP_S", patience_s)
+    model = rig.script(said(*LOOP))
+    answer = text(post(served, model))
+    more = [{"role": "assistant", "content": answer}, {"role": "user", "content": "Call a tool."}]
+    again = post(served, model, messages=[*ASK, *more])
+    assert text(again).endswith(f"\n\n{CLOSING}")
+    assert len(upstream.seen[model]) == calls
 
 
 def test_sampling_that_the_upstream_refuses_is_left_out(rig, served, upstream):

@@ -48,6 +48,10 @@ MAX_QUERY = 100_000  # characters of a question that its trace keeps
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
 LARGE = 200_000
 SEVERED = b"severed:"  # before the digest of reasoning that was cut
+HOUR_S = 3600
+# An agent that cannot use an answer says so and asks again at once: the answer and one or two messages more. A person
+# reads first and takes longer.
+FOLLOW_UP_MESSAGES, FOLLOW_UP_S = 3, 30.0
 STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
 
@@ -345,17 +349,18 @@ async def _relay_guarded(
     exchange: Exchange, response: Response, upstreams: Upstreams, conversations: ConversationState
 ) -> None:
     exchange.reply_headers["x-headgate-guard"] = "on"
-    request = _request_digest(exchange)
-    hour = int(time.time() // 3600)
-    looped = b"looped:" + request
-    failed = [b"failed:%d:" % when + request for when in (hour, hour - 1)]
+    now = time.time()
+    looped = b"looped:" + _request_digest(exchange)
+    failed = [_failed_key(exchange, now), _failed_key(exchange, now - HOUR_S)]
+    before = [_failed_key(exchange, now, gone) for gone in range(1, FOLLOW_UP_MESSAGES + 1)]
     try:
-        earlier = await conversations.get_all([looped, *failed])
+        earlier = await conversations.get_all([looped, *failed, *before])
+        follows = any(now - float(earlier[key]) < FOLLOW_UP_S for key in before if key in earlier)
         answer = GuardedAnswer(
             exchange,
             upstreams,
             earlier_loops=looped in earlier,
-            has_failed=any(key in earlier for key in failed),
+            has_failed=follows or any(key in earlier for key in failed),
         )
         response = await answer.run(response)
     except BaseException as error:
@@ -364,7 +369,7 @@ async def _relay_guarded(
         await response.close()
         raise
     if exchange.call.error == LoopError.__name__:
-        await conversations.put(failed[0], b"1")
+        await conversations.put(failed[0], b"%d" % time.time())
     await upstreams.release(response)
     for key in exchange.dialect.severed_reasoning:
         await conversations.put(SEVERED + key, b"1")
@@ -373,14 +378,22 @@ async def _relay_guarded(
     await conversations.put_answer(known, stored)
 
 
-def _request_digest(exchange: Exchange) -> bytes:
+def _failed_key(exchange: Exchange, when: float, gone: int = 0) -> bytes:
+    """The key of a request that failed altogether in this hour, before the last `gone` messages came.
+
+    It is known for an hour or two: a person who asks the same on another day is not a retry.
+    """
+    return b"failed:%d:" % (when // HOUR_S) + _request_digest(exchange, gone)
+
+
+def _request_digest(exchange: Exchange, gone: int = 0) -> bytes:
     """By what the retry of a request is known whose answer looped: the end of the same conversation.
 
-    Other fields may differ: some clients do not stream their retry. One that failed altogether is known for an hour or
-    two: a person who asks the same on another day is not a retry.
+    Other fields may differ: some clients do not stream their retry. `gone` messages at the end do not count.
     """
     owner = f"{exchange.caller.tenant}\0{exchange.caller.key}"
     messages, model = exchange.request.messages, exchange.request.model
+    messages = messages[: max(0, len(messages) - gone)]
     end = orjson.dumps((owner, model, len(messages), messages[-2:]), default=dict)
     return blake2b(end, digest_size=16).digest()
 
