@@ -1,11 +1,14 @@
 """Two hundred planted breaks of ten kinds on three APIs, at many places of drawn sessions: each is named and blamed.
 
+The same in recorded sessions of real agents.
+
 And the other side: no session that only grows is told to have broken its cache, whatever Headgate adds to it.
 """
 
 import copy
 import random
 from itertools import count
+from pathlib import Path
 
 import orjson
 import pytest
@@ -27,7 +30,8 @@ from headgate.service.proxy.exchange import parse_request
 from headgate.service.proxy.inject import inject
 from headgate.types import Context, Plan, Report, Strategy, Tier, Trace
 
-LISTS = {"chat": "messages", "messages": "messages", "responses": "input"}
+LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
+RECORDED = sorted((Path(__file__).parents[1] / "agents" / "recordings").glob("*-healthy.json"))
 DIALECTS = {"chat": ChatDialect, "messages": MessagesDialect, "responses": ResponsesDialect}
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Glob")
 # with ten kinds on three APIs 210 planted breaks, 30 of them in a quick run
@@ -148,6 +152,32 @@ def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind, seeds):
         assert seen.difference.change == kind, (seed, at)
         assert judged.blame == "client"
         assert judged.reason.startswith(name), (seed, at)
+
+
+def recorded_requests(file):
+    """The API of a recorded session, and its requests: each adds a message of the agent or of the model."""
+    recorded = orjson.loads(file.read_bytes())
+    ends = {"completions": "chat", "messages": "messages", "responses": "responses"}
+    api = ends.get(recorded["path"].rpartition("/")[2], "gemini")
+    said = [m for m in recorded["messages"] if m.get("role") not in ("system", "developer")]
+    return api, [request_of(api, said[:end]) for end in range(1, len(said) + 1)]
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_a_recorded_session_only_grows_and_each_break_planted_in_it_is_named(file):
+    api, sent = recorded_requests(file)
+    for kind, plant in PLANTED.items():
+        rng, witness = random.Random(f"{kind}{file.stem}"), CacheWitness()
+        for fields in sent[:-1]:
+            seen = witness.observe("s", fields)
+            assert seen.difference is None, kind
+            witness.finish(seen, CacheCounts(0, 40_000, 3))
+        fields = copy.deepcopy(sent[-1])
+        name = plant(api, fields, sent[-2], rng)
+        seen = witness.observe("s", fields)
+        judged = witness.finish(seen, CacheCounts(0, 42_000, 3))
+        assert (seen.difference.change, judged.blame) == (kind, "client")
+        assert judged.reason.startswith(name)
 
 
 @SESSIONS

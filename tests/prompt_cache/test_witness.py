@@ -163,6 +163,27 @@ def test_a_conversation_that_only_grows_has_no_difference(write, turns, seed):
         witness.finish(observed, None)
 
 
+@pytest.mark.parametrize("name", ["system", "instructions"])
+def test_a_system_prompt_that_changed_is_told_with_the_line_that_stands_there_now(name):
+    witness = CacheWitness()
+    text = "You are an agent.\nThe time is 14:31.\nBe brief."
+    ask = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], name: text}
+    witness.finish(witness.observe("s", ask), None)
+    found = witness.observe("s", {**ask, name: text.replace("14:31", "14:32")}).difference
+    assert found.describe() == 'system block 1 ("You are an agent. The ti…") was changed: line 2 is now "The time is 14:32."'  # fmt: skip
+    longer = witness.observe("s", {**ask, name: f"{text}\nMore."}).difference
+    assert longer.describe().endswith("was changed")
+
+
+def test_a_message_that_changed_is_told_with_what_stands_there_now():
+    witness = CacheWitness()
+    said = [{"role": "user", "content": f"This is part {n}."} for n in range(6)]
+    witness.finish(witness.observe("s", {"model": "m", "messages": said}), None)
+    said[3] = {"role": "user", "content": "Another part."}
+    found = witness.observe("s", {"model": "m", "messages": said}).difference
+    assert found.describe() == 'message 4 (user: "This is part 3.") was changed, now user: "Another part."'  # fmt: skip
+
+
 @APIS
 def test_a_subagent_of_the_same_session_breaks_nothing(write):
     said, witness = conversation(6), CacheWitness()

@@ -1,7 +1,7 @@
 """Difference: where a request stops being an extension of an earlier one, and what happened there."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from headgate.prompt_cache.segments import Prompt, Segment
@@ -41,6 +41,12 @@ class Difference:
     """How much stands before it: that part can still be read from the cache."""
     lost_chars: int
     """How much of the earlier request stands behind it: that part must be written again."""
+    block: int = -1
+    """Of a system block that changed: its place ..."""
+    line: int = -1
+    """... and the first line that is not as it was, counted from 0; -1 if that is not known."""
+    now: str = ""
+    """What stands there now, in a few words."""
 
     def describe(self) -> str:
         """The difference as a sentence without its end."""
@@ -54,7 +60,14 @@ class Difference:
             return "cache_control is missing"
         if self.change == "mark moved":
             return f"cache_control moved more than {LOOKBACK} blocks beyond {self.name}"
-        return f"{self.name} was {self.change.split()[1]}"
+        said = f"{self.name} was {self.change.split()[1]}"
+        if not self.now:
+            return said
+        return (
+            f"{said}: line {self.line + 1} is now {self.now}"
+            if self.line >= 0
+            else f"{said}, now {self.now}"
+        )
 
 
 def compare(old: Prompt, new: Prompt) -> Difference | None:
@@ -78,7 +91,15 @@ def compare(old: Prompt, new: Prompt) -> Difference | None:
     kept_chars = sum(segment.chars for segment in before[:kept])
     lost_chars = sum(segment.chars for segment in before[kept:])
     change, name = _name_change(before, after, kept)
-    return Difference(change, name, kept_chars, lost_chars)
+    found = Difference(change, name, kept_chars, lost_chars)
+    new = after[kept]
+    if change == "system changed" and first.kind == new.kind == "system":
+        line = _count_equal(first.lines, new.lines)
+        known = line < len(first.lines) and line < len(new.lines)
+        return replace(found, block=new.at, line=line if known else -1)
+    if change == "message changed" and new.name != name:
+        return replace(found, now=new.name.partition(" (")[2].removesuffix(")"))
+    return found
 
 
 def common_messages(old: Prompt, new: Prompt) -> int:
@@ -110,6 +131,12 @@ def _count_same(before: Sequence[Segment], after: Sequence[Segment]) -> int:
         (at for at, (a, b) in enumerate(pairs) if a is not b and not a.same_as(b)),
         min(len(before), len(after)),
     )
+
+
+def _count_equal(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many numbers both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _compare_parameters(old: Prompt, new: Prompt) -> Difference | None:

@@ -19,6 +19,9 @@ import orjson
 Kind = Literal["tool", "system", "message"]
 
 NEAR = 40  # messages among which the call of a result is looked for; parallel calls stand some messages apart
+LINES = (
+    400  # of a system block that are told apart: those of agents that were recorded have up to 250
+)
 QUOTED = 24  # characters of a text that a name quotes: enough to recognize it
 # What changes the cached prefix without standing in it, by the documentation of the providers: other thinking or
 # another choice of tools empties the cache of messages, another output schema stands before the system prompt, and
@@ -44,6 +47,8 @@ class Segment:
     chars: int
     marked: bool = False
     """Whether `cache_control` stands on it: up to here the provider writes its cache."""
+    lines: tuple[int, ...] = ()
+    """Checksums of the lines of a system block, so that the one that changed can be named."""
 
     def same_as(self, other: "Segment") -> bool:
         """Whether both have the same text, by checksum and length."""
@@ -92,7 +97,7 @@ class Prompt:
     def bytes(self) -> int:
         """About how much memory it takes: 150 for each object and its numbers, and the names."""
         return 500 + sum(
-            150 + sum(150 + len(segment.name) for segment in element.segments)
+            150 + sum(150 + len(s.name) + 36 * len(s.lines) for s in element.segments)
             for element in self.elements
         )
 
@@ -108,12 +113,10 @@ def read_prompt(
     known: dict[Kind, list[Element]] = {"tool": [], "system": [], "message": []}
     for element in before.elements if before else ():
         known[element.kind].append(element)
-    messages = [m for name in _LISTS for m in _messages_of(fields.get(name))]
-    first = next((at for at, m in enumerate(messages) if not _is_system(m)), len(messages))
-    blocks = [block for name in _SYSTEM for block in _blocks_of(fields.get(name))]
+    system, messages, first = _split(fields)
     elements = [
         *_read_all("tool", _list_of(fields.get("tools")), known["tool"]),
-        *_read_all("system", [*blocks, *messages[:first]], known["system"]),
+        *_read_all("system", system, known["system"]),
         *_read_all("message", messages, known["message"], start=first),
     ]
     parameters = {
@@ -125,6 +128,21 @@ def read_prompt(
         parameters["anthropic-beta"] = crc32(betas.encode())
     continues = fields.get("previous_response_id") or fields.get("conversation") or ""
     return Prompt(str(fields.get("model") or ""), tuple(elements), parameters, str(continues))
+
+
+def quote_system_line(fields: Mapping[str, Any], block: int, line: int) -> str:
+    """The beginning of a line of a system block, both counted from 0; "" if there is none."""
+    system = _split(fields)[0]
+    lines = _text_of(system[block]).split("\n") if block < len(system) else []
+    return _quote(lines[line], 4 * QUOTED) if line < len(lines) else ""
+
+
+def _split(fields: Mapping[str, Any]) -> tuple[list[object], list[object], int]:
+    """The system blocks, all messages, and where the first stands that is no system prompt."""
+    messages = [m for name in _LISTS for m in _messages_of(fields.get(name))]
+    first = next((at for at, m in enumerate(messages) if not _is_system(m)), len(messages))
+    blocks = [block for name in _SYSTEM for block in _blocks_of(fields.get(name))]
+    return [*blocks, *messages[:first]], messages, first
 
 
 def _read_all(
@@ -191,7 +209,11 @@ def _segment(place: _Place, value: object, role: str, marks: _Marks) -> Segment:
         data = orjson.dumps(_without_marks(value, marks), default=str)
     name = name_segment(place, value, role)
     checksum = crc32(data, crc32(role.encode()))
-    return Segment(place.kind, place.at, name, checksum, len(data), marked)
+    text = _text_of(value) if place.kind == "system" else ""
+    lines = tuple(
+        crc32(line.encode("utf-8", "replace")) for line in text.split("\n", LINES)[:LINES]
+    )
+    return Segment(place.kind, place.at, name, checksum, len(data), marked, lines if text else ())
 
 
 def _without_marks(value: object, marks: _Marks) -> object:
@@ -286,8 +308,8 @@ def _text_of(value: object) -> str:
     return ""
 
 
-def _quote(text: str) -> str:
-    return f'"{_shorten(text, QUOTED)}"'
+def _quote(text: str, length: int = QUOTED) -> str:
+    return f'"{_shorten(text, length)}"'
 
 
 def _shorten(text: str, length: int) -> str:

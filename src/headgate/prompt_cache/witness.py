@@ -13,7 +13,7 @@ from typing import Any
 
 from headgate.prompt_cache.difference import Difference, common_messages, compare, same_beginning
 from headgate.prompt_cache.judgment import CacheCounts, Judgment, judge
-from headgate.prompt_cache.segments import Prompt, read_prompt
+from headgate.prompt_cache.segments import Prompt, quote_system_line, read_prompt
 from headgate.text.cache import Cache
 
 CONVERSATIONS = 8  # remembered of one session: an agent and the subagents that work at once
@@ -79,6 +79,9 @@ class CacheWitness:
             prompt = read_prompt(sent, betas=betas, before=guess.prompt if guess else None)
         last = find_last(original, known)
         difference = compare(last.prompt, prompt) if last else None
+        if difference is not None and difference.line >= 0:
+            now = quote_system_line(sent or fields, difference.block, difference.line)
+            difference = replace(difference, now=now)
         by_headgate = (
             difference is not None and last is not None and compare(last.original, original) is None
         )
