@@ -3,12 +3,19 @@
 No redirects, no cookies, no proxies of the environment, certificates checked. The head is bounded (size, number of
 headers, informational responses before it), and bodies come with backpressure, decompressed ones too. A request is
 sent a second time only when it went over a kept connection that the server closed before it answered anything.
+
+What a server sends unasked must not become the answer to the next request. So a kept connection serves one owner only,
+and it is closed if bytes have come while it was idle. Requests whose body a server may leave unread have none (GET,
+HEAD), or a connection of their own.
 """
 
 import asyncio
+import select
 import ssl
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
@@ -37,6 +44,10 @@ PART = 16_384  # bytes that are read at once; a part of crumbs takes long to wor
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
 ON_KEPT = "headgate_kept"  # marks a connection that has answered, and errors on it
+OWNER = "headgate_owner"  # for whom a connection has answered; None: it is used no more
+WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_owner: ContextVar[str | None] = ContextVar("owner of a connection")
 GZIP, DEFLATE, RAW_DEFLATE = 31, 15, -15  # window bits that tell zlib the format
 GZIP_MAGIC = b"\x1f"
 FORMATS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": DEFLATE}
@@ -85,10 +96,17 @@ class HttpClient:
         )
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
         body: bytes | AsyncIterator[bytes] = request.body
-        if len(request.body) > LARGE:  # given as a file, it would be copied
+        if (
+            len(request.body) > LARGE and request.method not in WITHOUT_BODY
+        ):  # given as a file, it would be copied
             body = _parts(request.body)
             headers.append(("content-length", str(len(request.body))))
-        has_body = request.body or request.method in {"POST", "PUT", "PATCH"}
+        has_body, owner = request.method in WITH_BODY, request.owner
+        if request.body and request.method not in WITH_BODY | WITHOUT_BODY:
+            # as DELETE: servers that do not expect the body would take it for the next request
+            headers.append(("connection", "close"))
+            has_body, owner = True, None
+        _owner.set(owner)
         return await self._open_session().request(
             request.method,
             url,
@@ -102,9 +120,7 @@ class HttpClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()
-                ),
+                connector=_OwnedConnections(limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()),
                 auto_decompress=False,  # the library does not know every way to say gzip
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=AUTO_HEADERS,
@@ -245,7 +261,45 @@ class _BoundedResponse(aiohttp.ClientResponse):
         finally:
             del protocol.read
         setattr(protocol, ON_KEPT, True)
+        setattr(protocol, OWNER, _owner.get())
+        if _owner.get() is None:
+            protocol.force_close()  # when this response is complete
         return self
+
+
+class _OwnedConnections(aiohttp.TCPConnector):
+    """Kept connections, each used again only for its owner, and only if nothing has come on it since its last answer.
+
+    The library would hand bytes that came meanwhile to the next request, whoever makes it.
+    """
+
+    async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401  # the library's own
+        idle = self._conns.pop(key, deque())
+        for protocol, _ in idle:
+            if _has_unread(protocol):
+                protocol.close()  # and so it is passed over
+        owner = _owner.get()
+        self._conns[key] = deque(pair for pair in idle if getattr(pair[0], OWNER, None) == owner)
+        try:
+            return await super()._get(key, traces)
+        finally:
+            others = [pair for pair in idle if getattr(pair[0], OWNER, None) != owner]
+            if others:
+                self._conns[key].extend(others)
+
+
+def _has_unread(protocol: Any) -> bool:  # noqa: ANN401  # the library's own
+    """Whether bytes have come on an idle connection: read by the library already, or not yet. The end counts too."""
+    if protocol.should_close or not protocol.is_connected():
+        return True
+    own = protocol.transport.get_extra_info("socket")
+    if own is None:
+        return False
+    if not hasattr(select, "poll"):  # as on Windows
+        return bool(select.select([own], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(own, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _tls_context() -> ssl.SSLContext:

@@ -62,6 +62,8 @@ class UpstreamRequest:
     body: bytes = field(default=b"", repr=False)
     timeouts: Timeouts = Timeouts()
     proxy: str = ""
+    owner: str = ""
+    """Who asks. A connection is used again for the same owner only: whatever comes on it was caused by no one else."""
     decompress: bool = False
     """Whether a body that came compressed is given plain, if its coding is known; else it is passed on as it came."""
 

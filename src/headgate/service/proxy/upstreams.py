@@ -168,6 +168,7 @@ class Upstreams:
             body,
             Timeouts(upstream.connect_s, upstream.answer_s, upstream.idle_s),
             upstream.proxy,
+            owner=exchange.caller.tenant,
             decompress=plain,
         )
         response = await self._transport.send(request)
