@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.sse import Splitter, encode, encode_data, parse, payload
+from headgate.service.proxy.sse import (
+    MOST_LINES,
+    Splitter,
+    encode,
+    encode_data,
+    parse,
+    payload,
+)
 
 LINES = st.sampled_from(
     ["data: {}", "data:1", ": comment", "event: x", "id: 7", "data: ü🌊", "retry"]
@@ -85,3 +92,14 @@ def test_events_that_come_in_any_parts_are_two(parts):
     events = [event for part in parts for event in splitter.feed(part)]
     assert [event.strip() for event in events] == [b"a", b"b"]
     assert b"".join(events) == b"".join(parts)
+
+
+@pytest.mark.parametrize("line", [b":a\n", b"data:a\n", b"\n:", b"data:\r", b"x\r\n"])
+def test_an_event_of_too_many_lines_is_not_taken_apart(line):
+    with pytest.raises(UpstreamError, match="lines"):
+        payload(line * (3 * MOST_LINES) + b"\n\n")
+
+
+def test_an_event_of_many_lines_is_read():
+    event = b"".join(b"data: %d\n" % n for n in range(MOST_LINES)) + b"\n"
+    assert payload(event).split(b"\n") == [b"%d" % n for n in range(MOST_LINES)]

@@ -58,6 +58,8 @@ CLEAN = {
     "no blank after data": [e.replace(b"data: ", b"data:") for e in said(*PROSE)],
     "CRLF": [e.replace(b"\n", b"\r\n") for e in said(*PROSE)],
     "CR": [e.replace(b"\n", b"\r") for e in said(*PROSE)],
+    "an event of many lines": [*said(*PROSE)[:2], b":a\n" * 5_000 + b"\n", b"data:a\n" * 5_000 + b"\n", *said(*PROSE)[2:]],
+    "a large event": said("".join(f"word {n} " for n in range(150_000)), *PROSE),
     "comments": [b": hello\n\n", *said(*PROSE[:1]), b": bye\n\n"],
     "named events and ids": [b"event: message\nid: 7\n" + e for e in said(*PROSE)],
     "all in one": [b"".join(said(*PROSE))],

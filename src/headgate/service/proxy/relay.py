@@ -3,7 +3,8 @@
 Events are passed on as the bytes they came in. Only what the guard cut, and what comes after a rollback, is written
 anew, under the id of the first call. An event whose text waits for a verdict waits whole, so that a stream without a
 loop reaches the client byte for byte. A stall severs the upstream before the next call is made. If an event is
-too large to be held, the rest of the stream passes unwatched: an answer that was paid for is never thrown away.
+too large to be held, the rest of the stream passes unwatched: an answer that was paid for is never thrown away. A large
+event is parsed and judged in a thread.
 
 A fault of the upstream looks to the client as it would without us, so that an agent does what it does about it: an
 event that cannot be read passes as it came, a stream that ends too early ends, and one that breaks is broken.
@@ -22,7 +23,16 @@ from headgate.guard.resume import Call
 from headgate.guard.session import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.byte_budget import ByteBudget, Share
-from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
+from headgate.service.proxy.sse import (
+    KEEP_ALIVE,
+    LARGE,
+    Splitter,
+    encode,
+    encode_data,
+    parse,
+    parse_apart,
+    payload,
+)
 from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import DRAIN_S
 
@@ -136,9 +146,9 @@ class Relay:
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
                 self._count_bytes(len(data))
-                out = self._take_bytes(splitter, data)
+                out = await self._take_bytes(splitter, data)
             else:
-                out = [] if data is None else self._end_call(splitter.end())
+                out = [] if data is None else await self._end_call(splitter.end())
             if session.stalled:
                 await response.close()  # before anything else: each moment costs tokens
             elif session.holding:
@@ -194,10 +204,10 @@ class Relay:
 
     # Events
 
-    def _take_bytes(self, splitter: Splitter, data: bytes) -> list[bytes]:
+    async def _take_bytes(self, splitter: Splitter, data: bytes) -> list[bytes]:
         if self._unread:
             return [data]
-        out = self._take(splitter.feed(data))
+        out = await self._take(splitter.feed(data))
         if splitter.pending == self._unsplit or self._book_unsplit(splitter.pending):
             return out
         # an event of a later call has to be written anew, which needs all of it
@@ -219,29 +229,27 @@ class Relay:
         self._unsplit = pending
         return True
 
-    def _take(self, events: list[bytes]) -> list[bytes]:
+    async def _take(self, events: list[bytes]) -> list[bytes]:
         out: list[bytes] = []
         for at, event in enumerate(events):
-            data = payload(event)
-            if not data:
-                out.append(event)  # a comment need not wait for anything
-            elif data == self.dialect.done:
-                out += self._emit(self.session.end())
-                if self._calls == 1:
-                    out.append(event)
-            else:
-                out += self._read_data(event, data)
+            out += await self._take_event(event)
             if self._is_over():
                 out += events[at + 1 :] if self._passes_rest() else ()
                 break
         return out
 
-    def _read_data(self, event: bytes, data: bytes) -> Sequence[bytes]:
+    async def _take_event(self, event: bytes) -> Sequence[bytes]:
         try:
-            found = parse(data)
+            data = payload(event)
+            if not data:
+                return (event,)  # a comment need not wait for anything
+            if data == self.dialect.done:
+                out = self._emit(self.session.end())
+                return [*out, event] if self._calls == 1 else out
+            found = await parse_apart(data)
         except UpstreamError:
             return self._pass_strange(event)
-        return self._read(event, found)
+        return await self._read(event, found)
 
     def _pass_strange(self, event: bytes) -> list[bytes]:
         """Pass an event that cannot be read on as it came. One of a later call would have to be written anew."""
@@ -252,7 +260,7 @@ class Relay:
         out = self._emit(self.session.feed(Piece(EVENT, raw=(frame, None))))
         return out + self._hold(frame) if frame.pieces_left else out
 
-    def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
+    async def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
         """One event of the model. Plain content is not taken apart further: it goes out as it is, or waits."""
         if self._hides_usage and "usage" in found:
             self.usage.note(self.dialect.usage(found))
@@ -262,9 +270,13 @@ class Relay:
         text = self.dialect.plain_text(found) if plain else None
         if text is None:
             self._begun = True
-            return self._feed(event, found)
+            return await self._feed(event, found)
         self._plain_event = event
-        ready = self.session.feed_content(text, self._frame_plain_event)
+        feed = self.session.feed_content
+        if len(event) <= LARGE:
+            ready = feed(text, self._frame_plain_event)
+        else:
+            ready = await asyncio.to_thread(feed, text, self._frame_plain_event)
         if ready is None:
             self.dialect.note_passed(found, text)
             return (event,)
@@ -278,7 +290,7 @@ class Relay:
         self._plain_frame = Frame(self._plain_event, None, 1, verbatim=True)
         return self._plain_frame, None
 
-    def _feed(self, event: bytes, found: Event) -> list[bytes]:
+    async def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """Feed one event of the model to the guard; the bytes that may go out now."""
         try:
             if self.dialect.is_error(found):
@@ -292,7 +304,9 @@ class Relay:
         out: list[bytes] = []
         for piece in pieces:
             piece.raw = (frame, None if piece.raw is found else piece.raw)
-            out += self._emit(self.session.feed(piece))
+            feed = self.session.feed
+            ready = feed(piece) if len(event) <= LARGE else await asyncio.to_thread(feed, piece)
+            out += self._emit(ready)
             if self._is_over():
                 out += self._write_rest()
                 return out
@@ -373,12 +387,12 @@ class Relay:
 
     # Endings
 
-    def _end_call(self, rest: bytes) -> list[bytes]:
+    async def _end_call(self, rest: bytes) -> list[bytes]:
         """The upstream closed: release what is left, if the answer is complete."""
         if self._unread:
             return self._emit(self.session.end())
         blank = not rest.strip()  # such as the last byte of a CRLF
-        out = [] if blank else self._take([rest])
+        out = [] if blank else await self._take([rest])
         if self._is_over():
             return out
         last = [rest] if blank and self._calls == 1 else []

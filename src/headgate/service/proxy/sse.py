@@ -4,6 +4,7 @@ Events are given as the bytes they came in, blank line included, so that what is
 Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs is read from the data lines alone.
 """
 
+import asyncio
 import re
 from typing import Any
 
@@ -17,6 +18,10 @@ END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")  # further blank lines say nothi
 LINE = re.compile(rb"\r\n|\r|\n")
 KEEP_ALIVE = b": keep-alive\n\n"
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")  # how a line of an event begins
+# Of an event that is read: providers send two or three. Each becomes an object, and 16 MB may hold millions of them.
+MOST_LINES = 1_000
+# Bytes of an event that is read in a thread: on the loop, all other streams would wait for it (0.3 s for each MiB).
+LARGE = 1 << 20
 BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and spaces, which may stand before anything
 
 
@@ -75,9 +80,11 @@ def has_line_end(data: bytes) -> bool:
 
 
 def payload(event: bytes) -> bytes:
-    """The data of an event, its lines joined; empty for comments and other lines."""
+    """The data of an event, its lines joined; empty for comments and other lines. UpstreamError if it has too many."""
     if event.startswith(b"data: ") and event.count(b"\n") == 2 and b"\r" not in event:
         return event[6:-2]  # the usual case: one line
+    if event.count(b"\n") + event.count(b"\r") > 2 * MOST_LINES:  # a line may end in both
+        raise UpstreamError(f"the stream holds an event of more than {MOST_LINES:,} lines")
     lines = [line[5:].strip() for line in LINE.split(event) if line.startswith(b"data:")]
     return b"\n".join(lines)
 
@@ -93,6 +100,11 @@ def parse(data: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UpstreamError(f"the stream holds an event that is not an object: {_beginning(data)}")
     return found
+
+
+async def parse_apart(data: bytes) -> dict[str, Any]:
+    """The same; in a thread if that takes so long that other streams would wait."""
+    return parse(data) if len(data) <= LARGE else await asyncio.to_thread(parse, data)
 
 
 def encode(data: object, *, name: str = "") -> bytes:
