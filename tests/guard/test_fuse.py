@@ -171,3 +171,26 @@ def test_of_two_limits_the_nearer_one_is_read_with_what_is_held():
 )  # fmt: skip
 def test_each_state_begins_at_its_bound(used, held, state):
     assert cap_status(replace(ROW, tokens=used, held_tokens=held), CAP, warn_at=0.8).state == state
+
+
+def test_a_lost_hold_is_booked_in_time_though_other_calls_come_all_the_while():
+    """Each call is over after ten seconds; the lost one never is."""
+    now, cap = 1.0, Cap("session", "s", tokens=1_000_000)
+    (row,), _ = hold_rows([replace(ROW, since=1.0)], [cap], Amount(1_000), now)
+    while row.tokens < 1_000 and now < 10 * HOLD_S:
+        began, now = now, now + 10
+        (row,), _ = hold_rows([row], [cap], Amount(1_000), began)
+        (row,) = settle_rows([row], Amount(1_000), Amount(1), now, since=began)
+    assert now < 2.2 * HOLD_S
+
+
+def test_calls_that_are_settled_are_never_booked_as_lost_however_many_overlap():
+    now, cap, under_way, row = 1.0, Cap("session", "s", tokens=10**9), [], replace(ROW, since=1.0)
+    for _ in range(1_000):
+        now += 10
+        (row,), _ = hold_rows([row], [cap], Amount(1_000), now)
+        under_way.append(now)
+        if len(under_way) > 30:
+            (row,) = settle_rows([row], Amount(1_000), Amount(1), now, since=under_way.pop(0))
+    assert row.tokens == 1_000 - 30
+    assert row.held_tokens == 30_000

@@ -19,7 +19,7 @@ from headgate.guard.dialects import dialect_for
 from headgate.policy import ProxyPolicy
 from headgate.service.app import create
 from headgate.service.proxy.exchange import session_of
-from headgate.service.proxy.steps import fuse
+from headgate.service.proxy.fuse_steps import fuse
 from headgate.settings import Settings
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
@@ -91,7 +91,7 @@ def test_an_answer_that_nobody_watched_is_booked_as_told_else_as_it_was_held(rig
     post(address, rig.script(answer("Well.", usage=(10, 5))), stream=False, n=2)
     assert spent(gate) == 15
     post(address, rig.script([json_head(), b'{"choices": []}']), stream=False, n=2)
-    assert 100 < spent(gate) - 15 < 200
+    assert 200 < spent(gate) - 15 < 300  # two answers of at most 100 tokens each
 
 
 def test_an_upstream_that_refuses_or_breaks_costs_nothing_or_what_it_said(rig, gate, address):
@@ -101,6 +101,60 @@ def test_an_upstream_that_refuses_or_breaks_costs_nothing_or_what_it_said(rig, g
     with pytest.raises(httpx2.RemoteProtocolError):
         post(address, rig.script([*said(*PROSE)[:3], RESET]))
     assert 0 < spent(gate) < 200
+
+
+PASSED_ON = {
+    "/v1/embeddings": {"input": "word " * 100},
+    "/v1/rerank": {"query": "refunds", "documents": ["word " * 100]},
+    "/v1/responses/compact": {"input": "word " * 100},
+    "/v1/messages/count_tokens": {"messages": ASK},
+}
+
+
+@pytest.mark.parametrize("path", PASSED_ON)
+def test_a_paused_session_is_refused_by_the_other_apis_too(rig, gate, address, upstream, path):
+    post(address, rig.script(said(*PROSE, usage=(CAP, 1))))
+    model = rig.script([json_head(), b"{}"])
+    reply = post(address, model, path=path, **PASSED_ON[path])
+    assert reply.status_code == 402
+    assert "is paused" in reply.text
+    assert upstream.seen[model] == []
+    assert post(address, model, path=path, session="other", **PASSED_ON[path]).status_code == 200
+
+
+def test_what_another_api_takes_is_booked_as_told_else_as_it_was_estimated(rig, gate, address):
+    told_usage = b'{"data": [], "usage": {"prompt_tokens": 77, "total_tokens": 77}}'
+    body = PASSED_ON["/v1/embeddings"]
+    assert post(address, rig.script([json_head(), told_usage]), path="/v1/embeddings", **body).content == told_usage  # fmt: skip
+    until(lambda: spent(gate) == 77)
+    post(address, rig.script([json_head(), b'{"data": []}']), path="/v1/embeddings", **body)
+    until(lambda: 77 + 100 <= spent(gate) <= 77 + 300)
+    before = spent(gate)
+    post(address, rig.script([json_head(500), b"{}"]), path="/v1/embeddings", **body)
+    post(address, rig.script([json_head(), b'{"input_tokens": 9}']), path="/v1/messages/count_tokens")  # fmt: skip
+    until(lambda: _calls(gate) == 4)
+    assert spent(gate) == before
+
+
+def _calls(gate, name="s"):
+    return next(row.total_calls for row, _ in gate.spending.list_spends() if row.name == name)
+
+
+@pytest.mark.parametrize("limit", [-1_000_000_000, 10**15, True, "many"])
+def test_an_absurd_limit_of_tokens_locks_nobody_out(rig, tmp_path, limit):
+    """What is held for a call under way keeps others from as many tokens."""
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
+    settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse={"caps": {"tenant": {"tokens": 3_000_000}}})  # fmt: skip
+    with Headgate.open(settings=settings) as gate:
+        url, stop = rig.app(create(gate))
+        try:
+            post(url, rig.script(said(*PROSE, usage=(10, 10))), max_tokens=limit)
+            (row, _), *_ = gate.spending.list_spends("tenant")
+            assert (row.held_tokens, row.tokens) == (0, 20)
+            model = rig.script(said(*PROSE, usage=(10, 10)))
+            assert post(url, model, n=10**9, max_tokens=10).status_code == 200
+        finally:
+            stop()
 
 
 def test_the_forecast_is_in_trace_and_metrics_and_why_explains(rig, gate, address, tmp_path):

@@ -7,8 +7,8 @@ from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import CapStatus, FusePolicy, Hold
 from headgate.prices import Prices
 from headgate.service.proxy.exchange import Exchange
+from headgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle, spent_by
 from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.steps import LARGE, count_prompt, fuse, settle, spent_by
 from headgate.service.request_state import Caller, RequestState
 from headgate.testing import strict
 from headgate.types import Amount
@@ -28,6 +28,9 @@ class Dialect:
 
     def token_limit(self, fields):
         return self.limit
+
+    def answers(self, fields):
+        return 1
 
 
 class Book:

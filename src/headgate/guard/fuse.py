@@ -133,6 +133,8 @@ class Hold:
     caps: tuple[Cap, ...]
     amount: Amount
     statuses: tuple[CapStatus, ...] = ()
+    since: float = 0.0
+    """When it began."""
 
     @property
     def refusal(self) -> BusyError | PausedError | None:
@@ -179,7 +181,7 @@ class Spending:
         self._store.amend_spends(self._tenant, _names(caps), change)
         if is_new:
             self._store.forget_spends(self._tenant, idle_since=now - KEEP_S)
-        return Hold(caps, amount, statuses)
+        return Hold(caps, amount, statuses, now)
 
     def settle(self, held: Hold, spent: Amount) -> tuple[CapStatus, ...]:
         """Book what a call really spent, and release its hold; how its accounts stand now."""
@@ -189,7 +191,7 @@ class Spending:
         rows = self._store.amend_spends(
             self._tenant,
             _names(held.caps),
-            lambda rows: settle_rows(rows, held.amount, spent, now),
+            lambda rows: settle_rows(rows, held.amount, spent, now, since=held.since),
         )
         return tuple(self._status(row, cap) for row, cap in zip(rows, held.caps, strict=True))
 
@@ -276,7 +278,7 @@ def hold_rows(
             row,
             held_tokens=row.held_tokens + amount.tokens,
             held_micros=row.held_micros + amount.micros,
-            held_at=now,
+            held_at=_mean_time(row, amount.tokens, now),
             last=now,
         )
         for row in fresh
@@ -288,15 +290,17 @@ def lets_through(statuses: Sequence[CapStatus]) -> bool:
     return all(status.state in ("open", "warn") for status in statuses)
 
 
-def settle_rows(rows: Sequence[Spend], held: Amount, spent: Amount, now: float) -> list[Spend]:
-    """Book what a call really spent, and release what was held for it.
+def settle_rows(
+    rows: Sequence[Spend], held: Amount, spent: Amount, now: float, *, since: float | None = None
+) -> list[Spend]:
+    """Book what a call really spent, and release what was held for it since some time.
 
     What is no longer held was booked when the call seemed lost; it is not booked twice.
     """
-    return [_settle(row, held, spent, now) for row in rows]
+    return [_settle(row, held, spent, now, now if since is None else since) for row in rows]
 
 
-def _settle(row: Spend, held: Amount, spent: Amount, now: float) -> Spend:
+def _settle(row: Spend, held: Amount, spent: Amount, now: float, since: float) -> Spend:
     tokens = max(0, spent.tokens - max(0, held.tokens - row.held_tokens))
     micros = max(0, spent.micros - max(0, held.micros - row.held_micros))
     return replace(
@@ -309,10 +313,21 @@ def _settle(row: Spend, held: Amount, spent: Amount, now: float) -> Spend:
         total_calls=row.total_calls + 1,
         held_tokens=max(0, row.held_tokens - held.tokens),
         held_micros=max(0, row.held_micros - held.micros),
+        held_at=_mean_time(row, -held.tokens, since),
         rate_tokens=_smooth(row.rate_tokens, spent.tokens, row.calls),
         rate_micros=_smooth(row.rate_micros, spent.micros, row.calls),
         last=now,
     )
+
+
+def _mean_time(row: Spend, tokens: int, when: float) -> float:
+    """When the tokens that a row holds were held on average, once some of a time are added, or taken away again.
+
+    A single time, set anew by each hold, would let calls that come all the while keep a lost hold for ever. The mean
+    moves on with calls that are settled, and stays with a hold that is not.
+    """
+    left = row.held_tokens + tokens
+    return (row.held_tokens * row.held_at + tokens * when) / left if left > 0 else when
 
 
 def resume_rows(rows: Sequence[Spend], now: float) -> list[Spend]:
@@ -366,6 +381,7 @@ def amount_of(
 
     What was read from the provider's cache, and what was written to it, is part of the input.
     """
+    input_tokens, output_tokens = max(0, input_tokens), max(0, output_tokens)
     tokens = input_tokens + output_tokens
     if price is None:
         return Amount(tokens, 0)

@@ -17,6 +17,7 @@ from headgate.guard.dialects.dialect import (
     check_messages,
     never_below,
     pick,
+    read_answers,
     read_limit,
     subtract_used,
 )
@@ -61,6 +62,9 @@ class ChatDialect(Dialect):
 
     def token_limit(self, fields: Fields) -> int:
         return read_limit(fields, LIMITS)
+
+    def answers(self, fields: Fields) -> int:
+        return read_answers(fields, "n", "best_of")
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         return subtract_used(fields, LIMITS, used_tokens)

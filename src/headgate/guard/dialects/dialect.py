@@ -103,6 +103,10 @@ class RequestFormat(Protocol):
     def token_limit(self, fields: Fields) -> int:
         """The request's limit of output tokens, 0 if there is none."""
 
+    def answers(self, fields: Fields) -> int:
+        """How many answers the request asks for; each may have as many tokens as the limit allows."""
+        return 1
+
     @abstractmethod
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
@@ -252,6 +256,7 @@ class ErrorFormat(Protocol):
 
 # Tokens: no model answers with more today, and a larger limit must not block a cap for all other calls.
 LARGEST_ANSWER = 1_000_000
+MOST_ANSWERS = 128  # of one request, as OpenAI's API allows
 
 
 class Dialect(
@@ -290,6 +295,12 @@ def read_limit(fields: Fields, names: Sequence[str]) -> int:
     """The limit of output tokens that a request sets, by the last of its names; 0 if it sets none."""
     limits = [fields[name] for name in names if is_limit(fields.get(name))]
     return min(limits[-1], LARGEST_ANSWER) if limits else 0
+
+
+def read_answers(fields: Fields, *names: str) -> int:
+    """The number of answers that a request asks for, by the largest of some fields."""
+    asked = [fields[name] for name in names if is_limit(fields.get(name))]
+    return min(max(asked, default=1), MOST_ANSWERS)
 
 
 def is_limit(value: object) -> bool:

@@ -23,6 +23,7 @@ from headgate.guard.dialects.dialect import (
     Usage,
     never_below,
     pick,
+    read_answers,
     read_limit,
     subtract_used,
 )
@@ -114,6 +115,9 @@ class GeminiDialect(Dialect):
 
     def token_limit(self, fields: Fields) -> int:
         return read_limit(_config(fields), (LIMIT,))
+
+    def answers(self, fields: Fields) -> int:
+        return read_answers(_config(fields), "candidateCount")
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         return subtract_used(_config(fields), (LIMIT,), used_tokens)

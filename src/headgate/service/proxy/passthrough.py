@@ -10,6 +10,7 @@ the end, and in all other events a usage that is null. So the client gets the by
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -21,11 +22,14 @@ from headgate.policy import UpstreamPolicy
 from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.exchange import Exchange, parse_options
+from headgate.service.proxy.fuse_steps import fuse_passed_on
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.sse import Splitter, is_stream, parse, payload
 from headgate.service.proxy.transport import Headers, Response, codings_of, header, is_event_stream
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.text.bounded_json import loads
+from headgate.types.check import check_length
+from headgate.types.lengths import NAME_CHARS
 
 MODELS = "/v1/models"
 MODELS_BYTES = 8_000_000  # of a list of models: ten times the longest that aggregators send
@@ -70,7 +74,10 @@ class UsageTap:
         return b""
 
     def _pass(self, event: bytes) -> bytes:
-        found = self._note(payload(event)) if b'"usage"' in event else None
+        found = None
+        if b'"usage"' in event:
+            with suppress(UpstreamError):  # of too many lines
+                found = self._note(payload(event))
         return hide_usage(event, found, self._dialect) if found and self.hides else event
 
     def _note(self, data: bytes) -> Event | None:
@@ -94,13 +101,19 @@ async def pass_on(exchange: Exchange, body: bytes, upstreams: Upstreams) -> None
     name, upstream = _find(upstreams, model, named)
     # A request that names neither model nor upstream may be for any of several: none gets the client's key.
     unclear = several and not (model or named)
-    response = await upstreams.send(exchange, upstream, body, own_key_only=unclear)
-    headers = {"x-headgate-upstream": name, "x-headgate-guard": "off"}
+    exchange.call.model, exchange.call.upstream = model, name
+    await fuse_passed_on(exchange, body, model)
+    counted = exchange.hold is not None
+    response = await upstreams.send(exchange, upstream, body, own_key_only=unclear, plain=counted)
+    exchange.call.answered = response.status == 200
+    exchange.reply_headers |= {"x-headgate-upstream": name, "x-headgate-guard": "off"}
     try:
-        await copy(response, exchange.reply, headers)
+        if exchange.hold is not None and exchange.hold.amount.tokens and exchange.call.answered:
+            await _copy_noting_input(exchange, response)
+        else:
+            await copy(response, exchange.reply, exchange.reply_headers)
     finally:
         await response.close()
-    exchange.call.model, exchange.call.upstream = model, name
 
 
 async def copy(
@@ -149,6 +162,18 @@ async def copy_noting(exchange: Exchange, response: Response) -> None:
             _note_usage(exchange.call, tap)
 
 
+async def _copy_noting_input(exchange: Exchange, response: Response) -> None:
+    """Pass an answer on that has no text, as vectors, and read what it says that its request spent."""
+    call, tap = exchange.call, UsageTap(exchange.dialect, is_stream=False, hides=False)
+    call.is_spend_unknown = True
+    try:
+        await copy(response, exchange.reply, exchange.reply_headers, tap)
+    finally:
+        _note_usage(call, tap)
+        if call.input_tokens or call.output_tokens:
+            call.is_spend_unknown = False
+
+
 def _note_usage(call: ModelCall, tap: UsageTap) -> None:
     call.input_tokens, call.output_tokens = tap.usage.tokens()
     call.cached_input = tap.usage.cached_input()
@@ -176,7 +201,10 @@ def _model_of(path: str, headers: Headers, body: bytes) -> str:
     except orjson.JSONDecodeError:
         return ""
     model = fields.get("model") if isinstance(fields, dict) else None
-    return model if isinstance(model, str) else ""
+    if not isinstance(model, str):
+        return ""
+    check_length("model", model, NAME_CHARS)
+    return model
 
 
 async def _list_models(exchange: Exchange, upstreams: Upstreams) -> None:

@@ -34,19 +34,18 @@ from headgate.service.proxy.asgi import Reply, break_connection, run_while_conne
 from headgate.service.proxy.cache_steps import judge_cache, observe_cache
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
+from headgate.service.proxy.fuse_steps import fuse, settle
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import pass_on
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.steps import (
     choose_upstream,
     end_turn,
-    fuse,
     inject_context,
     note_circles,
     read,
     relay,
     send,
-    settle,
 )
 from headgate.service.proxy.transport import UpstreamReset, header
 from headgate.service.proxy.unpack import unpack
@@ -144,7 +143,10 @@ class Proxy:
             id, slash, rest = exchange.raw_path.removeprefix(start).partition("/")
             stored = await self._conversations.stored_answer(id)
             exchange.raw_path = f"{start}{stored}{slash}{rest}"
-        await pass_on(exchange, body, self.upstreams)
+        try:
+            await pass_on(exchange, body, self.upstreams)
+        finally:
+            await asyncio.shield(settle(exchange))
 
     async def _serve(
         self, scope: Scope, receive: Receive, exchange: Exchange, answer: Answer

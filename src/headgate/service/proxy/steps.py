@@ -1,8 +1,7 @@
 """Steps: what the proxy does with one exchange, a function a step, in the order in which `Proxy._answer` calls them.
 
-A step reads what the steps before it have put into the Exchange, and adds its own. Where spending is capped, `fuse`
-holds the likely size of a call before it goes out, and `settle` books its real size when it is over; both ask
-`Spending` (guard/fuse.py), the one place where caps are checked and booked.
+A step reads what the steps before it have put into the Exchange, and adds its own. Those about caps on spending are in
+fuse_steps.py, and those about the provider's cache in cache_steps.py.
 """
 
 import asyncio
@@ -13,18 +12,14 @@ from uuid import uuid4
 
 import orjson
 
-from headgate.bugs import EXPECTED, describe, report
-from headgate.errors import ConfigError, LoopError, PartialCallError, StoreError
+from headgate.errors import ConfigError, LoopError, PartialCallError
 from headgate.guard.calls import events_of, is_from_model, is_plain, is_report, last_results
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
-from headgate.guard.dialects.usage import estimate_prompt
-from headgate.guard.fuse import amount_of
 from headgate.guard.ladder import Climb, ClimbCache, annotate, ending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.guard.resume import Message
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
-from headgate.prices import Price
 from headgate.service.body import read_apart, weigh
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import (
@@ -36,13 +31,12 @@ from headgate.service.proxy.exchange import (
 )
 from headgate.service.proxy.guarded import GuardedAnswer
 from headgate.service.proxy.inject import inject
-from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, copy_counted, copy_noting
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.transport import Response, codings_of
 from headgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
 from headgate.text.bounded_json import HUGE
-from headgate.types import Amount, Context, Request
+from headgate.types import Context, Request
 
 MAX_QUERY = 100_000  # characters of a question that its trace keeps
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
@@ -202,55 +196,6 @@ async def end_turn(exchange: Exchange) -> None:
         await reply.write(b"data: " + dialect.done + b"\n\n")
 
 
-# Fuse: the caps on spending
-
-
-async def fuse(exchange: Exchange) -> None:
-    """Hold the call's likely size under the caps of its accounts; PausedError or BusyError at a cap.
-
-    If the store fails, the call goes on uncounted, and the reply says so: a broken counter must not stop work.
-    """
-    if exchange.gate is None:
-        return
-    spending, call, request = exchange.gate.spending, exchange.call, exchange.request
-    policy, key = spending.policy, exchange.caller.key
-    if not policy.caps_of(call.session, key):
-        return
-    likely = amount_of(
-        spending.prices.find(request.model),
-        input_tokens=await count_prompt(request, call),
-        output_tokens=exchange.dialect.token_limit(request.fields) or policy.output_tokens,
-    )
-    holding = asyncio.ensure_future(spending.ahold(call.session, key, likely))
-    try:
-        hold = await asyncio.shield(holding)
-    except asyncio.CancelledError:
-        # The client has left. The thread that holds goes on all the same, so what it holds is released.
-        if (hold := await holding).refusal is None:
-            await spending.asettle(hold, Amount())
-        raise
-    except StoreError as error:
-        exchange.reply_headers["x-headgate-degraded"] = f"fuse: {error.message}"
-        return
-    call.cap_statuses = hold.statuses
-    if hold.refusal is not None:
-        raise hold.refusal
-    exchange.hold = hold
-    if hold.warnings:
-        warnings = "; ".join(status.describe() for status in hold.warnings)
-        exchange.reply_headers["x-headgate-fuse"] = warnings
-
-
-async def count_prompt(request: ProxyRequest, call: ModelCall) -> int:
-    """The tokens of a call's prompt, estimated once; in a thread if that takes a millisecond or more."""
-    if call.prompt_tokens is None:
-        if len(request.body) > LARGE:
-            call.prompt_tokens = await asyncio.to_thread(estimate_prompt, request.fields)
-        else:
-            call.prompt_tokens = estimate_prompt(request.fields)
-    return call.prompt_tokens
-
-
 # Send
 
 
@@ -396,37 +341,3 @@ def _request_digest(exchange: Exchange, gone: int = 0) -> bytes:
     messages = messages[: max(0, len(messages) - gone)]
     end = orjson.dumps((owner, model, len(messages), messages[-2:]), default=dict)
     return blake2b(end, digest_size=16).digest()
-
-
-# Settle
-
-
-async def settle(exchange: Exchange) -> None:
-    """Estimate the prompts whose tokens no upstream reported, and book what the call spent."""
-    call, hold = exchange.call, exchange.hold
-    if call.unreported_prompts:
-        call.input_tokens += call.unreported_prompts * await count_prompt(exchange.request, call)
-        call.estimated = True
-    if exchange.gate is None or hold is None:
-        return
-    spending = exchange.gate.spending
-    spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.prices.find(call.model))  # fmt: skip
-    try:
-        call.cap_statuses = await spending.asettle(hold, spent)
-    except EXPECTED as error:
-        call.error = call.error or f"not booked: {describe(error)}"
-    except Exception as error:  # noqa: BLE001  a bug must not cost an answer that the client has
-        call.error = call.error or f"not booked: {describe(error)}"
-        report(error, "booking what a model call spent")
-
-
-def spent_by(call: ModelCall, price: Price | None) -> Amount:
-    """What a call spent; nothing if the upstream refused it."""
-    cached = call.cached_input
-    return amount_of(
-        price,
-        input_tokens=call.input_tokens + cached.read + cached.written,
-        output_tokens=call.output_tokens,
-        cached_tokens=cached.within + cached.read,
-        written_tokens=cached.written,
-    )
