@@ -85,7 +85,11 @@ class Keys:
 
         For example: `hg.keys.find(token)`.
         """
-        return self._store.key(digest(token)) if is_well_formed(token) else None
+        return self.find_digest(digest(token)) if is_well_formed(token) else None
+
+    def find_digest(self, digest: str) -> Key | None:
+        """The same by what a token is found by."""
+        return self._store.key(digest)
 
     def revoke(self, id: str) -> None:
         """Let a key work no more; an error when this tenant has no working key of that id.

@@ -7,6 +7,9 @@ from tests.service.clients import connected
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
+from headgate.service.dashboard.sessions import LASTS_S, SignedIn
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.testing import FixedClock
 
 
 @pytest.fixture
@@ -20,10 +23,16 @@ def app(gate):
     return create(gate)
 
 
+async def signed_in(app, gate, *scopes):
+    """The token of a session that was begun with a new key."""
+    key = gate.keys.create(scopes).key
+    return await app.state.service.auth.signed_in.begin(key.digest)
+
+
 @pytest.fixture
 async def client(gate, app):
     async with connected(app) as client:
-        client.headers["cookie"] = f"headgate_key={gate.keys.create(['read']).token}"
+        client.headers["cookie"] = f"headgate_session={await signed_in(app, gate, 'read')}"
         yield client
 
 
@@ -43,9 +52,8 @@ async def test_a_token_serves_its_own_origin_only(client):
 
 
 async def test_a_key_without_the_scope_gets_a_page_that_says_so(gate, app):
-    made = gate.keys.create(["write"])
     async with connected(app) as client:
-        client.headers["cookie"] = f"headgate_key={made.token}"
+        client.headers["cookie"] = f"headgate_session={await signed_in(app, gate, 'write')}"
         answer = await client.get("/dashboard/requests")
     assert answer.status_code == 403
     assert "lacks the scope read" in answer.text
@@ -59,76 +67,162 @@ async def test_every_page_forbids_scripts_that_are_not_ours(client):
         assert "unsafe" not in policy
 
 
-FOREIGN = "hg_" + "x" * 43
+FOREIGN = "x" * 43
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        'theme={"dark": true, "size": "a b"}; headgate_key={key}',
-        "session=a=b==; headgate_key={key}; broken",
-        "föö[bar]@=1; headgate_key={key}",
-        'headgate_key="{key}"',
-        f"headgate_key=; headgate_key={FOREIGN}; headgate_key={{key}}",
-        f"headgate_key={{key}}; headgate_key={FOREIGN}",
-        "headgate_key=of another app; headgate_key={key}",
+        'theme={"dark": true, "size": "a b"}; headgate_session={token}',
+        "session=a=b==; headgate_session={token}; broken",
+        "föö[bar]@=1; headgate_session={token}",
+        'headgate_session="{token}"',
+        f"headgate_session=; headgate_session={FOREIGN}; headgate_session={{token}}",
+        f"headgate_session={{token}}; headgate_session={FOREIGN}",
+        "headgate_session=of another app; headgate_session={token}",
     ],
 )
 async def test_no_other_cookie_hides_ours(gate, app, sent):
-    token = gate.keys.create(["read"]).token
+    token = await signed_in(app, gate, "read")
     async with connected(app) as client:
-        cookie = sent.replace("{key}", token).encode()
+        cookie = sent.replace("{token}", token).encode()
         for _ in range(30):  # more than the failures that an address may have
             answer = await client.get("/dashboard/requests", headers={b"cookie": cookie})
             assert answer.status_code == 200
 
 
 async def test_a_change_is_taken_whatever_other_cookies_came_with_it(gate, app):
-    key = f"headgate_key={gate.keys.create(['read']).token}"
+    digest = gate.keys.create(["read"]).key.digest
+    begin = app.state.service.auth.signed_in.begin
+    one, two = [f"headgate_session={await begin(digest)}" for _ in range(2)]
     async with connected(app) as client:
-        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_key={FOREIGN}; {key}"})  # fmt: skip
+        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_session={FOREIGN}; {one}"})  # fmt: skip
         token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
         secret = re.search(r"headgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
-        for cookie in (f"{key}; {secret}", f"headgate_csrf=planted; {secret}; {key}"):
+        for cookie in (f"{one}; {secret}", f"headgate_csrf=planted; {secret}; {two}"):
             answer = await client.post("/dashboard/sign-out", content=f"csrf={token}", headers={"cookie": cookie})  # fmt: skip
             assert answer.status_code == 303
 
 
 async def test_whoever_plants_cookies_cannot_make_a_token(gate, app):
-    key = f"headgate_key={gate.keys.create(['read']).token}"
+    session = f"headgate_session={await signed_in(app, gate, 'read')}"
     async with connected(app) as client:
         page = await client.get("/dashboard/sign-in", headers={"cookie": "headgate_csrf=planted"})
         token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
-        planted = f"headgate_csrf=planted; headgate_key={FOREIGN}; {key}"
+        planted = f"headgate_csrf=planted; headgate_session={FOREIGN}; {session}"
         answer = await client.post("/dashboard/sign-out", content=f"csrf={token}", headers={"cookie": planted})  # fmt: skip
     assert answer.status_code == 403
 
 
 async def test_a_key_of_another_service_closes_no_page_that_needs_none(app):
     async with connected(app) as client:
-        answer = await client.get("/dashboard/requests", headers={"cookie": f"headgate_key={FOREIGN}"})  # fmt: skip
+        answer = await client.get("/dashboard/requests", headers={"cookie": f"headgate_session={FOREIGN}"})  # fmt: skip
         assert answer.status_code == 200
-        by_header = await client.get("/dashboard/requests", headers={"authorization": f"Bearer {FOREIGN}"})  # fmt: skip
+        by_header = await client.get("/dashboard/requests", headers={"authorization": f"Bearer hg_{FOREIGN}"})  # fmt: skip
         assert by_header.status_code == 401
 
 
 async def test_services_on_two_ports_of_a_host_have_cookies_of_their_own(gate, app):
-    token = gate.keys.create(["read"]).token
+    token = await signed_in(app, gate, "read")
     async with connected(app, host="localhost:8642") as client:
-        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_key_8643={FOREIGN}; headgate_key_8642={token}"})  # fmt: skip
+        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_session_8643={FOREIGN}; headgate_session_8642={token}"})  # fmt: skip
         assert page.status_code == 200
         assert "headgate_csrf_8642=" in page.headers["set-cookie"]
-        closed = await client.get("/dashboard/requests", headers={"cookie": f"headgate_key_8643={token}"})  # fmt: skip
+        closed = await client.get("/dashboard/requests", headers={"cookie": f"headgate_session_8643={token}"})  # fmt: skip
         assert closed.status_code == 401
-        assert "headgate_key" not in closed.headers["set-cookie"], "it is not ours to delete"
+        assert "headgate_session" not in closed.headers["set-cookie"], "it is not ours to delete"
 
 
 async def test_the_form_that_a_revoked_key_leads_to_lets_in(gate, app):
     revoked, valid = gate.keys.create(["read"]), gate.keys.create(["read"])
+    session = await app.state.service.auth.signed_in.begin(revoked.key.digest)
     gate.keys.revoke(revoked.key.id)
     async with connected(app) as client:
-        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_key={revoked.token}"})  # fmt: skip
+        page = await client.get("/dashboard/requests", headers={"cookie": f"headgate_session={session}"})  # fmt: skip
         token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
         secret = re.search(r"headgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
         answer = await client.post("/dashboard/sign-in", content=f"csrf={token}&key={valid.token}", headers={"cookie": secret})  # fmt: skip
     assert (page.status_code, answer.status_code) == (401, 303)
+
+
+# Sessions
+
+
+async def sign_in(client, key):
+    """Sign in by the form; the cookie that the browser would keep."""
+    page = await client.get("/dashboard/sign-in")
+    token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
+    secret = re.search(r"headgate_csrf\w*=[\w-]+", page.headers["set-cookie"])[0]
+    answer = await client.post("/dashboard/sign-in", content=f"csrf={token}&key={key}", headers={"cookie": secret})  # fmt: skip
+    found = re.search(r"headgate_session\w*=[\w-]+", answer.headers.get("set-cookie", ""))
+    return (found[0] if found else ""), secret, token, answer
+
+
+async def test_the_cookie_is_no_key_and_opens_no_route_but_the_pages(gate, app):
+    made = gate.keys.create(["admin"])
+    async with connected(app) as client:
+        cookie, *_, answer = await sign_in(client, made.token)
+        assert answer.status_code == 303
+        assert made.token not in answer.headers["set-cookie"]
+        assert (await client.get("/dashboard/requests", headers={"cookie": cookie})).status_code == 200  # fmt: skip
+        token = cookie.partition("=")[2]
+        for headers in ({"cookie": cookie}, {"authorization": f"Bearer {token}"}, {"x-headgate-key": token}):  # fmt: skip
+            for path in ("/v1/documents", "/metrics"):
+                assert (await client.get(path, headers=headers)).status_code == 401
+
+
+async def test_the_key_itself_in_a_cookie_opens_nothing(gate, app):
+    made = gate.keys.create(["read"])
+    async with connected(app) as client:
+        for name in ("headgate_session", "headgate_key"):
+            headers = {"cookie": f"{name}={made.token}"}
+            assert (await client.get("/dashboard/requests", headers=headers)).status_code == 401
+
+
+async def test_a_session_that_was_ended_opens_nothing_whoever_has_its_token(gate, app):
+    made = gate.keys.create(["read"])
+    async with connected(app) as client:
+        cookie, secret, *_ = await sign_in(client, made.token)
+        other, *_ = await sign_in(client, made.token)
+        page = await client.get("/dashboard/requests", headers={"cookie": f"{cookie}; {secret}"})
+        token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
+        left = await client.post("/dashboard/sign-out", content=f"csrf={token}", headers={"cookie": f"{cookie}; {secret}"})  # fmt: skip
+        assert left.status_code == 303
+        assert (await client.get("/dashboard/requests", headers={"cookie": cookie})).status_code == 401  # fmt: skip
+        assert (await client.get("/dashboard/requests", headers={"cookie": other})).status_code == 200  # fmt: skip
+
+
+async def test_a_wrong_key_begins_no_session(gate, app):
+    gate.keys.create(["read"])
+    async with connected(app) as client:
+        cookie, *_, answer = await sign_in(client, "hg_" + "x" * 43)
+    assert (answer.status_code, cookie) == (401, "")
+
+
+async def test_a_session_ends_by_itself():
+    clock = FixedClock(1_000.0)
+    sessions = SignedIn(ConversationState(), clock=clock)
+    token = await sessions.begin("digest")
+    assert await sessions.find(token) == "digest"
+    clock.advance(LASTS_S - 1)
+    assert await sessions.find(token) == "digest"
+    clock.advance(2)
+    assert await sessions.find(token) == ""
+
+
+async def test_workers_share_sessions_and_their_ends(tmp_path):
+    one, two = (SignedIn(ConversationState(tmp_path / "proxy.db")) for _ in range(2))
+    token = await one.begin("digest")
+    assert await two.find(token) == "digest"
+    await two.end(token)
+    assert await one.find(token) == ""
+    assert token.encode() not in (tmp_path / "proxy.db").read_bytes()
+
+
+async def test_over_tls_the_cookie_belongs_to_this_host_alone(gate, app):
+    made = gate.keys.create(["read"])
+    async with connected(app, key=made.token) as client:
+        page = await client.get("/dashboard/requests", headers={"x-forwarded-proto": "https"})
+    assert page.headers["set-cookie"].startswith("__Host-headgate_csrf=")
+    assert "Path=/;" in page.headers["set-cookie"]
+    assert "Secure" in page.headers["set-cookie"]

@@ -133,9 +133,11 @@ async def test_a_revoked_key_changes_nothing_and_leads_to_the_sign_in_page(gate)
     gate.add([{"id": "a", "text": "one"}])
     gate.keys.create(["read"])
     made = gate.keys.create(["read", "write"])
-    async with connected(create(gate)) as client:
+    app = create(gate)
+    async with connected(app) as client:
+        token = await app.state.service.auth.signed_in.begin(made.key.digest)
         gate.keys.revoke(made.key.id)
-        client.headers["cookie"] = f"headgate_key={made.token}"
+        client.headers["cookie"] = f"headgate_session={token}"
         answer = await client.post("/dashboard/store/remove", content="collection=main")
     assert answer.status_code == 401
     assert "API key" in answer.text
@@ -147,8 +149,10 @@ async def test_a_tenant_sees_and_removes_only_what_is_its_own(gate):
     fact = gate.remember("Ours alone.").fact
     asked = gate.reviews.ask("ours?", collection="main", grades={}, reason="unsure")
     made = gate.for_tenant("other").keys.create(["admin"])
-    async with connected(create(gate)) as client:
-        client.headers["cookie"] = f"headgate_key={made.token}"
+    app = create(gate)
+    async with connected(app) as client:
+        token = await app.state.service.auth.signed_in.begin(made.key.digest)
+        client.headers["cookie"] = f"headgate_session={token}"
         for path in ("store", "store/facts", "store/reviews", "store/graph", "health"):
             answer = await client.get(f"/dashboard/{path}")
             assert answer.status_code == 200

@@ -21,6 +21,7 @@ from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.byte_budget import MEMORY_SHARE, ByteBudget, machine_memory
 from headgate.service.dashboard import app as dashboard
+from headgate.service.dashboard.sessions import SignedIn
 from headgate.service.limits import CallerLimits
 from headgate.service.log import request_logger
 from headgate.service.metrics import Metrics
@@ -28,6 +29,7 @@ from headgate.service.openapi import install_schema
 from headgate.service.parse import StrictRoute
 from headgate.service.paths import is_dashboard
 from headgate.service.proxy import app as proxy
+from headgate.service.proxy.conversation_state import open_conversations
 from headgate.service.request_state import RequestState
 from headgate.service.routes import ROUTERS
 from headgate.service.spans import record_spans
@@ -47,7 +49,14 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     policy = gate.settings.service
     memory = policy.memory_bytes or machine_memory() // MEMORY_SHARE
     budget = ByteBudget(max(1, memory // policy.workers))
-    service = ServiceState(gate, Metrics(folder), InFlight(), budget)
+    conversations = open_conversations(gate.store, gate.settings)
+    auth = Auth(
+        gate.keys,
+        gate.settings.tenant,
+        keyless=policy.keyless,
+        signed_in=SignedIn(conversations),
+    )
+    service = ServiceState(gate, Metrics(folder), InFlight(), budget, auth, conversations)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -98,7 +107,7 @@ def _add_admission(app: FastAPI, service: ServiceState) -> None:
     app.add_middleware(
         Admission,
         policy=policy,
-        auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
+        auth=service.auth,
         limits=CallerLimits(
             policy, shared=gate.store if isinstance(gate.store, SharedState) else None
         ),

@@ -1,10 +1,10 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `x-headgate-key`, `Authorization: Bearer`, `x-api-key` or `x-goog-api-key`, or on pages of the dashboard in its
-cookie, names the tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the
-settings. From this machine means: the address is loopback, the Host header is a loopback name (else a web page could
-reach us by rebinding its own name), no page of another origin sent the request, and no proxy stands between. An address
-that keeps sending keys that do not exist must wait.
+A key in `x-headgate-key`, `Authorization: Bearer`, `x-api-key` or `x-goog-api-key` names the tenant and the scopes; on
+pages of the dashboard the key does with which a session was begun. A caller without a key is let in only from this
+machine, for the tenant of the settings. From this machine means: the address is loopback, the Host header is a
+loopback name (else a web page could reach us by rebinding its own name), no page of another origin sent the request,
+and no proxy stands between. An address that keeps sending keys that do not exist must wait.
 """
 
 import asyncio
@@ -21,9 +21,11 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, BusyError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
-from headgate.service.dashboard.cookies import keys_in_cookies
+from headgate.service.dashboard.cookies import sessions_in_cookies
+from headgate.service.dashboard.sessions import SignedIn, is_token
 from headgate.service.origin import Headers, is_same_origin
 from headgate.service.paths import is_proxied
+from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.request_state import Caller, state_of
 from headgate.text.cache import Cache
 from headgate.types import Key, Scope
@@ -56,8 +58,11 @@ class Auth:
         tenant: str,
         *,
         keyless: str = "auto",
+        signed_in: SignedIn | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.signed_in = signed_in or SignedIn(ConversationState())
+        """The sessions of the dashboard."""
         self._keys = keys
         self._tenant = tenant
         self._keyless = keyless
@@ -70,23 +75,30 @@ class Auth:
         """Who sent a request. AccessError if the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
-        tokens = [token] if token else keys_in_cookies(scope)
+        sessions = [] if token else sessions_in_cookies(scope)
         # On a proxied path another service's key is meant for that service.
-        if not tokens or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
+        if not (token or sessions) or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):  # fmt: skip
             return await self._local_caller(scope, headers)
-        key = await self._valid_key(tokens, scope)
+        if token:
+            return _as_caller(await self.check(token, scope))
+        digests = [await self.signed_in.find(session) for session in filter(is_token, sessions)]
+        key = await self._valid_key(digests, scope)
+        if key is not None:
+            return _as_caller(key)
+        try:  # another program on this host may have set that cookie; it must not close pages that need no key
+            return await self._local_caller(scope, headers)
+        except AccessError:
+            raise AccessError(
+                "this session is over, or its key is not valid", hint="sign in with a key"
+            ) from None
+
+    async def check(self, token: str, scope: AsgiScope) -> Key:
+        """The key of a token. AccessError if it is not valid; a guess is counted."""
+        digests = [digest(token)] if is_well_formed(token) else []
+        key = await self._valid_key(digests, scope)
         if key is None:
-            invalid = AccessError(
-                "the key is not valid", hint="make one with: headgate keys create"
-            )
-            if token:
-                raise invalid
-            try:  # another program on this host may have set that cookie; it must not close pages that need no key
-                return await self._local_caller(scope, headers)
-            except AccessError:
-                raise invalid from None
-        scopes = SCOPES if "admin" in key.scopes else key.scopes
-        return Caller(key.tenant, frozenset(scopes), key.id, key.digest)
+            raise AccessError("the key is not valid", hint="make one with: headgate keys create")
+        return key
 
     async def _local_caller(self, scope: AsgiScope, headers: Headers) -> Caller:
         if not (_comes_from_loopback(scope) and _is_direct(scope, headers)):
@@ -98,11 +110,11 @@ class Auth:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         return Caller(self._tenant, frozenset(SCOPES))
 
-    async def _valid_key(self, tokens: Sequence[str], scope: AsgiScope) -> Key | None:
+    async def _valid_key(self, digests: Sequence[str], scope: AsgiScope) -> Key | None:
         """The first key that is valid; if none is, each that does not exist is counted."""
         unknown = 0
-        for token in filter(is_well_formed, tokens):
-            key = await self._key(token, scope)
+        for hashed in digests:
+            key = await self._key(hashed, scope)
             if key is not None and key.revoked is None:
                 return key
             unknown += key is None
@@ -110,14 +122,15 @@ class Auth:
             self._failures.count(address_of(scope))
         return None
 
-    async def _key(self, token: str, scope: AsgiScope) -> Key | None:
-        hashed = digest(token)
+    async def _key(self, hashed: str, scope: AsgiScope) -> Key | None:
         # A key that was valid before is read again whatever others at its address do.
         cached = self._cache.get(hashed)
         known = cached is not None and cached[1] is not None
         if not known:
             self._failures.check(address_of(scope))
-        key: Key | None = await self._read_cached(hashed, lambda: self._keys.find(token))
+        if not hashed:  # of a session that is over or was never begun
+            return None
+        key: Key | None = await self._read_cached(hashed, lambda: self._keys.find_digest(hashed))
         return key
 
     async def _had_key(self) -> bool:
@@ -130,6 +143,11 @@ class Auth:
         value = await asyncio.to_thread(read)
         self._cache.put(name, (self._clock(), value))
         return value
+
+
+def _as_caller(key: Key) -> Caller:
+    scopes = SCOPES if "admin" in key.scopes else key.scopes
+    return Caller(key.tenant, frozenset(scopes), key.id, key.digest)
 
 
 def had_key(keys: Keys) -> bool:

@@ -10,8 +10,10 @@ from starlette.requests import Request
 
 from headgate.gateway import Headgate
 from headgate.service.admission import InFlight
+from headgate.service.auth import Auth
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.metrics import Metrics
+from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.request_state import Caller
 
 MAX_TENANTS = 1000  # gates kept ready; making another one takes microseconds
@@ -22,7 +24,8 @@ Check = Callable[[], Awaitable[str]]
 
 @dataclass(slots=True)
 class ServiceState:
-    """The gate, the metrics, the requests in flight and what they hold, and the checks behind /readyz.
+    """The gate, the metrics, the requests in flight and what they hold, who may call, what is kept of conversations,
+    and the checks behind /readyz.
 
     Without the parts in `checks` nothing works; those in `soft_checks` only degrade an answer. `on_shutdown` closes
     what other parts opened. `whole_documents` is held while one is read: each may have megabytes.
@@ -32,6 +35,8 @@ class ServiceState:
     metrics: Metrics
     in_flight: InFlight
     budget: ByteBudget
+    auth: Auth
+    conversations: ConversationState
     checks: dict[str, Check] = field(default_factory=dict)
     soft_checks: dict[str, Check] = field(default_factory=dict)
     on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

@@ -1,8 +1,9 @@
-"""Cookies: the key of the person who is signed in, and the secret behind the CSRF token.
+"""Cookies: the session of the person who is signed in, and the secret behind the CSRF token.
 
-Both are HttpOnly and SameSite=Strict, end with the browser, and go to paths of the dashboard alone. The token that a
-change must carry is an HMAC of the caller's key under the secret: neither a page of another origin nor one that can
-plant cookies knows both.
+Both are HttpOnly and SameSite=Strict, end with the browser, and are read on paths of the dashboard alone. The token
+that a change must carry is an HMAC of the caller's key under the secret: neither a page of another origin nor one that
+can plant cookies knows both. Over TLS their names begin with `__Host-`, so that no other host of the domain can set
+them.
 
 A host's cookies are shared by all its ports and by whatever else runs there. So a name carries the port, other cookies
 may look as they like, and of several values of one name each is tried.
@@ -20,16 +21,17 @@ from headgate.service.origin import is_same_origin
 from headgate.service.paths import DASHBOARD, is_dashboard
 from headgate.service.request_state import Caller, state_of
 
-KEY = "headgate_key"
+SESSION = "headgate_session"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)
 FIELD = "csrf"
+_HOST = "__Host-"  # a browser takes such a cookie only over TLS, for this host and all its paths
 # Values of one name that are tried: more than one means that another program on the host set it too.
 _TRIED = 4
 
 
-def keys_in_cookies(scope: Scope) -> list[str]:
-    """The keys that a request to the dashboard carries in cookies; none elsewhere."""
-    return _read(scope, KEY) if is_dashboard(scope.get("path", "")) else []
+def sessions_in_cookies(scope: Scope) -> list[str]:
+    """The sessions that a request to the dashboard carries in cookies; none elsewhere."""
+    return _read(scope, SESSION) if is_dashboard(scope.get("path", "")) else []
 
 
 def csrf_secret(request: Request) -> str:
@@ -58,9 +60,10 @@ def check_csrf(request: Request, token: str) -> None:
 def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
     """Let the browser keep a value until it is closed; with an empty one, forget it."""
     encrypted = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+    name = _with_port(name, request.scope)
     response.set_cookie(
-        _with_port(name, request.scope), value, path=DASHBOARD, httponly=True, samesite="strict", secure=encrypted,
-        max_age=None if value else 0,
+        _HOST + name if encrypted else name, value, path="/" if encrypted else DASHBOARD, httponly=True,
+        samesite="strict", secure=encrypted, max_age=None if value else 0,
     )  # fmt: skip
 
 
@@ -69,7 +72,9 @@ def _read(scope: Scope, name: str) -> list[str]:
     name = _with_port(name, scope)
     sent = b";".join(value for header, value in scope["headers"] if header == b"cookie")
     pairs = (pair.partition("=") for pair in sent.decode("latin-1").split(";"))
-    values = (value.strip(' \t"') for found, _, value in pairs if found.strip() == name)
+    values = (
+        value.strip(' \t"') for found, _, value in pairs if found.strip() in (name, _HOST + name)
+    )
     return [value for value in dict.fromkeys(values) if value][:_TRIED]
 
 

@@ -46,8 +46,8 @@ def error_page(request: Request, error: HeadgateError) -> Response:
     """What went wrong and what to do, as a page; for a caller who was not let in, the sign-in page."""
     if error.status == AccessError.status:
         page = render(request, "sign_in.html", status=error.status, error=error)
-        if cookies.keys_in_cookies(request.scope):
-            cookies.set_cookie(page, request, cookies.KEY, "")
+        if cookies.sessions_in_cookies(request.scope):
+            cookies.set_cookie(page, request, cookies.SESSION, "")
         return page
     return render(request, "error.html", status=error.status, error=error)
 

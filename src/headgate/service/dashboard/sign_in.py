@@ -1,7 +1,7 @@
-"""Signing in: a key from a form into a cookie, and out of it again.
+"""Signing in: a key from a form begins a session, whose token goes into a cookie; and the end of the session.
 
-The key is judged where all keys are (auth.py): signing in only stores it and opens the first page, and a key that is
-not valid leads back here. So guesses are counted as they are everywhere.
+The key is judged where all keys are (auth.py), so guesses are counted as they are everywhere. A key that is not valid
+leads back here.
 """
 
 from fastapi import APIRouter
@@ -14,6 +14,7 @@ from headgate.service.dashboard import cookies
 from headgate.service.dashboard.render import redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
 from headgate.service.paths import DASHBOARD, HOME, SIGN_IN
+from headgate.service.state import service_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -26,19 +27,23 @@ async def show_form(request: Request) -> Response:
 
 @router.post(SIGN_IN)
 async def sign_in(request: Request) -> Response:
-    """Keep the key in the cookie and open the first page."""
+    """Begin a session and open the first page."""
     key = (await read_form(request)).get("key", "").strip()
     if not is_well_formed(key):
         raise AccessError("this is not a key", hint="a key is hg_ and 43 characters")
+    auth = service_of(request).auth
+    valid = await auth.check(key, request.scope)
     response = redirect(HOME)
-    cookies.set_cookie(response, request, cookies.KEY, key)
+    cookies.set_cookie(response, request, cookies.SESSION, await auth.signed_in.begin(valid.digest))
     return response
 
 
 @router.post(f"{DASHBOARD}/sign-out")
 async def sign_out(request: Request) -> Response:
-    """Forget the key."""
+    """End the session, and forget its token."""
     await read_form(request)
+    for token in cookies.sessions_in_cookies(request.scope):
+        await service_of(request).auth.signed_in.end(token)
     response = redirect(SIGN_IN)
-    cookies.set_cookie(response, request, cookies.KEY, "")
+    cookies.set_cookie(response, request, cookies.SESSION, "")
     return response

@@ -23,18 +23,15 @@ from headgate.errors import ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for, installed_dialects
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
-from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
 from headgate.service.body import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
-from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.model_call import ModelCall, call_trace
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
-from headgate.stores.open import folder_of
 from headgate.types import Context, Trace
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
@@ -55,22 +52,13 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         circles=settings.circles,
         gate_for=service.gate_for,
         observer=observer,
-        conversations=_open_conversations(service),
+        conversations=service.conversations,
         budget=service.budget,
         body_bytes=settings.service.body_bytes,
     )
     # Before FastAPI's routes, so that a model call is not matched against all of them.
     app.router.routes[:0] = routes(proxy, wrap=_require_read_scope)
     service.on_shutdown += [proxy.close, observer.close]
-
-
-def _open_conversations(service: ServiceState) -> ConversationState:
-    """In the store if gateways share it, else in a file beside the store."""
-    gate = service.gate
-    if isinstance(gate.store, SharedState):
-        return ConversationState(shared=gate.store, tenant=gate.tenant)
-    folder = folder_of(gate.settings.store)
-    return ConversationState(folder / "proxy.db" if folder else None)
 
 
 # Routes

@@ -1,10 +1,10 @@
 """ConversationState: what the proxy must remember of a conversation, shared by the workers of a machine.
 
 That is the blocks that it injected, the ids of answers that were resumed, requests whose answer looped, and reasoning
-that was cut: small values by key, kept for as long as conversations last. The first value under a key stays, and a
-later writer gets it back. The values stand in a SQLite file beside the store, or in a store that gateways share, and
-the latest of them in memory too. Without either, memory alone holds them. `failure` says why the values cannot be kept;
-memory goes on.
+that was cut; and for the dashboard who is signed in: small values by key, kept for as long as conversations last. The
+first value under a key stays, and a later writer gets it back. The values stand in a SQLite file beside the store, or
+in a store that gateways share, and the latest of them in memory too. Without either, memory alone holds them. `failure`
+says why the values cannot be kept; memory goes on.
 """
 
 import asyncio
@@ -21,7 +21,9 @@ import orjson
 
 from headgate.bugs import describe
 from headgate.errors import StoreError
-from headgate.protocols import SharedState
+from headgate.protocols import SharedState, Store
+from headgate.settings import Settings
+from headgate.stores.open import folder_of
 
 MEMORY = 4096  # values kept in memory
 # bytes of these values together: a usual block has 4 kB, a caller may ask for a hundred times that
@@ -189,6 +191,14 @@ class ConversationState:
             connection.execute("CREATE INDEX IF NOT EXISTS by_age ON remembered (written)")
             self._connection = connection
         return self._connection
+
+
+def open_conversations(store: Store, settings: Settings) -> ConversationState:
+    """In the store if gateways share it, else in a file beside the store."""
+    if isinstance(store, SharedState):
+        return ConversationState(shared=store, tenant=settings.tenant)
+    folder = folder_of(settings.store)
+    return ConversationState(folder / "proxy.db" if folder else None)
 
 
 def _answer_key(id: str) -> bytes:
