@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import NotFound
+from headgate.explain.why import BUDGET_S, why
 from headgate.gateway import Headgate
+from headgate.gateway.traces import ChangedRun
 from headgate.settings import Settings
 from headgate.types import ContextBudget
 
@@ -146,3 +148,25 @@ def test_no_smaller_budget_admits_the_chunk(gate, seed):
     for budget in range(change.was + 1, change.now):
         again = gate.replay(made.trace.id, {"budget": budget})
         assert chunk not in again.after.kept, f"{budget} is enough, {change.now} was named"
+
+
+class Slow(ChangedRun):
+    """Runs that take a second of CPU each."""
+
+    async def __call__(self, request, changes):
+        self.cpu_s += 1.0
+        return await super().__call__(request, changes)
+
+
+async def test_a_search_ends_after_its_budget_of_cpu_with_what_it_found_by_then(gate):
+    rng = random.Random(1)
+    fill(gate, [" ".join(rng.choices(WORDS, k=rng.randint(3, 40))) for _ in range(10)])
+    made = gate.context("refund of the parcel", budget=60)
+    fell = [c for c in made.trace.candidates if c.dropped and "no room" in c.notes[-1].reason]
+    lost = max(fell, key=lambda c: len(c.chunk.text))
+    told = await why(made.trace, lost.chunk.id, Slow(gate._components), gate.settings)
+    assert told.runs <= BUDGET_S + 1
+    assert "stopped after 5 seconds of CPU" in told.note
+    changes = {change.name: change.now for change in told.changes}
+    assert changes
+    assert lost.chunk.id in (await gate.areplay(made.trace, changes)).after.kept

@@ -3,11 +3,11 @@
 The parameter behind the rejection is set to the value that rejects least, the request runs again, and so on until the
 chunk enters. Then each parameter is moved back as far as the chunk still enters. Every step is a run of the real
 pipeline, so the changes named were seen to work; for each of them one step less was seen not to work, unless the runs
-were used up before.
+or the time were used up before: then the smallest change that was seen to work by then is named.
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -20,16 +20,18 @@ from headgate.explain.parameters import (
     current_value,
     is_known,
 )
-from headgate.explain.replay import Run, apply_changes, request_of
+from headgate.explain.replay import Changes, apply_changes, request_of
 from headgate.notes import Note, NoteCode, Stage
 from headgate.protocols import TokenCounter
 from headgate.text.fence import fence_cost, piece
 from headgate.text.tokens import counter
-from headgate.types import Candidate, Context, Trace
+from headgate.types import Candidate, Context, Request, Trace
 
 GUESSES = 8  # likely budgets that are tried ...
 OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
 RUNS = 64  # of the pipeline for one answer; then the change that was seen to work is named, though less might do
+# Of CPU for one answer. In a collection of 3 000 documents a run takes 0.3 s, and 64 runs took 17 s.
+BUDGET_S = 5.0
 ROUNDS = 8  # stages that may reject a chunk one after the other
 
 
@@ -65,7 +67,16 @@ class Why:
         return asdict(self) | {"notes": [note_data(note) for note in self.notes]}
 
 
-async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa: ANN401  (any object with the policies)
+class CountedRun(Protocol):
+    """Builds a context under changed settings, leaving no trace behind, and counts the CPU that it takes."""
+
+    cpu_s: float
+
+    async def __call__(self, request: Request, changes: Changes) -> Context:
+        """One run."""
+
+
+async def why(trace: Trace, chunk: str, run: CountedRun, settings: Any) -> Why:  # noqa: ANN401  (any object with the policies)
     """Where a chunk fell in a stored request, and what would have admitted it."""
     candidate, notes = trace.find(chunk), trace.notes_on(chunk)
     if candidate and not candidate.dropped:
@@ -102,7 +113,7 @@ class _Search:
 
     trace: Trace
     chunk: str
-    run: Run
+    run: CountedRun
     settings: Any
     runs: int = 0
     note: str = ""
@@ -125,6 +136,9 @@ class _Search:
     async def _undo_rejections(self) -> bool:
         """Change what rejects the chunk, one parameter after the other; True if it enters in the end."""
         for _ in range(ROUNDS):
+            if stopped := self._used_up():
+                self.note = f"{stopped}: no change was found by then that admits it"
+                return False
             made = await self._attempt()
             if made is None:
                 self.note = "the settings that would admit it contradict others"
@@ -155,6 +169,8 @@ class _Search:
     async def _tighten(self, name: str) -> None:
         """Move one parameter back to the lowest position at which the chunk still enters, the others as they are."""
         values, size = self._tried[name]
+        if self._stops():
+            return
         bare = await self._try(name, 0)
         if bare is not None and self._has_entered(bare):
             lowest = 0
@@ -189,11 +205,25 @@ class _Search:
         return lowest
 
     async def _enters(self, name: str, at: int) -> bool:
-        if self.runs >= RUNS:
-            self.note = f"stopped after {RUNS} runs: a smaller change may do"
+        if self._stops():
             return False
         made = await self._try(name, at)
         return made is not None and self._has_entered(made)
+
+    def _stops(self) -> bool:
+        """Whether no smaller change can be looked for any more, which the note says then."""
+        stopped = self._used_up()
+        if stopped:
+            self.note = f"{stopped}: a smaller change may do"
+        return bool(stopped)
+
+    def _used_up(self) -> str:
+        """What of runs and time is used up; "" if there is more of both."""
+        if self.runs >= RUNS:
+            return f"stopped after {RUNS} runs"
+        if self.run.cpu_s >= BUDGET_S:
+            return f"stopped after {BUDGET_S:g} seconds of CPU"
+        return ""
 
     async def _try(self, name: str, at: int) -> Context | None:
         """Run with one setting at another position, then put the position back."""

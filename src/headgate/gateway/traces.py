@@ -1,22 +1,48 @@
 """Traces: what happened to past requests, why, and what would have happened otherwise."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
 from headgate.gateway.lifecycle import Lifecycle
+from headgate.pipeline.engine import Engine
 from headgate.pipeline.threads import LoopCalls
 from headgate.sync_async import async_version
 from headgate.types import Context, Request, Trace, TraceSummary
-from headgate.wiring import engine_with
+from headgate.wiring import Components, engine_with
 
 if TYPE_CHECKING:
     from headgate.explain.replay import Replay
     from headgate.explain.why import Why
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class ChangedRun:
+    """Builds contexts under changed settings, leaving no trace behind, and counts the CPU that this takes."""
+
+    def __init__(self, components: Components) -> None:
+        self.cpu_s = 0.0
+        self._components = components
+
+    async def __call__(self, request: Request, changes: Mapping[str, Any]) -> Context:
+        """The context that a request has under some changes."""
+        engine, calls = engine_with(self._components, changes), LoopCalls.of_running_loop()
+        try:
+            return await self._components.threads.run(self._build, engine, request, calls)
+        except asyncio.CancelledError:
+            calls.cancel()
+            raise
+
+    def _build(self, engine: Engine, request: Request, calls: LoopCalls) -> Context:
+        began = time.thread_time()
+        try:
+            return engine.build(request, calls)
+        finally:
+            self.cpu_s += time.thread_time() - began
 
 
 class Traces(Lifecycle):
@@ -75,7 +101,8 @@ class Traces(Lifecycle):
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
-        return await why(found, chunk, self._run_changed, self._components.settings)
+        run = ChangedRun(self._components)
+        return await why(found, chunk, run, self._components.settings)
 
     def replay(
         self,
@@ -103,20 +130,12 @@ class Traces(Lifecycle):
 
         found = await asyncio.to_thread(self.trace, trace)
         try:
-            return await replay(found, {**changes, **asked}, self._run_changed)
+            return await replay(found, {**changes, **asked}, ChangedRun(self._components))
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
     atrace = async_version(trace)
     atraces = async_version(traces)
-
-    async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        engine, calls = engine_with(self._components, changes), LoopCalls.of_running_loop()
-        try:
-            return await self._components.threads.run(engine.build, request, calls)
-        except asyncio.CancelledError:
-            calls.cancel()
-            raise
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""
