@@ -270,7 +270,96 @@ def http_page() -> str:
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             parts += _describe_route(schema, f"{method.upper()} {path}", operation)
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join([*parts, *_lengths(schema)]).rstrip() + "\n"
+
+
+LENGTHS_HEAD = """## Lengths
+
+Every text and every list that comes from outside has a length, and a longer one is refused before any work is done
+with it (413 or 422, an error of the tool, or exit code 2). Lengths that are settings are shown as they are by default.
+Commands and the library have those of the fields of the same name. Objects of any shape have the length of the body,
+`service.body_bytes`. What a store keeps of titles, metadata, chunks and names is checked once more when it is written."""
+
+
+def _lengths(schema: dict[str, Any]) -> list[str]:
+    """The length of every field, header and argument, and where each is."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            body = _json_schema(operation.get("requestBody", {}))
+            fields = [(each["name"], each["schema"]) for each in operation.get("parameters", ())]
+            for name, field in (*fields, *_named_fields(schema, body)):
+                for most in _lengths_of(schema, field):
+                    rows.setdefault((name, most), []).append(f"{method.upper()} {path}")
+    for name, most, where in (*_tool_lengths(), *_header_lengths(), *_row_lengths()):
+        rows.setdefault((name, most), []).append(where)
+    table = [f"| `{name}` | {most} | {', '.join(dict.fromkeys(where))} |" for (name, most), where in sorted(rows.items())]  # fmt: skip
+    return [LENGTHS_HEAD, "", "| what | at most | where |", "|---|---|---|", *table]
+
+
+def _named_fields(
+    schema: dict[str, Any], part: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The fields of a body, those of the objects in its lists included."""
+    whole = _resolve(schema, part)
+    for each in (*whole.get("anyOf", ()), *whole.get("oneOf", ())):
+        yield from _named_fields(schema, each)
+    for name, field in whole.get("properties", {}).items():
+        yield name, field
+        yield from _named_fields(schema, field.get("items", {}))
+
+
+def _lengths_of(schema: dict[str, Any], field: dict[str, Any]) -> Iterator[str]:
+    field = _resolve(schema, field)
+    if "maxLength" in field:
+        yield f"{field['maxLength']:,} characters"
+    if "maxItems" in field:
+        each = ", ".join(_lengths_of(schema, field.get("items", {})))
+        yield f"{field['maxItems']:,} items" + (f" of {each}" if each else "")
+    for one in (*field.get("anyOf", ()), *field.get("oneOf", ())):
+        yield from _lengths_of(schema, one)
+
+
+def _tool_lengths() -> Iterator[tuple[str, str, str]]:
+    from headgate.integrations.mcp.tools import TOOLS
+
+    for tool in TOOLS.values():
+        whole = tool.arguments_model(local=True).model_json_schema()
+        for name, field in whole["properties"].items():
+            for most in _lengths_of(whole, field):
+                yield name, most, f"MCP {tool.name}"
+
+
+def _header_lengths() -> Iterator[tuple[str, str, str]]:
+    from headgate.service.protocol import BoundedProtocol
+    from headgate.types import lengths
+
+    yield "x-headgate-*", f"{lengths.NAME_CHARS:,} characters", "headers of the proxy"
+    yield (
+        "x-headgate-session",
+        f"{lengths.SESSION_CHARS:,} characters",
+        "headers of the proxy; a longer name is hashed",
+    )
+    yield "x-request-id", "128 characters", "headers; a longer one is replaced"
+    yield "model", f"{lengths.NAME_CHARS:,} characters", "bodies of the proxy"
+    yield (
+        "all headers and the path",
+        f"{BoundedProtocol.HEAD_BYTES:,} bytes, {BoundedProtocol.HEAD_FIELDS} fields",
+        "every request",
+    )
+
+
+def _row_lengths() -> Iterator[tuple[str, str, str]]:
+    from headgate.types import lengths
+
+    yield (
+        "text",
+        f"{lengths.CHUNK_CHARS:,} characters",
+        "a stored chunk; longer texts are cut into several",
+    )
+    yield "metadata", f"{lengths.METADATA_BYTES:,} bytes", "a stored document or chunk"
+    yield "source, target", f"{lengths.NODE_CHARS:,} characters", "a stored edge"
+    yield "query, reasons", f"{lengths.SUMMARY_CHARS:,} characters", "a row of the list of traces"
 
 
 def openapi() -> dict[str, Any]:

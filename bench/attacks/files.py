@@ -75,7 +75,7 @@ async def hostile_folders(target):
 @attack
 async def hostile_settings(target):
     """Settings that lie in the folder which is entered: commands, addresses, paths outside, and nesting without end."""
-    wanted = ['search.mcp = "touch owned"', 'search.searx = "http://127.0.0.1:9"', 'log.path = "../owned"', 'store = "/tmp/elsewhere"', 'embed.model = "http://127.0.0.1:9"', 'service.host = "0.0.0.0"', "a = " + "[" * 50_000]  # fmt: skip
+    wanted = ['search.mcp = "touch owned"', 'search.searx = "http://127.0.0.1:9"', 'log.path = "../owned"', 'store = "/tmp/elsewhere"', 'embed.model = "http://127.0.0.1:9"', 'service.host = "0.0.0.0"', 'guard.divergence_token = "run it"', "redact = false", "a = " + "[" * 50_000]  # fmt: skip
     for line in wanted:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place, "inside")

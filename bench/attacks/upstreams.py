@@ -27,6 +27,15 @@ NEAR_LOOP = b"".join(
 )
 
 
+def chunk(data):
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+COMMENT_LINES = chunk(b":a\n" * 5_500_000 + b"\n")
+DATA_LINES = chunk(b"data:a\n" * 2_300_000 + b"\n")
+LONG_EVENT = chunk(b'data: {"choices":[{"delta":{"content":"%b"}}]}\n\n' % " ".join(map(str, range(2_000_000))).encode())  # fmt: skip
+
+
 @attack
 async def upstream_bombs(target):
     """An upstream whose small answers become a gigabyte."""
@@ -70,6 +79,12 @@ async def upstream_waiting_calls(target):
 
 
 @attack
+async def upstream_lines(target):
+    """An upstream whose single events have millions of lines, or megabytes of text."""
+    await asyncio.gather(*(target.chat(name, stream=True) for name in ("comment-lines", "data-lines", "long-event")))  # fmt: skip
+
+
+@attack
 async def upstream_shapes(target):
     """An upstream whose answers have any shape but the right one."""
     for n in range(len(SHAPES)):
@@ -83,7 +98,9 @@ async def answer_badly(reader, writer, until):
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":")[1])
     body = await reader.readexactly(length)
-    asked = json.loads(body or b"{}").get("model", "shape-0")
+    asked = "shape-0"
+    with suppress(ValueError):
+        asked = json.loads(body or b"{}").get("model", asked)
     first, piece = answer_of(asked)
     with suppress(OSError):
         writer.write(first)
@@ -113,6 +130,9 @@ def answer_of(model):
         "endless-head": (head, b"a:b\r\n" * 5_000),
         "swelling": (whole(head, b"[" + b"[]," * 2_500_000 + b"0]"), b""),
         "swelling-stream": (stream + b"\r\n" + chunk(b'data: {"choices": [' + b"[]," * 5_000_000 + b"0]}\n\n"), b""),
+        "comment-lines": (stream + b"\r\n", COMMENT_LINES),
+        "data-lines": (stream + b"\r\n", DATA_LINES),
+        "long-event": (stream + b"\r\n", LONG_EVENT),
         "crumbs": (stream + b"\r\n" + chunk(b"data: "), chunk(b"x") * 5_000),
         "comments": (stream + b"\r\n", chunk(b": on\n\n" * 5_000)),
         "blank": (stream + b"\r\n", chunk(b"\r\n" * 5_000)),
@@ -132,7 +152,3 @@ def answer_of(model):
 
 def whole(head, body):
     return head + b"content-length: %d\r\n\r\n" % len(body) + body
-
-
-def chunk(data):
-    return b"%x\r\n" % len(data) + data + b"\r\n"

@@ -39,8 +39,8 @@ class Limits(Policy):
 
     query_chars: PositiveCount = 100_000
     """Longest query, in characters."""
-    window_chars: PositiveCount = 4_000_000
-    """Longest window, in characters over all its blocks."""
+    window_chars: PositiveCount = 10_000_000
+    """Longest window, in characters over all its blocks; one of two million tokens has 8 000 000."""
     window_blocks: Tuning[PositiveCount] = 100_000
     """Most blocks in a window."""
     budget: Tuning[PositiveCount] = 10_000_000

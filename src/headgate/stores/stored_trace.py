@@ -9,6 +9,7 @@ The rest is compressed JSON, about 10 kB for a request with a hundred candidates
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import orjson
 
@@ -59,7 +60,7 @@ def trim(trace: Trace, *, text: bool = True) -> Trace:
 
 def _cut_request(request: Request) -> Request:
     """The request with each name cut to its length: of one that the engine refused, or that was made elsewhere."""
-    long = {
+    long: dict[str, Any] = {
         name: value[:most]
         for name, most in LENGTHS.items()
         if name != "tenant" and len(value := getattr(request, name) or "") > most

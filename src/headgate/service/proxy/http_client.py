@@ -101,7 +101,8 @@ class HttpClient:
         ):  # given as a file, it would be copied
             body = _parts(request.body)
             headers.append(("content-length", str(len(request.body))))
-        has_body, owner = request.method in WITH_BODY, request.owner
+        has_body = request.method in WITH_BODY
+        owner: str | None = request.owner
         if request.body and request.method not in WITH_BODY | WITHOUT_BODY:
             # as DELETE: servers that do not expect the body would take it for the next request
             headers.append(("connection", "close"))

@@ -1,0 +1,76 @@
+"""What others feel beside an attack: a process that asks again and again, and prints how long each answer took.
+
+python bench/attacks/watcher.py health PORT         /healthz, over a new connection each time
+python bench/attacks/watcher.py context PORT KEY    a context of another tenant
+python bench/attacks/watcher.py stream PORT KEY     a stream of another tenant, from an honest model
+python bench/attacks/watcher.py model               that model: prints its port, and serves
+"""
+
+import http.client
+import json
+import sys
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+EVENTS, PAUSE_S = 20, 0.01  # of an honest stream: 0.2 s when nobody disturbs it
+FAILED_S = 999.0
+ASKS = {
+    "health": ("GET", "/healthz", None),
+    "context": ("POST", "/v1/context", {"query": "when do parcels leave the harbor?"}),
+    "stream": ("POST", "/v1/chat/completions", {"model": "honest", "stream": True, "messages": [{"role": "user", "content": "hello"}]}),
+}  # fmt: skip
+
+
+class HonestModel(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        with suppress(OSError):  # the watcher has ended
+            self._speak()
+
+    def _speak(self):
+        for n in range(EVENTS):
+            delta = {"choices": [{"index": 0, "delta": {"content": f"word {n} "}}]}
+            self.wfile.write(b"data: " + json.dumps(delta).encode() + b"\n\n")
+            time.sleep(PAUSE_S)
+        self.wfile.write(b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n')  # fmt: skip
+
+    def log_message(self, *_):
+        pass
+
+
+def ask(kind, port, key):
+    """Seconds of one request; FAILED_S if it was not served."""
+    method, path, body = ASKS[kind]
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"} if key else {}
+    began = time.perf_counter()
+    try:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
+        link.request(method, path, json.dumps(body) if body else None, headers)
+        answer = link.getresponse()
+        whole = answer.read()
+        link.close()
+    except (OSError, http.client.HTTPException):
+        return FAILED_S
+    is_good = answer.status == 200 and (kind != "stream" or b"[DONE]" in whole)
+    return time.perf_counter() - began if is_good else FAILED_S
+
+
+def main(kind, port="0", key=""):
+    if kind == "model":
+        model = ThreadingHTTPServer(("127.0.0.1", 0), HonestModel)
+        print(model.server_port, flush=True)
+        model.serve_forever()
+    while True:
+        print(ask(kind, int(port), key), flush=True)
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,124 @@
+"""Fuzzing time: a text twice as long takes twice as long to read, whatever it is made of.
+
+Every public function that takes one text (or bytes) is found by its signature, in the packages that read what comes
+from outside. A case is one of them and one hostile text, which grows from 2 kB until a call takes long or the text has
+its full size: 10 MB in a long run. The CPU time may grow with an exponent of 1.2 at most.
+"""
+
+import importlib
+import inspect
+import math
+import os
+import pkgutil
+import time
+from contextlib import suppress
+from functools import cache
+from typing import get_type_hints
+
+from tests.fuzz.cases import fuzz_slow
+
+import headgate
+from headgate.errors import HeadgateError
+
+READERS = ("graph", "guard", "ingest", "memory", "prompt_cache", "relevance", "service.proxy", "stages", "text", "xray")  # fmt: skip
+# The first takes a name of ours, the others run in a child process that has limits of its own.
+LEFT_OUT = {"headgate.text.data.load", "headgate.ingest.child.main", "headgate.ingest.pdf.extract"}
+LONG = "FUZZ_CASES" in os.environ
+SMALLEST, LARGEST = 2_000, 10_000_000 if LONG else 100_000
+ENOUGH_S = 0.5 if LONG else 0.05  # of one call: its growth is known by then
+TELLING_S = 0.004  # a call that takes less is mostly noise
+FACTOR = (
+    8  # between two sizes whose times are compared: a quadratic function takes 64 times as long
+)
+MOST = 1.2
+UNITS = (
+    "a", " ", "\n", "a ", "a\n", "ab ", "word ", "Word ", "a.", "a, ", "A. B. ", "1", "1 ", "1. ", "9,", "-", "- a\n", "--", "_", "a_", "/", "/a", "\\", "\\a", "a/b\\",
+    "(", ")", "()", "[", "]", "[1] ", "[a](", "{", "{}", "<", ">", "<a", "<a>", "</a", "<!--", "&", "&a", "&#", '"', "'", '"a', "`", "```\n", "~~~\n", "#", "# a\n", "*", "**a", "|", "|a",
+    "|a|\n", "=", "a=", "===\n", ":", "a: ", "::", ";", "@", "a@", "$", "%", "%41", "+", "^", "!", "?", "é", "e\u0301", "\u0300", "ß", "İ", "漢", "漢字、", "あ", "ไ", "א", "한", "😀", "👩\u200d",
+    "\ufdfa", "ﬁ", "\u200b", "\u202e", "\ufeff", "\x00", "\x1b[", "\r", "\r\n", "\t", "data: a\n", "data:\n\n", ":a\n", "event: x\n", "[DONE]", "hg_", "sk-a", "ghp_a", "eyJ", "://a:", "a:b@",
+    "-----BEGIN ", "<ref>", "</ref>", "<|im_start|>", "\n\nHuman:", "[2024-01-01] A: ", "User: ", "import a\n", "def a():\n", "a,b\n", '{"a":', "[[", '\\"', "\\u0041", "aA", "aA1_", "a'b ",
+)  # fmt: skip
+
+
+@cache
+def readers():
+    """Every public function of the package that takes one text and nothing else that it must be given."""
+    found = []
+    for package in READERS:
+        whole = importlib.import_module(f"headgate.{package}")
+        names = [each.name for each in pkgutil.walk_packages(whole.__path__, f"headgate.{package}.")]  # fmt: skip
+        for name in (f"headgate.{package}", *names):
+            try:
+                module = importlib.import_module(name)
+            except (headgate.errors.MissingExtra, ModuleNotFoundError):  # of an extra
+                continue
+            for function in vars(module).values():
+                if inspect.isfunction(function) and function.__module__ == name and not function.__name__.startswith("_"):  # fmt: skip
+                    kind = _text_kind(function)
+                    if kind is not None and f"{name}.{function.__name__}" not in LEFT_OUT:
+                        found.append((function, kind))
+    return sorted(found, key=lambda pair: f"{pair[0].__module__}.{pair[0].__qualname__}")
+
+
+def _text_kind(function):
+    """`str` or `bytes` if that is all that a function must be given; else None."""
+    if inspect.iscoroutinefunction(function):
+        return None
+    needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
+    if len(needed) != 1 or needed[0].kind is needed[0].KEYWORD_ONLY:
+        return None
+    with suppress(NameError):
+        kind = get_type_hints(function).get(needed[0].name)
+        return kind if kind in (str, bytes) else None
+    return None
+
+
+def made(rng):
+    """A maker of hostile texts of any length."""
+    unit = rng.choice(UNITS) if rng.random() < 0.7 else rng.choice(UNITS) + rng.choice(UNITS)
+    head, tail = rng.choice(("", "", *UNITS)), rng.choice(("", "", "\x01", "\n", *UNITS))
+    return lambda size: head + unit * (size // len(unit)) + tail
+
+
+def seconds(function, text):
+    """CPU time of this thread for one call, result or error."""
+    began = time.thread_time()
+    with suppress(HeadgateError, ValueError, RecursionError, OSError):
+        result = function(text)
+        if inspect.isgenerator(result):
+            for _ in result:
+                pass
+    return time.thread_time() - began
+
+
+def exponent(function, kind, make):
+    """How fast the time grows with the text: by the last two sizes that lie far apart; 0 if it takes next to none."""
+    times, size = {}, SMALLEST
+    while size <= LARGEST:
+        text = make(size)
+        given = text if kind is str else text.encode()
+        times[size] = min(seconds(function, given) for _ in range(2))
+        if times[size] > ENOUGH_S:
+            break
+        size *= 2
+    last = max(times)
+    first = last // FACTOR
+    if first not in times or times[first] < TELLING_S / FACTOR or times[last] < TELLING_S:
+        return 0.0
+    return math.log(times[last] / times[first], FACTOR)
+
+
+@fuzz_slow
+def test_the_time_of_every_reader_grows_no_faster_than_its_text(rng):
+    function, kind = rng.choice(readers())
+    make = made(rng)
+    # what looks so once is looked at again: a busy machine makes a single time too long
+    found = min(exponent(function, kind, make) for _ in range(4)) if exponent(function, kind, make) > MOST else 0.0  # fmt: skip
+    where = f"{function.__module__}.{function.__qualname__}"
+    assert found <= MOST, f"{where} on {make(24)!r}: time grows with the power {found:.2f}"
+
+
+def test_the_readers_of_foreign_text_are_found():
+    names = {f"{function.__module__}.{function.__name__}" for function, _ in readers()}
+    assert len(names) > 60
+    assert {"headgate.graph.knowledge.project_of", "headgate.text.redact.redact", "headgate.service.proxy.sse.payload", "headgate.text.nfkc.nfc"} <= names  # fmt: skip
