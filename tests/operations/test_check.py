@@ -1,13 +1,16 @@
 """Checking finds what is wrong and repairs what is derived; compacting gives space back and loses nothing."""
 
 import sqlite3
+import zlib
 
 import pytest
 
+from headgate.errors import StoreError
 from headgate.gateway import Headgate
 from headgate.operations.check import check
 from headgate.operations.compact import compact
 from headgate.operations.doctor import examine
+from headgate.operations.transfer import export_lines
 from headgate.settings import Settings
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
@@ -117,3 +120,56 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(kb, tmp_path):
     store = next(a for a in examine(Settings(), kb) if a.part == "store")
     assert (store.state, bool(store.todo)) == ("problem", True)
     assert next(a for a in examine(Settings(), tmp_path / "none") if a.part == "store").state == "ok"  # fmt: skip
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A store with facts, traces and a review, of which one each is damaged."""
+    with Headgate.open(tmp_path, review={"enabled": True, "on_refusal": True}) as gate:
+        gate.add([{"id": "p", "text": "Refunds are paid by card.", "metadata": {"url": "u"}}])
+        for name in ("Ada", "Ben", "Cleo"):
+            gate.remember(f"{name} maintains the ferry.")
+            gate.context(f"who is {name}, and how are refunds paid?")
+    change(tmp_path, "UPDATE facts SET body = '{\"id\": 3' WHERE content LIKE 'Ben%'")
+    change(tmp_path, "UPDATE traces SET body = x'00', summary = '[' WHERE number = 2")
+    change(tmp_path, "UPDATE chunks SET metadata = '{'")
+    change(tmp_path, "INSERT INTO reviews VALUES ('default', 'r1', 'pending', 1.0, 'no review')")
+    return tmp_path
+
+
+def test_a_damaged_record_costs_itself_alone_and_is_named(records, caplog):
+    with Headgate.open(records) as gate:
+        assert sorted(fact.content[:4] for fact in gate.facts.all()) == ["Ada ", "Cleo"]
+        assert {hit.fact.content[:4] for hit in gate.recall("ferry")} == {"Ada ", "Cleo"}
+        assert len(gate.traces()) == 3
+        assert gate.reviews.reviews() is not None
+        context = gate.context("how are refunds paid?")
+        assert (context.chunks[0].id, context.degraded) == ("p", ())
+    assert "left out fact f-" in caplog.text
+    assert "left out review r1" in caplog.text
+    lines = list(export_lines(records))
+    assert sum('"kind":"fact"' in line for line in lines) == 2
+    assert sum('"kind":"document"' in line for line in lines) == 1
+
+
+def test_checking_names_records_that_cannot_be_read(records):
+    found = " ".join(finding.what for finding in check(records))
+    assert "1 facts of default cannot be read: f-" in found
+    assert "1 traces of default cannot be read: " in found
+    assert "1 reviews of default cannot be read: r1" in found
+    assert "the metadata of 1 chunks or documents cannot be read" in found
+
+
+def test_a_trace_of_another_release_is_said_to_be_one(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add([{"id": "p", "text": "Refunds are paid by card."}])
+        id = gate.context("how are refunds paid?").trace.id
+    body = zlib.compress(b'{"trace": {"id": "old"}}')
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    raw.execute("UPDATE traces SET body = ?", (body,))
+    raw.close()
+    with (
+        Headgate.open(tmp_path) as gate,
+        pytest.raises(StoreError, match="another release wrote it"),
+    ):
+        gate.trace(id)

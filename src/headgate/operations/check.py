@@ -1,22 +1,27 @@
 """Check: whether a store is sound, and with `repair` what can be mended from the truth in it.
 
-Checked are the database itself; sizes, orphans and feed numbers; that every document's chunk has the fingerprint of
-its text; and that each saved index is whole and holds what the store holds. Everything that is repaired is derived.
+Checked are the database itself; sizes, orphans and feed numbers; that facts, reviews and traces can be read; that every
+document's chunk has the fingerprint of its text; and that each saved index is whole and holds what the store holds.
+Everything that is repaired is derived.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from headgate.errors import StoreError
+from headgate.errors import DamagedError, StoreError
 from headgate.index.files import DamagedIndex
 from headgate.index.folder import OtherFormat, delete_index, folder_of, read_state
 from headgate.operations.presence import existing
 from headgate.protocols import Store
+from headgate.stores.codec import decode
 from headgate.stores.sqlite.store import SqliteStore
+from headgate.stores.stored_trace import read_trace
 from headgate.text.fingerprint import KIND, pack
-from headgate.types import Chunk
+from headgate.types import Chunk, Fact, Review
 
+_NAMED = 3  # records that a finding names
 _BATCH = 1_000  # chunks whose fingerprints are compared at a time
 
 _COUNTS = """
@@ -38,6 +43,10 @@ _ORPHANS = {
       FROM removed WHERE EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = removed.tenant
       AND c.collection = removed.collection AND c.id = removed.id)""",
 }
+_UNREADABLE = """
+SELECT count(*) FROM (SELECT metadata FROM chunks UNION ALL SELECT metadata FROM documents)
+WHERE metadata <> '' AND NOT json_valid(metadata)
+"""
 _LOST_CHUNKS = """
 SELECT count(*) FROM chunks WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = chunks.tenant
 AND d.collection = chunks.collection AND d.place = chunks.place)
@@ -60,7 +69,7 @@ def check(folder: Path, *, repair: bool = False) -> list[Finding]:
         damage = [Finding(line) for line in store.integrity()]
         if damage:  # nothing else can be believed
             return damage
-        found = list(_check_counts(store, repair=repair))
+        found = [*_check_counts(store, repair=repair), *_check_records(store)]
         for tenant, collection, *_ in store.query(_COUNTS):
             found += check_fingerprints(store, tenant, collection, repair=repair)
             found += check_index(store, folder / "index", tenant, collection, repair=repair)
@@ -86,6 +95,44 @@ def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
     ((count,),) = store.query(_LOST_CHUNKS)
     if count:
         yield Finding(f"{count:,} chunks have no document; remove and add their collection again")
+
+
+def _check_records(store: SqliteStore) -> Iterator[Finding]:
+    """Facts, reviews and traces that cannot be read. Each is left out of lists, and the rest can be read."""
+    for kind in READERS:
+        rows = store.query(f"SELECT tenant, id FROM {kind}s")  # noqa: S608  (the names are ours)
+        sql = f"SELECT body FROM {kind}s WHERE tenant = ? AND id = ?"  # noqa: S608  (as above)
+        bodies = ((tenant, id, store.query(sql, (tenant, id))) for tenant, id in rows)
+        yield from check_readable(kind, bodies)
+    ((count,),) = store.query(_UNREADABLE)
+    if count:
+        yield Finding(f"the metadata of {count:,} chunks or documents cannot be read; add them again")  # fmt: skip
+
+
+READERS: Mapping[str, Callable[[str | bytes], object]] = {
+    "fact": partial(decode, Fact),
+    "review": partial(decode, Review),
+    "trace": read_trace,
+}
+"""How each kind of record is read."""
+_ADVICE = {"fact": "; forget them", "review": "", "trace": "; they go when they are too old"}
+
+
+def check_readable(
+    kind: str, records: Iterable[tuple[str, str, Sequence[Sequence[str | bytes]]]]
+) -> Iterator[Finding]:
+    """Which records of a kind cannot be read: (tenant, id, rows with the body)."""
+    wrong: dict[str, list[str]] = {}
+    for tenant, id, rows in records:
+        for (body,) in rows:
+            try:
+                READERS[kind](body)
+            except DamagedError:
+                wrong.setdefault(tenant, []).append(id)
+    for tenant, ids in wrong.items():
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        named = ", ".join(ids[:_NAMED]) + more
+        yield Finding(f"{len(ids):,} {kind}s of {tenant} cannot be read: {named}{_ADVICE[kind]}")
 
 
 def check_fingerprints(

@@ -6,7 +6,13 @@ The database itself is checked by its own means (pg_amcheck, data checksums). Te
 from collections.abc import Iterator
 from pathlib import Path
 
-from headgate.operations.check import Finding, check_fingerprints, check_index
+from headgate.operations.check import (
+    READERS,
+    Finding,
+    check_fingerprints,
+    check_index,
+    check_readable,
+)
 from headgate.stores.postgres.store import PostgresStore
 
 _ORPHANS = {
@@ -29,6 +35,7 @@ def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) 
     for tenant in store.tenants():
         found += _check_counts(store, tenant, repair=repair)
         found += _check_orphans(store, tenant, repair=repair)
+        found += _check_records(store, tenant)
         for collection in store.collections(tenant):
             found += check_fingerprints(store, tenant, collection, repair=repair)
             found += check_index(store, folder / "index", tenant, collection, repair=repair)
@@ -52,6 +59,15 @@ def _check_counts(store: PostgresStore, tenant: str, *, repair: bool) -> Iterato
             yield Finding(f"the size of {tenant}/{collection} is wrong: {held} instead of {right}", repair)  # fmt: skip
         if behind:
             yield Finding(f"the feed of {tenant}/{collection} has numbers beyond its end; remove and add it again")  # fmt: skip
+
+
+def _check_records(store: PostgresStore, tenant: str) -> Iterator[Finding]:
+    for kind in READERS:
+        ids = f"SELECT id FROM headgate.{kind}s WHERE tenant = %s"  # noqa: S608  (the names are ours)
+        sql = f"SELECT body FROM headgate.{kind}s WHERE tenant = %s AND id = %s"  # noqa: S608  (as above)
+        rows = store.query(tenant, ids, (tenant,))
+        bodies = ((tenant, id, store.query(tenant, sql, (tenant, id))) for (id,) in rows)
+        yield from check_readable(kind, bodies)
 
 
 def _check_orphans(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:

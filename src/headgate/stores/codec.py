@@ -4,7 +4,8 @@ orjson writes, pydantic reads and checks. Reading ignores fields that a newer ve
 missing fields their default, so that records outlive releases.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from headgate.errors import DamagedError, InputError
 
 T = TypeVar("T")
+LOGGER = logging.getLogger("headgate.store")
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
@@ -41,9 +43,29 @@ def decode(kind: type[T], text: str | bytes) -> T:
         ) from error
 
 
+def decode_or_skip(kind: type[T], id: str, text: str | bytes) -> T | None:
+    """One of many values that are read together; one that cannot be read is named in the log, and None."""
+    try:
+        return decode(kind, text)
+    except DamagedError as error:
+        LOGGER.warning("left out %s %s: %s", kind.__name__.lower(), id, error)
+        return None
+
+
+def decode_all(kind: type[T], rows: Iterable[tuple[str, str]]) -> list[T]:
+    """The values of rows (id, text); those that cannot be read are left out, and named in the log."""
+    found = (decode_or_skip(kind, id, text) for id, text in rows)
+    return [value for value in found if value is not None]
+
+
 def decode_metadata(text: str) -> dict[str, Any]:
-    """Metadata that `encode` wrote; an empty text means none."""
-    return orjson.loads(text) if text else {}
+    """Metadata that `encode` wrote; an empty text means none, and so does one that cannot be read."""
+    try:
+        found: dict[str, Any] = orjson.loads(text) if text else {}
+    except orjson.JSONDecodeError as error:
+        LOGGER.warning("left out the metadata of a chunk or document: %s", error)
+        return {}
+    return found
 
 
 def _to_plain(value: object) -> object:

@@ -104,14 +104,7 @@ def pack_trace(trace: Trace, held: Held) -> bytes:
 
 def unpack_trace(body: str | bytes, held: Held) -> Trace:
     """The trace that `pack_trace` packed; a plain text is a trace of an older release."""
-    if isinstance(body, str):
-        return decode(Trace, body)
-    try:
-        stored = decode(_Stored, zlib.decompress(body))
-    except zlib.error as error:
-        raise DamagedError(
-            f"a stored trace cannot be read: {error}", hint="run: headgate store check"
-        ) from error
+    stored = read_trace(body)
     known = _find_chunks(stored.trace.candidates, held)
 
     def restore(candidate: Candidate) -> Candidate:
@@ -122,6 +115,32 @@ def unpack_trace(body: str | bytes, held: Held) -> Trace:
 
     candidates = tuple(restore(candidate) for candidate in stored.trace.candidates)
     return replace(stored.trace, candidates=candidates)
+
+
+def read_trace(body: str | bytes) -> _Stored:
+    """What is stored of a trace; an error says whether it is damaged, or of a release with another form."""
+    try:
+        if isinstance(body, str):
+            return _Stored(decode(Trace, body))
+        text = zlib.decompress(body)
+        orjson.loads(text)
+    except (zlib.error, orjson.JSONDecodeError) as error:
+        raise DamagedError(
+            f"a stored trace cannot be read: {error}", hint="run: headgate store check"
+        ) from error
+    except DamagedError as error:
+        raise _old_trace(error) from error
+    try:
+        return decode(_Stored, text)
+    except DamagedError as error:
+        raise _old_trace(error) from error
+
+
+def _old_trace(error: DamagedError) -> DamagedError:
+    return DamagedError(
+        f"a stored trace cannot be read: another release wrote it, in another form ({error.message})",
+        hint="traces made since can be read; old ones go by themselves (trace.age_s)",
+    )
 
 
 def read_summary(id: str, created: float, text: str) -> TraceSummary:
@@ -136,8 +155,14 @@ def read_summary(id: str, created: float, text: str) -> TraceSummary:
 
 
 def summarize_json(body: str) -> str:
-    """The summary of a trace that an older release stored as plain JSON."""
-    trace = orjson.loads(body)
+    """The summary of a trace that an older release stored as plain JSON; empty if it cannot be read."""
+    try:
+        return _summarize(orjson.loads(body))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return ""  # one damaged trace must not keep a store from being upgraded
+
+
+def _summarize(trace: Mapping[str, Any]) -> str:
     request, plan, candidates = trace["request"], trace["plan"], trace.get("candidates", ())
     collection = request.get("collection", "main")
     notes = [candidate["notes"][-1:] for candidate in candidates]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from psycopg import errors
 
 from headgate.protocols import Clock
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import decode, decode_all, decode_or_skip, encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.shared import KnownTenants
@@ -82,7 +82,7 @@ class PostgresAccounts:
                 fresh = Spend(*name)
                 connection.execute(_BEGIN_SPEND, (tenant, *name, fresh.last, encode(fresh)))
                 (body,) = fetch_one(connection, _SPEND, (tenant, *name))
-                held[name] = decode(Spend, body)
+                held[name] = decode_or_skip(Spend, name[1], body) or fresh
             now = check_spends(tenant, names, change([held[name] for name in names]))
             with connection.cursor() as cursor:
                 rows = [(row.last, encode(row), tenant, row.scope, row.name) for row in now]
@@ -94,11 +94,11 @@ class PostgresAccounts:
     ) -> list[Spend]:
         only, values = ("", [tenant]) if scope is None else (" AND scope = %s", [tenant, scope])
         sql = (
-            f"SELECT body FROM headgate.spends WHERE tenant = %s{only}"
+            f"SELECT name, body FROM headgate.spends WHERE tenant = %s{only}"
             " ORDER BY last DESC, scope, name LIMIT %s"
         )
         rows = self._pool.fetch(tenant, sql, (*values, max(limit, 0)))
-        return [decode(Spend, body) for (body,) in rows]
+        return decode_all(Spend, rows)
 
     def forget_spends(self, tenant: str, *, idle_since: float) -> int:
         with self._pool.write(tenant, durable=False) as connection:

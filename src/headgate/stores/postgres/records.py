@@ -12,7 +12,7 @@ from secrets import token_bytes
 
 from headgate.protocols import Clock
 from headgate.stores.chunk_rows import Row, count_bytes
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import decode, decode_all, decode_or_skip, encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import (
     EDGE_BYTES,
@@ -139,9 +139,9 @@ class PostgresRecords:
         return decode(Fact, rows[0][0]) if rows else None
 
     def facts(self, tenant: str) -> list[Fact]:
-        sql = "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id"
+        sql = "SELECT id, body FROM headgate.facts WHERE tenant = %s ORDER BY id"
         rows = self._pool.fetch(tenant, sql, (tenant,))
-        return [decode(Fact, body) for (body,) in rows]
+        return decode_all(Fact, rows)
 
     def forget(self, tenant: str, id: str) -> bool:
         with self._pool.write(tenant) as connection:
@@ -167,7 +167,7 @@ class PostgresRecords:
             *(tenant, after) * 2,
         )
         return [
-            FactChange(seq, id, None if body is None else decode(Fact, body))
+            FactChange(seq, id, None if body is None else decode_or_skip(Fact, id, body))
             for seq, id, body in rows
         ]
 
@@ -244,9 +244,9 @@ class PostgresRecords:
 
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
         only, values = ("", [tenant]) if status is None else (" AND status = %s", [tenant, status])
-        sql = f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id"
+        sql = f"SELECT id, body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id"
         rows = self._pool.fetch(tenant, sql, values)
-        return [decode(Review, body) for (body,) in rows]
+        return decode_all(Review, rows)
 
     def decide(
         self,

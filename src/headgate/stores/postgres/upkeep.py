@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from headgate.stores.chunk_rows import Row, from_row
-from headgate.stores.codec import decode, decode_metadata
+from headgate.stores.codec import decode_metadata, decode_or_skip
 from headgate.stores.postgres.connection import Connection, Pool
 from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.shared import KnownTenants
@@ -23,8 +23,8 @@ WHERE d.tenant = %s ORDER BY d.collection, d.place, c.position
 _EDGES = (
     "SELECT source, predicate, target, weight, provenance FROM headgate.edges WHERE tenant = %s"
 )
-_FACTS = "SELECT body FROM headgate.facts WHERE tenant = %s"
-_REVIEWS = "SELECT body FROM headgate.reviews WHERE tenant = %s"
+_FACTS = "SELECT id, body FROM headgate.facts WHERE tenant = %s"
+_REVIEWS = "SELECT id, body FROM headgate.reviews WHERE tenant = %s"
 _COUNTED = """
 SELECT c.collection, c.documents, c.chunks, c.chars, c.bytes,
   d.documents, k.chunks, k.chars, d.bytes + k.bytes, k.seq > c.seq
@@ -78,10 +78,12 @@ class PostgresUpkeep:
                     yield owner, "document", document
                 for row in _pages(connection, _EDGES, owner):
                     yield owner, "edge", Edge(*row)
-                for (body,) in _pages(connection, _FACTS, owner):
-                    yield owner, "fact", decode(Fact, body)
-                for (body,) in _pages(connection, _REVIEWS, owner):
-                    yield owner, "review", decode(Review, body)
+                for id, body in _pages(connection, _FACTS, owner):
+                    if fact := decode_or_skip(Fact, id, body):
+                        yield owner, "fact", fact
+                for id, body in _pages(connection, _REVIEWS, owner):
+                    if review := decode_or_skip(Review, id, body):
+                        yield owner, "review", review
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
         """Replace a tenant's secrets by these, the one in use first."""

@@ -7,7 +7,7 @@ not wait for the disk: a power cut may cost the last ones, a killed process none
 from collections.abc import Callable, Sequence
 
 from headgate.protocols import Clock
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import decode, decode_all, decode_or_skip, encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.validate import check_key, check_spends, key_exists
 from headgate.types import Key, Spend, SpendScope
@@ -64,7 +64,7 @@ class SqliteAccounts:
         with self._pool.write(durable=False) as connection:
             rows = [connection.execute(_SPEND, (tenant, *name)).fetchone() for name in names]
             held = [
-                decode(Spend, row[0]) if row else Spend(*name)
+                (row and decode_or_skip(Spend, name[1], row[0])) or Spend(*name)
                 for name, row in zip(names, rows, strict=True)
             ]
             now = check_spends(tenant, names, change(held))
@@ -79,11 +79,11 @@ class SqliteAccounts:
     ) -> list[Spend]:
         with self._pool.read() as connection:
             rows = connection.execute(
-                "SELECT body FROM spends WHERE tenant = ?1 AND (?2 IS NULL OR scope = ?2)"
+                "SELECT name, body FROM spends WHERE tenant = ?1 AND (?2 IS NULL OR scope = ?2)"
                 " ORDER BY last DESC, scope, name LIMIT ?3",
                 (tenant, scope, max(limit, 0)),
             ).fetchall()
-        return [decode(Spend, body) for (body,) in rows]
+        return decode_all(Spend, rows)
 
     def forget_spends(self, tenant: str, *, idle_since: float) -> int:
         with self._pool.write(durable=False) as connection:

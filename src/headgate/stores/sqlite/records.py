@@ -10,7 +10,7 @@ from hashlib import blake2b
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import decode, decode_all, decode_or_skip, encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import check_quota, next_number
 from headgate.stores.validate import (
@@ -110,9 +110,9 @@ class SqliteRecords:
     def facts(self, tenant: str) -> list[Fact]:
         with self._pool.read() as connection:
             rows = connection.execute(
-                "SELECT body FROM facts WHERE tenant = ? ORDER BY id", (tenant,)
+                "SELECT id, body FROM facts WHERE tenant = ? ORDER BY id", (tenant,)
             ).fetchall()
-        return [decode(Fact, body) for (body,) in rows]
+        return decode_all(Fact, rows)
 
     def forget(self, tenant: str, id: str) -> bool:
         with self._pool.write() as connection:
@@ -131,7 +131,7 @@ class SqliteRecords:
                 (tenant, after) * 2,
             ).fetchall()
         return [
-            FactChange(seq, id, None if body is None else decode(Fact, body))
+            FactChange(seq, id, None if body is None else decode_or_skip(Fact, id, body))
             for seq, id, body in rows
         ]
 
@@ -200,9 +200,9 @@ class SqliteRecords:
         only, values = ("", [tenant]) if status is None else (" AND status = ?", [tenant, status])
         with self._pool.read() as connection:
             rows = connection.execute(
-                f"SELECT body FROM reviews WHERE tenant = ?{only} ORDER BY created, id", values
+                f"SELECT id, body FROM reviews WHERE tenant = ?{only} ORDER BY created, id", values
             ).fetchall()
-        return [decode(Review, body) for (body,) in rows]
+        return decode_all(Review, rows)
 
     def decide(
         self,

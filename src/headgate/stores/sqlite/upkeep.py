@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headgate.stores.chunk_rows import Row, from_row
-from headgate.stores.codec import decode, decode_metadata
+from headgate.stores.codec import decode_metadata, decode_or_skip
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import COLUMNS, HERE
 from headgate.types import Chunk, Document, Edge, Fact, Record, Review, Secret
@@ -64,11 +64,11 @@ class SqliteUpkeep:
             sql = f"SELECT tenant, source, predicate, target, weight, provenance FROM edges {only}"
             for owner, *edge in connection.execute(sql, values):
                 yield owner, "edge", Edge(*edge)
-            for owner, body in connection.execute(f"SELECT tenant, body FROM facts {only}", values):
-                yield owner, "fact", decode(Fact, body)
-            sql = f"SELECT tenant, body FROM reviews {only}"
-            for owner, body in connection.execute(sql, values):
-                yield owner, "review", decode(Review, body)
+            for kind, made in (("fact", Fact), ("review", Review)):
+                sql = f"SELECT tenant, id, body FROM {kind}s {only}"
+                for owner, id, body in connection.execute(sql, values):
+                    if value := decode_or_skip(made, id, body):
+                        yield owner, kind, value
 
 
 def _documents(
