@@ -197,7 +197,7 @@ def _build_over(
     pool.start(settings.tenant)
     return Components(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
-        threads, own, own_embedder, log=_log(settings, folder), folder=folder,
+        threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
     )  # fmt: skip
@@ -290,10 +290,11 @@ def _policies(settings: Settings) -> Policies:
     return Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
 
 
-def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
-    """The log with a line for each request, if it is switched on and has a place."""
+def _log(settings: Settings, folder: Path | None, *, read_only: bool) -> PerformanceLog | None:
+    """The log with a line for each request, if it is switched on and has a place that can be written."""
     policy = settings.log
-    path = Path(policy.path) if policy.path else folder and folder / NAME
+    beside = None if read_only else folder
+    path = Path(policy.path) if policy.path else beside and beside / NAME
     if not policy.enabled or not path:
         return None
     return PerformanceLog(path, policy, redacts=settings.redact)

@@ -2,10 +2,12 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from headgate import Headgate
 from headgate.cli.store_upkeep import reindex
+from headgate.errors import StoreError
 
 
 def test_an_index_is_made_anew(tmp_path):
@@ -14,3 +16,17 @@ def test_an_index_is_made_anew(tmp_path):
     done = CliRunner().invoke(reindex, ["--store", str(tmp_path / "kb"), "--json"])
     assert json.loads(done.stdout) == {"collection": "main", "chunks": 2, "conversation": False}
     assert list((tmp_path / "kb" / "index").glob("*/manifest.json"))
+
+
+def test_an_index_that_cannot_be_deleted_is_an_error_and_no_traceback(tmp_path):
+    with Headgate.open(tmp_path / "kb") as gate:
+        gate.add([{"id": "a", "text": "harbor contract"}])
+        gate.context("harbor")
+    (manifest,) = (tmp_path / "kb" / "index").glob("*/manifest.json")
+    manifest.unlink()
+    (manifest / "busy").mkdir(parents=True)  # as a file on a disk that can only be read
+    with (
+        Headgate.open(tmp_path / "kb") as gate,
+        pytest.raises(StoreError, match="the index of collection 'main' cannot be deleted"),
+    ):
+        gate.reindex()

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_a_store_in_memory_and_an_off_switch_write_nothing(tmp_path, monkeypatch
         hg.add(ROWS)
         hg.context("how do refunds work?")
     assert not list(tmp_path.rglob("*.log"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_costs_the_line_and_never_the_context(tmp_path):
+    path = tmp_path / "log"
+    path.symlink_to("/dev/full")
+    with Headgate.open(tmp_path / "kb", log={"path": str(path)}) as gate:
+        gate.add([{"id": "a", "text": "Ferries leave at six."}])
+        for _ in range(3):
+            context = gate.context("when do ferries leave?")
+            assert context.chunks
+            assert "log: not written" in context.degraded[0]
+            assert "No space left" in context.degraded[0]
+        path.unlink()
+        assert not gate.context("when do ferries leave?").degraded
+    assert path.read_text().count("\n") == 1

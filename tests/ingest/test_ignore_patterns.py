@@ -85,3 +85,10 @@ def test_a_pattern_of_the_caller_that_matches_nothing_is_refused(tmp_path):
 )
 def test_a_pattern_of_many_stars_ends(pattern, path):
     assert not parse_pattern(pattern).matches(path, is_folder=False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"), [("[a||b]*.log", "|x.log"), ("[[x]", "["), ("[a--b]", "b"), ("[a&&b]", "&")]
+)  # fmt: skip
+def test_brackets_that_other_tools_warn_of_are_read_without_a_word(pattern, path):
+    assert parse_pattern(pattern).matches(path, is_folder=False)

@@ -2,12 +2,16 @@
 
 import sqlite3
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from headgate.errors import InputError, StoreError
 from headgate.gateway import Headgate
 from headgate.operations.backup import backup, restore
+from headgate.operations.doctor import examine
+from headgate.settings import Settings
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document
 
@@ -97,3 +101,75 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path):
         restore(other, tmp_path / "kb", replace=True)
     with Headgate.open(tmp_path / "kb") as gate:
         assert gate.collections()["main"].chunks == 300
+
+
+class Killed(BaseException):
+    """Stands for a process that ends here."""
+
+
+def kill_at(monkeypatch, number):
+    """End a restore when it is about to give a file its n-th new name."""
+    rename, left = Path.replace, [number]
+
+    def rename_or_die(self, target):
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", rename_or_die)
+
+
+def documents(folder):
+    with closing(SqliteStore(folder)) as store:
+        return store.size("default", "main").documents
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_restore_that_is_killed_leaves_the_store_as_it_was(tmp_path, monkeypatch, number):
+    fill(tmp_path / "kb", 3)
+    backup(tmp_path / "kb", tmp_path / "copy")
+    with Headgate.open(tmp_path / "kb") as gate:
+        gate.add([{"id": "last", "text": "acknowledged, and in the log alone"}])
+        with monkeypatch.context() as patch:
+            kill_at(patch, number)
+            with pytest.raises(Killed):
+                restore(tmp_path / "copy", tmp_path / "kb", replace=True)
+    assert documents(tmp_path / "kb") == 4
+    restore(tmp_path / "copy", tmp_path / "kb", replace=True)
+    assert documents(tmp_path / "kb") == 3
+
+
+def test_a_restore_killed_while_a_reader_holds_the_log_is_told_at_the_next_opening(
+    tmp_path, monkeypatch
+):
+    kb = tmp_path / "kb"
+    fill(kb, 3)
+    backup(kb, tmp_path / "copy")
+    with closing(sqlite3.connect(kb / FILE, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM chunks").fetchone()
+        with Headgate.open(kb) as gate:
+            gate.add([{"id": "last", "text": "acknowledged, and in the log alone"}])
+        with monkeypatch.context() as patch:
+            kill_at(patch, 2)
+            with pytest.raises(Killed):
+                restore(tmp_path / "copy", kb, replace=True)
+    with pytest.raises(StoreError, match="stopped halfway"):
+        SqliteStore(kb)
+    (found,) = [one for one in examine(Settings(store=str(kb)), kb) if one.part == "store"]
+    assert (found.state, "restore again" in found.todo) == ("problem", True)
+    (aside,) = (path for path in kb.glob(f"{FILE}.before-*") if path.suffix != ".tmp" and "-wal" not in path.name)  # fmt: skip
+    with closing(sqlite3.connect(aside)) as former:
+        assert former.execute("SELECT count(*) FROM documents").fetchone() == (4,)
+    restore(tmp_path / "copy", kb, replace=True)
+    assert documents(kb) == 3
+
+
+def test_a_clean_store_is_backed_up_where_no_file_can_be_made_beside_it(tmp_path):
+    fill(tmp_path / "kb", 3)
+    # as on a disk that is full, or that can only be read
+    (tmp_path / "kb" / f"{FILE}-shm").symlink_to(tmp_path / "nowhere" / "shm")
+    assert backup(tmp_path / "kb", tmp_path / "copy").chunks == 3
+    with pytest.raises(StoreError, match="cannot be opened"):
+        SqliteStore(tmp_path / "kb")

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -66,9 +66,11 @@ class _SharedFileHandler(RotatingFileHandler):
             try:
                 super().emit(record)
             finally:
-                if self.stream:
-                    self.stream.close()
-                    self.stream = None
+                stream, self.stream = self.stream, None
+                if stream:
+                    # on a full disk closing writes once more, and fails once more
+                    with suppress(OSError):
+                        stream.close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's name)
         """Raise what emit caught."""

@@ -8,18 +8,18 @@ lifecycle.py, adding and removing in documents.py, traces and their questions in
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from headgate.bugs import describe
-from headgate.errors import InputError
+from headgate.errors import InputError, StoreError
 from headgate.gateway.documents import Documents
 from headgate.gateway.traces import Traces
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
+from headgate.pipeline.recorder import survive
 from headgate.pipeline.threads import LoopCalls
 from headgate.protocols import Snapshot
 from headgate.sync_async import async_version
@@ -117,7 +117,9 @@ class Headgate(Documents, Traces):
         For example: `[hit.fact.content for hit in hg.recall("where is the deploy key?")]`.
         """
         hits = self.facts.search(query, limit=limit, min_trust=min_trust)
-        self.facts.count_recall(hit.fact.id for hit in hits)
+        if not self._components.read_only:
+            with suppress(StoreError):  # a full disk: the count is not worth the facts
+                self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
@@ -288,8 +290,9 @@ class Headgate(Documents, Traces):
         try:
             if components.log is not None:
                 components.log.write(context)
-        except OSError as error:
-            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {describe(error)}"))
+        except Exception as error:  # noqa: BLE001  (the answer is there: no log may cost it)
+            reason, bug = survive(error, Stage.LOG)
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {reason}", bug=bug))
         if not lost:
             return context
         return replace(context, trace=replace(trace, steps=(*trace.steps, *lost)))

@@ -141,8 +141,15 @@ class Collection:
 
     def delete(self) -> None:
         """Delete the index before it is opened; it is built again from the store."""
-        if self._folder:
+        if not self._folder:
+            return
+        try:
             delete_index(self._folder)
+        except OSError as error:
+            raise StoreError(
+                f"the index of collection {self._name!r} cannot be deleted: {error.strerror}",
+                hint="run this where the store can be written",
+            ) from error
 
     def _loads_fast(self) -> bool:
         """Whether a request may open the index itself; otherwise the background does."""

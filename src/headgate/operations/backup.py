@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +20,7 @@ from headgate.errors import InputError, StoreError
 from headgate.operations.presence import existing
 from headgate.stores.sqlite.connection import translate
 from headgate.stores.sqlite.migrations import APPLICATION, STEPS, version
-from headgate.stores.sqlite.store import FILE
+from headgate.stores.sqlite.store import FILE, RESTORING
 
 OnBytes = Callable[[int, int], None]
 """Is told how many bytes are written, and about how many there will be."""
@@ -82,6 +83,7 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
         chunks = verify(partial)
         _put_aside(made)
         partial.replace(made)
+        (folder / RESTORING).unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"the store cannot be restored: {error}", hint="free some space, or name another folder") from error  # fmt: skip
     finally:
@@ -113,7 +115,26 @@ def verify(path: Path) -> int:
 
 
 def _copy(source: Path, target: Path, on_bytes: OnBytes | None) -> None:
-    with closing(sqlite3.connect(source, timeout=30.0, isolation_level=None)) as connection:
+    try:
+        _vacuum_into(source.resolve().as_uri(), source, target, on_bytes)
+    except sqlite3.Error as error:
+        wal = source.with_name(f"{FILE}-wal")  # one that is empty may be of the attempt
+        if wal.exists() and wal.stat().st_size:
+            raise translate(source, error, source.parent) from error
+        # On a disk that is full or can only be read, SQLite has no room for the files that it shares with writers. No
+        # process writes there, and the file itself is whole.
+        target.unlink(missing_ok=True)
+        try:
+            _vacuum_into(f"{source.resolve().as_uri()}?immutable=1", source, target, on_bytes)
+        except sqlite3.Error as again:
+            raise translate(source, again, target.parent) from again
+    with target.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _vacuum_into(address: str, source: Path, target: Path, on_bytes: OnBytes | None) -> None:
+    connection = sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
+    with closing(connection):
         total = source.stat().st_size
 
         def report() -> int:
@@ -124,18 +145,31 @@ def _copy(source: Path, target: Path, on_bytes: OnBytes | None) -> None:
 
         if on_bytes is not None:
             connection.set_progress_handler(report, _STEPS)
-        try:
-            connection.execute("VACUUM INTO ?", (str(target),))
-        except sqlite3.Error as error:
-            raise translate(source, error) from error
-    with target.open("rb+") as file:
-        os.fsync(file.fileno())
+        connection.execute("VACUUM INTO ?", (str(target),))
 
 
 def _put_aside(path: Path) -> None:
-    """Move a store's files out of the way, the log with them: it must not meet another database."""
+    """Let a store have a second name, and take its log out of the way, which must not meet another database.
+
+    The log is folded into the file first, so that a restore which is killed leaves the store as it was. If it cannot be
+    folded (the file is damaged, or a reader holds it), a file says that a restore is under way, and no store is opened
+    beside that.
+    """
+    if not path.exists():
+        return
+    wal = path.with_name(f"{path.name}-wal")
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1.0)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if wal.exists() and wal.stat().st_size:
+        path.with_name(RESTORING).touch(mode=0o600)
     mark = time.strftime("%Y%m%d-%H%M%S")
-    for suffix in ("", "-wal", "-shm"):
+    names = (f"{path.name}.before-{mark}-{n}" for n in count(1))
+    aside = next(one for name in names if not (one := path.with_name(name)).exists())
+    try:
+        aside.hardlink_to(path)
+    except OSError:  # a file system without second names
+        shutil.copy2(path, aside)
+    for suffix in ("-wal", "-shm"):
         former = path.with_name(f"{path.name}{suffix}")
         if former.exists():
-            former.replace(path.with_name(f"{path.name}.before-{mark}{suffix}"))
+            former.replace(aside.with_name(f"{aside.name}{suffix}"))

@@ -7,6 +7,7 @@ A process that forks has no connection open at that moment: SQLite in the child 
 own, and what it writes would be lost when the parent closes.
 """
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is re
 _MMAP_BYTES = 1 << 30
 # The log shrinks back to this size after a large ingest. Chosen, not measured: small beside a store that needed more.
 _WAL_BYTES = 64 << 20
+
+# A disk with less has no room to open a store: the file that processes share takes 32 KiB, and the log a page or two.
+_FULL_BYTES = 64 << 10
 
 _MESSAGES = {
     sqlite3.SQLITE_NOTADB: (
@@ -57,12 +61,24 @@ _MESSAGES = {
 }
 
 
-def translate(store: object, error: sqlite3.Error) -> StoreError:
-    """SQLite's error as a StoreError that says what happened to which store, and what to do."""
+def translate(store: object, error: sqlite3.Error, folder: Path | None = None) -> StoreError:
+    """SQLite's error as a StoreError that says what happened to which store, and what to do.
+
+    `folder` is where the store lies: SQLite does not always say that a disk is full.
+    """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and folder and _is_full(folder):
+        code = sqlite3.SQLITE_FULL
     what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
     kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
     return kind(f"the store {store} {what}: {error}", hint=todo)
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _FULL_BYTES
+    except OSError:
+        return False
 
 
 class Pool:
@@ -78,6 +94,9 @@ class Pool:
     ) -> None:
         self.path = path
         self.read_only = read_only
+        self.version: int | None = (
+            None  # of the tables, once they are known to be those of this release
+        )
         self._timeout = timeout_s
         self._max_bytes = max_bytes
         self._idle: list[sqlite3.Connection] = []
@@ -118,8 +137,9 @@ class Pool:
         try:
             yield connection
         except sqlite3.Error as error:
+            self._refuse_upgraded(connection, error)
             connection.close()
-            raise translate(self._shown_name(), error) from error
+            raise translate(self._shown_name(), error, self.path.parent) from error
         finally:
             self._give_back(connection)
             with self._lock:
@@ -154,6 +174,21 @@ class Pool:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def _refuse_upgraded(self, connection: sqlite3.Connection, error: sqlite3.Error) -> None:
+        """Say so if a statement failed because a newer release has changed the tables since this was opened."""
+        try:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error:
+            return
+        if self.version is not None and found > self.version:
+            connection.close()
+            raise NotReady(
+                f"a newer release of headgate has upgraded the store {self._shown_name()}"
+                f" (from version {self.version} to {found}) while this process had it open",
+                retry_after=60.0,
+                hint="restart this process with that release; nothing is lost",
+            ) from error
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -199,13 +234,13 @@ class Pool:
                 check_same_thread=False,
             )
         except sqlite3.Error as error:
-            raise translate(self._shown_name(), error) from error
+            raise translate(self._shown_name(), error, self.path.parent) from error
         try:
             self._prepare(connection)
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
-                raise translate(self._shown_name(), error) from error
+                raise translate(self._shown_name(), error, self.path.parent) from error
             raise
         self._file = self._file or _identity(self.path)
         return connection

@@ -20,6 +20,8 @@ from headgate.stores.sqlite.traces import SqliteTraces
 from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
 FILE = "headgate.db"
+RESTORING = "headgate.db.restoring"
+"""A file that lies beside the store while a restore takes its place and nothing else could tell."""
 LOGGER = logging.getLogger("headgate.store")
 
 
@@ -48,6 +50,7 @@ class SqliteStore(
         read_only: bool = False,
     ) -> None:
         self.path = Path(folder) / FILE
+        _refuse_half_restored(self.path.parent)
         self.read_only = read_only or _may_only_read(self.path)
         if not self.read_only:
             _make_folder(self.path.parent)
@@ -82,6 +85,16 @@ class SqliteStore(
         if not current:
             with self._pool.write() as connection:
                 migrate(connection, self.path)
+        self._pool.version = len(STEPS)
+
+
+def _refuse_half_restored(folder: Path) -> None:
+    if (folder / RESTORING).exists():
+        raise StoreError(
+            f"a restore into {folder} is under way, or was stopped halfway",
+            hint=f"restore again: headgate store restore BACKUP --store {folder} --replace;"
+            f" the former store is {folder / FILE}.before-...",
+        )
 
 
 def _may_only_read(path: Path) -> bool:
