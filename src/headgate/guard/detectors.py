@@ -5,11 +5,15 @@ what came before; the distance to a hit is a candidate period p. One comparison 
 repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
 for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how
 the text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
+
+What a reader does not see is left out before the comparison (invisible.py), so offsets here are those of the visible
+text. Stalls and holds are told in offsets of the text as it came.
 """
 
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from headgate.guard.invisible import VisibleText
 from headgate.guard.unit_kinds import PADDING, RepeatPolicy
 
 
@@ -60,6 +64,13 @@ class PrimedDetector(Detector, Protocol):
     def prime(self, text: str) -> None: ...  # noqa: D102
 
 
+@runtime_checkable
+class PatientDetector(Detector, Protocol):
+    """A detector that can be told to let the run that stalled go on for a while."""
+
+    def rearm(self, chars: int) -> None: ...  # noqa: D102
+
+
 class LengthPolicy(Protocol):
     """How long which kind of unit may repeat; RepeatPolicy is the default."""
 
@@ -108,8 +119,8 @@ DEFAULT_MIN_SUSPECT: dict[int, int] = {}
 class RepeatDetector:
     """Finds exact contiguous repetition in a stream; one stall per run, onset and period exact.
 
-    `feed` returns the first stall that falls inside the text it was given. After a stall the run is
-    followed in silence until it breaks.
+    `feed` returns the first stall that falls inside the text it was given. What stands behind it is looked at with
+    the next `feed`, which may bring no text. After a stall the run is followed in silence until it breaks.
     """
 
     def __init__(self, policy: LengthPolicy | None = None) -> None:
@@ -122,6 +133,7 @@ class RepeatDetector:
         self._fresh = ""  # fed, but not looked at
         self._search_chars = STRIDE  # fresh characters from which a search is due ...
         self._due_chars = GLANCE  # ... and from which a glance is due
+        self._visible = VisibleText()
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = STRIDE  # offset of the next look
@@ -146,7 +158,9 @@ class RepeatDetector:
     def prime(self, text: str) -> None:
         """Begin anew behind this text; a loop already in it stalls again when it grows by one more copy."""
         self.reset()
-        stall = self.feed(text)
+        stall = further = self.feed(text)
+        while further:
+            further = self.feed("")
         if stall and self._period:
             self.rearm(max(self._period, MORE))
 
@@ -165,6 +179,8 @@ class RepeatDetector:
                 self._due_chars = self._search_chars
             return None
         text, self._text, self._fresh = self._text, "", ""
+        if not fresh.isascii() or "  " in fresh or (fresh[:1] == " " and text[-1:] == " "):
+            fresh, self._fresh = self._visible.fold(fresh, text[-2:], self._base + len(text))
         text += fresh  # the only reference, so it grows in place
         stall, due = None, 0 if self._period else self._search(text)
         if not due:
@@ -181,15 +197,15 @@ class RepeatDetector:
 
     def _follow_all(self, text: str) -> tuple[Stall | None, int]:
         """Follow the run, and those that come after it: the first stall, and when to look again."""
-        stall = None
         while True:
-            found = self._follow(text)
-            stall = stall or found
+            stall = self._follow(text)
+            if stall:
+                return stall, 0  # what stands behind it is due at once
             if self._period:
-                return stall, self._next_offset() - self._base - len(text)
+                return None, self._next_offset() - self._base - len(text)
             due = self._search(text)
             if due:
-                return stall, due
+                return None, due
 
     def _glance(self, text: str, fresh: int) -> None:
         """Hold back if a tiny unit repeats at the end of the text, and say when to glance again."""
@@ -199,7 +215,9 @@ class RepeatDetector:
         elif last not in text[-15:-1]:
             self.hold = None
         elif self.hold is None:
-            self.hold = self._tiny_hold(text, self._base + len(self._text) + fresh)
+            end = self._base + len(self._text) + fresh
+            hold = self._tiny_hold(text, end)
+            self.hold = hold if hold is None else self._visible.real_end(hold)
         due = fresh + wait
         self._due_chars = due if due < self._search_chars else self._search_chars
 
@@ -335,7 +353,8 @@ class RepeatDetector:
         self._period, self._kind, self._reported = period, kind, False
         self._at, self._onset = self._base + at, self._base + start
         if self.hold is None:
-            self.hold = self._onset + period + least if period < TINY else self._at
+            hold = self._onset + period + least if period < TINY else self._at
+            self.hold = self._visible.real_end(hold)
         self._trigger = max(self._at, self._onset + self.policy.stall(period, kind))
         return True
 
@@ -354,9 +373,7 @@ class RepeatDetector:
         if self._reported or self._at < self._trigger:
             return None
         self._reported = True
-        stall = self._stall(text[end - period : end])
-        self._follow(text)
-        return stall
+        return self._stall(text[end - period : end])
 
     def _goes_on_in_longer_unit(self, text: str) -> bool:
         """The run broke: whether it was a part of a longer unit that goes on. Else look on from here."""
@@ -371,7 +388,10 @@ class RepeatDetector:
     def _stall(self, unit: str) -> Stall:
         copies = (self._at - self._onset) / self._period
         reason = f"{copies:.1f} copies of {self._period} characters ({self._kind})"
-        return Stall(self._at, self._onset, self._period, reason, unit)
+        visible, first_copy_end = self._visible, self._onset + self._period
+        onset = visible.real_offset(self._onset)
+        period = visible.real_end(first_copy_end) - onset
+        return Stall(visible.real_end(self._at), onset, period, reason, unit)
 
 
 def _longest_period(text: str, at: int) -> int:

@@ -130,6 +130,10 @@ class EitherDetector:
         found = [stall for stall in (self._repeat.feed(text), self._entropy.feed(text)) if stall]
         return min(found, key=lambda stall: stall.position, default=None)
 
+    def rearm(self, chars: int) -> None:
+        """After a stall: see RepeatDetector."""
+        self._repeat.rearm(chars)
+
     def reset(self) -> None:
         """Forget everything seen."""
         self._repeat.reset()
