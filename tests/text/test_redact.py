@@ -25,12 +25,45 @@ SECRETS = {
     "jwt": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
     "private-key": "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA7" * 8 + "\n-----END RSA PRIVATE KEY-----",
     "url-password": "admin:hunter2-secret",
+    "aws-secret-key": "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzzKEY",
+    "bedrock-key": "ABSK" + "QmVkcm9ja0FQSUtleS0x" * 6,
+    "groq-key": "gsk_" + "a1B2c3D4e5" * 5 + "zz",
+    "xai-key": "xai-" + "a1B2c3D4e5" * 8,
+    "nvidia-key": "nvapi-" + "a1B2c3D4-_" * 6 + "abcd",
+    "perplexity-key": "pplx-" + "a1B2c3D4" * 6,
+    "replicate-token": "r8_" + "a1B2c3D4e" * 4 + "z",
+    "cerebras-key": "csk-" + "a1b2c3d4" * 6,
+    "langsmith-key": "lsv2_pt_" + "0123456789abcdef" * 2 + "_0123456789",
+    "vault-token": "hvs." + "CAESIJ1a2b3c4d5e" * 6,
+    "docker-token": "dckr_pat_" + "a1B2c3D4e5_-a1B2c3D4e5f6g7h",
+    "grafana-token": "glsa_" + "a1B2c3D4" * 4 + "_0123abcd",
+    "sentry-token": "sntrys_" + "eyJpYXQiOjE2" * 10,
+    "atlassian-token": "ATATT3" + "xFfGF0a1B2c3D4" * 12,
+    "digitalocean-token": "dop_v1_" + "0123456789abcdef" * 4,
+    "shopify-token": "shpat_" + "0123456789abcdef" * 2,
+    "linear-key": "lin_api_" + "a1B2c3D4e5" * 4,
+    "notion-token": "ntn_" + "123456789012" + "a1B2c3D4e5" * 4,
+    "figma-token": "figd_" + "a1B2c3D4_-" * 4,
+    "supabase-token": "sbp_" + "0123456789abcdef0123" * 2,
+    "databricks-token": "dapi" + "0123456789abcdef" * 2,
+    "age-key": "AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA" + "QPZRY9X8GF2TVDW0S3JN54KHCE6M",
+    "postman-key": "PMAK-" + "0123456789abcdef01234567" + "-" + "0123456789abcdef0123456789abcdef01",
+    "newrelic-key": "NRAK-" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ1",
+    "azure-key": "Zm9vYmFyYmF6cXV4" * 5 + "abcdef==",
+    "azure-secret": "abc8Q~" + "a1B2c3D4e5f6g7h8i9j0k1l2m3n4o5p6q7",
+    "azure-signature": "a1B2c3D4e5" * 4 + "abc%3D",
+    "jwe": "eyJhbGciOiJkaXIiLCJlbmMi" + "..a1B2c3D4e5f6g7h8." + "a1B2c3D4" * 8 + ".a1B2c3D4e5f6g7h8i9j0kk",
 }  # fmt: skip
+BEFORE = {
+    "url-password": "postgresql://",
+    "aws-secret-key": "aws_secret_access_key = ",
+    "azure-key": "AccountName=x;AccountKey=",
+    "azure-signature": "https://x.blob.core.windows.net/c?sv=1&sig=",
+}
 
 
 def text_with(name):
-    before = "postgresql://" if name == "url-password" else "the key is "
-    return f"{before}{SECRETS[name]}{'@db/x' if name == 'url-password' else ', keep it'}"
+    return f"{BEFORE.get(name, 'the key is ')}{SECRETS[name]}{'@db/x' if name == 'url-password' else ', keep it'}"
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -38,6 +71,55 @@ def test_a_secret_becomes_a_placeholder_that_names_its_kind(name):
     shown = redact(text_with(name))
     assert SECRETS[name] not in shown
     assert f"[redacted {name} " in shown
+
+
+ESCAPED = (
+    "a line\\n{}\\nanother",
+    "a%3D{}&b=c",
+    "\x1b[32m{}\x1b[0m",
+    '{{"key":"{}"}}',
+    "\\u003d{}",
+)
+
+
+@pytest.mark.parametrize("form", ESCAPED)
+@pytest.mark.parametrize("name", SECRETS.keys() - BEFORE.keys() - {"private-key", "telegram-token"})
+def test_a_secret_is_found_behind_an_escape_that_ends_with_a_letter_or_a_digit(name, form):
+    shown = redact(form.format(SECRETS[name]))
+    assert f"[redacted {name} " in shown
+    assert SECRETS[name][-12:-2] not in shown
+
+
+LINES = [f"{n:02}" + "MIIEowIBAAKCAQEA7+/a" * 3 for n in range(16)]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\\n", "\\\\n"])
+@pytest.mark.parametrize(
+    ("first", "headers", "last"),
+    [
+        ("-----BEGIN RSA PRIVATE KEY-----", ["Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-256-CBC,AB12", ""], "-----END RSA PRIVATE KEY-----"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----", ["Comment: a-b", ""], "-----END PGP PRIVATE KEY BLOCK-----"),
+        ("---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----", ['Comment: "a-b"'], "---- END SSH2 ENCRYPTED PRIVATE KEY ----"),
+        ("-----BEGIN PRIVATE KEY-----", [], "MIIE7"),
+        ("-----BEGIN PRIVATE KEY-----", LINES * 20, "-----END PRIVATE KEY-----"),
+    ],
+)  # fmt: skip
+def test_a_private_key_is_found_with_headers_cut_off_and_very_long(line_end, first, headers, last):
+    shown = redact(f"cat key{line_end}{line_end.join([first, *headers, *LINES, last])} and so on")
+    assert not any(line in shown for line in LINES)
+    assert "MIIE7" not in shown
+    assert shown.endswith("and so on")
+
+
+def test_nothing_of_a_long_key_stays():
+    for prefix in ("sk-ant-", "sk-proj-", "xoxb-", "ya29.", "ghp_", "gsk_"):
+        assert redact(f"({prefix}{'a1B2c3D4' * 200})").count("a1B2") == 0
+
+
+@pytest.mark.parametrize("password", ["pa:ss-w0rd", "pa/ss-w0rd", "pa$$-w0rd", "p" * 100])
+@pytest.mark.parametrize("user", ["", "admin"])
+def test_a_password_in_a_url_may_hold_any_sign_but_blanks_and_quotes(user, password):
+    assert password not in redact(f"redis://{user}:{password}@db:6379/0")
 
 
 def test_equal_secrets_have_equal_placeholders_and_others_do_not():
@@ -53,6 +135,11 @@ def test_equal_secrets_have_equal_placeholders_and_others_do_not():
         "see sk-learn, disk-based and risk-averse-portfolio-management-strategies-for-everyone",
         "hf_transfer, npm_config_registry, AKIA, eyJ, xoxo-kisses, AIza",
         "http://user@host/path and http://host:8080/x@y",
+        "http://localhost:3000/@vite/client and http://proxy:8080?u=me@x.org",
+        "docker://alpine:3.18@sha256:0123456789abcdef",
+        "postgres://user:$PASSWORD@host and postgres://user:${PASSWORD}@host",
+        "csk-learn dapi_deadbeef_is_not_a_key gsk_keys r8_float glrt-is-the-name-of-a-thing",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
         "-----BEGIN CERTIFICATE-----",
     ],
 )
