@@ -121,7 +121,7 @@ def test_a_loop_that_comes_back_after_each_rollback_never_shows_a_third_copy_of_
     unit, turns, leads, lengths, resume, size
 ):
     assume(all(in_a_row(lead * 2, unit) == 0 for lead in leads))
-    session = Session(ASK, policy=GuardPolicy(resume=resume))
+    session = Session(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
     text = play(session, comeback(unit, turns, leads, lengths), size)
     assert session.report.cuts
     assert in_a_row(text, unit) < 3 * len(unit)
@@ -132,7 +132,7 @@ def test_of_a_short_unit_the_client_gets_some_characters_more_than_the_first_cop
     unit, turns, leads, lengths, resume, size
 ):
     assume(all(in_a_row(lead * 2, unit) == 0 for lead in leads))
-    session = Session(ASK, policy=GuardPolicy(resume=resume))
+    session = Session(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
     text = play(session, comeback(unit, turns, leads, lengths), size)
     filler = kind_of(unit) not in ("prose", "code", "dull")
     assert in_a_row(text, unit) <= len(unit) + (200 if filler else 140)

@@ -97,7 +97,7 @@ def test_if_a_cut_falls_inside_an_object_a_copy_has_the_text_that_stays():
 
 
 def test_a_tool_call_that_loops_never_reaches_the_client():
-    looped = [Delta('{"q": "' + "ab ab " * 400, call=1)]
+    looped = [Delta('{"q": "' + "ab ab " * 4000, call=1)]
     done = [Delta('{"q": "a"}', call=1)]
     guard, asked, _ = guarded(looped, done)
     assert list(guard.iterate()) == done

@@ -146,7 +146,7 @@ def test_a_whole_answer_keeps_its_text_when_the_second_call_only_calls_a_tool(ri
 
 
 def test_a_looping_function_call_is_asked_for_again_and_never_spliced(rig, client, upstream):
-    looping = response_stream(call_item('{"q": "' + UNIT * 40))[:-2]
+    looping = response_stream(call_item('{"q": "' + UNIT * 400))[:-2]
     model = rig.script(looping, response_stream(call_item('{"q": 1}', "resp_2"), id="resp_2"))
     with client.responses.stream(model=model, input="Hi", extra_headers=WHOLE) as stream:
         final = stream.get_final_response()
@@ -155,14 +155,14 @@ def test_a_looping_function_call_is_asked_for_again_and_never_spliced(rig, clien
 
 
 def test_complete_calls_stand_when_the_next_one_loops(rig, served):
-    script = response_stream(call_item('{"a": 1}'), call_item('{"q": "' + UNIT * 40, number=2))
+    script = response_stream(call_item('{"a": 1}'), call_item('{"q": "' + UNIT * 400, number=2))
     found = events(post(served, rig.script(script), headers=WHOLE))
     assert found[-1]["type"] == "response.completed"
     assert [item["arguments"] for item in found[-1]["response"]["output"]] == ['{"a": 1}']
 
 
 def test_structured_output_is_never_spliced(rig, client):
-    model = rig.script(response_stream(texts=('{"a": "', *[UNIT] * 40)), response_stream(texts=('{"a": ', "1}"), id="resp_2"))  # fmt: skip
+    model = rig.script(response_stream(texts=('{"a": "', *[UNIT] * 400)), response_stream(texts=('{"a": ', "1}"), id="resp_2"))  # fmt: skip
     form = {"format": {"type": "json_object"}}
     with client.responses.stream(model=model, input="Hi", text=form, extra_headers=WHOLE) as stream:
         assert json.loads(stream.get_final_response().output_text) == {"a": 1}

@@ -121,7 +121,7 @@ class Gate(BaseModel):
 
 
 def test_openai_parses_structured_output_also_after_a_loop(rig, client):
-    model = rig.script(said('{"width": ', *["1, 2, 3, the same again and "] * 40), said('{"width": 3,', ' "open": true}'))  # fmt: skip
+    model = rig.script(said('{"width": ', *["1, 2, 3, the same again and "] * 800), said('{"width": 3,', ' "open": true}'))  # fmt: skip
     whole = {"x-headgate-guard-tool-calls": "whole"}
     with client.chat.completions.stream(model=model, messages=ASK, response_format=Gate, extra_headers=whole) as stream:  # fmt: skip
         done = stream.get_final_completion()

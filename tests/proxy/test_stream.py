@@ -215,7 +215,7 @@ def test_a_loop_in_the_reasoning_is_cut_too(rig, served):
 def test_a_looping_tool_call_that_is_held_is_asked_for_again_and_never_spliced(
     rig, served, upstream
 ):
-    looping = [chunk({"tool_calls": [CALL]}), arguments('{"q": "'), *[arguments(UNIT)] * 40]
+    looping = [chunk({"tool_calls": [CALL]}), arguments('{"q": "'), *[arguments(UNIT)] * 400]
     good = [chunk({"tool_calls": [CALL]}, id="x"), arguments('{"q": 1}'), chunk({}, finish="tool_calls"), DONE]  # fmt: skip
     model = rig.script(looping, good)
     answer = post(served, model, headers=WHOLE)
@@ -226,7 +226,7 @@ def test_a_looping_tool_call_that_is_held_is_asked_for_again_and_never_spliced(
 
 
 def test_complete_calls_stand_when_the_next_one_loops(rig, served):
-    script = [chunk({"tool_calls": [CALL]}), arguments("{}"), chunk({"tool_calls": [SECOND]}), *[arguments(UNIT, 1)] * 40]  # fmt: skip
+    script = [chunk({"tool_calls": [CALL]}), arguments("{}"), chunk({"tool_calls": [SECOND]}), *[arguments(UNIT, 1)] * 400]  # fmt: skip
     answer = post(served, rig.script(script), headers=WHOLE, stream_options={"include_usage": True})
     found = events(answer)
     calls = [c for e in found for d in e["choices"] for c in d["delta"].get("tool_calls", ())]
@@ -238,7 +238,7 @@ def test_complete_calls_stand_when_the_next_one_loops(rig, served):
 
 
 def test_structured_output_is_delivered_whole_or_asked_for_again(rig, served, upstream):
-    model = rig.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}"))
+    model = rig.script(said('{"a": "', *[UNIT] * 400), said('{"a": ', "1}"))
     answer = post(served, model, headers=WHOLE, response_format={"type": "json_object"})
     assert json.loads(text(answer)) == {"a": 1}
     assert upstream.seen[model][1].json["messages"] == ASK
@@ -319,7 +319,7 @@ def test_a_loop_that_comes_byte_by_byte_is_cut_too(rig, served):
 
 
 def test_structured_output_of_messages_is_never_spliced(rig, served):
-    model = rig.script(told('{"a": "', *[UNIT] * 40), told('{"a": ', "1}", id="msg_2"))
+    model = rig.script(told('{"a": "', *[UNIT] * 400), told('{"a": ', "1}", id="msg_2"))
     form = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
     found = events(post(served, model, path="/v1/messages", headers=WHOLE, output_config=form))
     deltas = (e["delta"] for e in found if e["type"] == "content_block_delta")

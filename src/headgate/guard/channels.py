@@ -14,6 +14,7 @@ from headgate.guard.detectors import (
     HISTORY,
     Detector,
     HoldingDetector,
+    PatientDetector,
     PrimedDetector,
     Stall,
     holds_text_back,
@@ -224,6 +225,16 @@ class Channel:
         if self._tail_chars > 2 * HISTORY:
             self._tail = ["".join(self._tail)[-HISTORY:]]
             self._tail_chars = HISTORY
+
+    def let_pass(self, stall: Stall, chars: int) -> Stall | None:
+        """Let the repetition of a stall go on, up to this length of its run if it is not 0; the next stall, if any."""
+        if not stall.period:
+            self.relapse.stop_watching()
+        elif chars and isinstance(self.detector, PatientDetector):
+            self.detector.rearm(chars - (stall.position - stall.onset))
+        further = self.detector.feed("")  # what came behind the stall
+        self._waived_hold = self.hold
+        return _shift(further, self._base) if further else None
 
     def stop_watching(self) -> list[Piece]:
         """Send everything that waits; what follows passes unwatched."""

@@ -77,6 +77,9 @@ class GuardPolicy(Policy):
     """How often the keep-alive hook is called while text is held back."""
     idle_s: Tuning[Positive] = 300.0
     """Longest silence of the model before the stream is given up; in the proxy the upstream has its own."""
+    hopeless_chars: Tuning[PositiveCount] = 16_384
+    """Length from which a repetition is cut in tool calls, structured output and fenced code, and a repetition of
+    symbols or data that the model wrote again when asked. Four copies of the longest unit that is looked for."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
     resume: Tuning[Resume] = "auto"

@@ -21,6 +21,7 @@ class RelapseDetector:
 
     def __init__(self) -> None:
         self._units: dict[str, _CyclicUnit] = {}
+        self._known: list[str] = []
         self._seen = 0
         self.hold: int | None = None
         """Offset in the fresh text from which the tail should be held back, or None."""
@@ -29,8 +30,18 @@ class RelapseDetector:
         """Remember the unit of a loop that was cut."""
         if unit:
             self._units[unit] = _CyclicUnit(unit)
+            self._known = [*self._known, unit][-MAX_UNITS:]
         while len(self._units) > MAX_UNITS:
             del self._units[next(iter(self._units))]
+
+    def knows(self, unit: str) -> bool:
+        """Whether a loop of this unit was cut before, begun at any point of it."""
+        return bool(unit) and any(len(k) == len(unit) and unit in k + k for k in self._known)
+
+    def stop_watching(self) -> None:
+        """Let the units pass; they are still known."""
+        self._units.clear()
+        self.hold = None
 
     def restart(self, before: str = "") -> None:
         """Fresh text begins here, behind what the client has."""

@@ -265,6 +265,15 @@ class SentText:
         return "".join(self._parts)
 
     @property
+    def parts(self) -> int:
+        """How many parts were sent."""
+        return len(self._parts)
+
+    def text_from(self, part: int) -> str:
+        """What was sent from this part on."""
+        return "".join(self._parts[part:])
+
+    @property
     def last(self) -> str:
         """The last character, empty if nothing was sent."""
         return self._parts[-1][-1:] if self._parts else ""

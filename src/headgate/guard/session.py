@@ -8,20 +8,23 @@ upstream, asks for the next Call and feeds its stream into the same session:
 
 The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
 divergence token is set) is not in it, though the client may have its first characters.
-Tool calls and structured output are never spliced. They go out as they come, held back only while a repetition is
-suspected. If one loops before any of it was sent, the session asks for it again. If a part was sent, the stream ends
+Tool calls and structured output are never spliced. They go out as they come.
+If one loops before any of it was sent, the session asks for it again. If a part was sent, the stream ends
 with PartialCallError; the caller that asks again passes `earlier_loops`, and the call is then held until it is
-complete. A call that loops for the third time passes: the model means it.
+complete. A call that loops for the second time passes: the model means it.
+Not every repetition is a loop (honest.py). One that is let pass is noted in the report.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from headgate.errors import LoopError, PartialCallError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, RepeatDetector, Stall
 from headgate.guard.entropy import EitherDetector, EntropyDetector
+from headgate.guard.honest import FenceTracker, RequestText, has_fence
 from headgate.guard.policy import GuardPolicy, Resume
 from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from headgate.guard.resume import (
@@ -33,13 +36,15 @@ from headgate.guard.resume import (
     Stop,
     next_call,
 )
-from headgate.guard.unit_kinds import TINY
+from headgate.guard.unit_kinds import TINY, WORDS, kind_of
 from headgate.text.tokens import estimate_tokens
 
 CUT_CHARS = 4000  # characters of a cut text that the report keeps: about two screens, which bounds its memory
-# A tool call that loops this often for one request is what the model wants to say. After the first loop the client asks
-# again, after the second the guard does.
-BELIEVED_LOOPS = 3
+# A tool call that loops this often for one request is what the model wants to say: it was asked again, and wrote the
+# same once more.
+BELIEVED_LOOPS = 2
+MAX_WARNINGS = 20  # that a report keeps: as many as a page shows
+IN_REQUEST = "it stands in the request"
 RECOVERING = (
     State.RECOVERING
 )  # asked for at every token; looking it up in the enum takes 0.25 µs of 3.6 µs
@@ -87,6 +92,8 @@ class Session:
         self._counting = CountingDetector() if self.policy.counting != "off" else None
         self._steering = SteeringFilter("")
         self._sent = SentText()
+        self._request = RequestText(messages)
+        self._fences, self._fences_read = FenceTracker(), 0  # parts of `_sent` that it has read
         self._generated = 0  # characters of the current call
         self._calls_done = 0  # tool calls delivered whole
         self._new_turn = False  # whether the next content begins a new turn
@@ -96,7 +103,8 @@ class Session:
         return Channel(
             name,
             self._detector,
-            hold_back=self.policy.hold_back,
+            # What is not spliced is cut late if at all: nothing would be won by holding it back.
+            hold_back=self.policy.hold_back and self._can_splice(name),
             whole=whole,
             max_hold=self.policy.max_hold_chars,
             call=call,
@@ -340,11 +348,22 @@ class Session:
         if self.policy.counting == "cut":
             here = self._content.sent
             return Stall(stall.position, here, 0, stall.reason, stall.unit)
-        self.report.warnings.append(stall.reason)
+        self._warn(stall.reason)
         return None
 
-    def _judge(self, channel: Channel, stall: Stall) -> list[Piece]:
+    def _warn(self, what: str) -> None:
+        if len(self.report.warnings) < MAX_WARNINGS:
+            self.report.warnings.append(what)
+
+    def _judge(self, channel: Channel, found: Stall) -> list[Piece]:
         """What the client gets of a channel that has stalled: the part before the loop, or all if it is believed."""
+        stall: Stall | None = found
+        while stall and (why := self._why_honest(channel, stall)):
+            self._warn(f"{stall.reason}, let pass: {why}")
+            chars = 0 if why == IN_REQUEST else self.policy.hopeless_chars
+            stall = channel.let_pass(stall, chars)
+        if stall is None:
+            return channel.ready()
         if not self._is_spliced(channel):
             self._call_loops += 1
             no_tries_left = self.report.rollbacks >= self.policy.max_rollbacks
@@ -353,9 +372,36 @@ class Session:
                 return channel.stop_watching()
         return self._cut(channel, stall)
 
+    def _why_honest(self, channel: Channel, stall: Stall) -> str:
+        """Why a repetition is not a loop, or not yet; empty if it is one."""
+        if channel.name == REASONING:
+            return ""
+        if stall.position - stall.onset < self.policy.hopeless_chars:
+            if not self._is_spliced(channel):
+                return "in a tool call" if channel.name == TOOL else "in structured output"
+            if self._is_fenced(channel, stall):
+                return "in fenced code"
+            # A model in a loop repeats its words. Tables and data that it writes again are meant.
+            if channel.relapse.knows(stall.unit) and kind_of(stall.unit) not in WORDS:
+                return "the model was asked again, and wrote the same"
+        return IN_REQUEST if self._request.has_unit(stall.unit) else ""
+
+    def _is_fenced(self, channel: Channel, stall: Stall) -> bool:
+        """Whether the repetition stands inside fenced code."""
+        if has_fence(stall.unit):
+            return False
+        self._fences.feed(self._sent.text_from(self._fences_read))
+        self._fences_read = self._sent.parts
+        waiting = copy(self._fences)
+        waiting.feed(channel.waiting[: max(0, stall.position - channel.sent)])
+        return waiting.is_open
+
     def _is_spliced(self, channel: Channel) -> bool:
         """Whether an answer can go on behind a cut of this channel: text can, a tool call or JSON cannot."""
-        return channel.name != TOOL and not (self._structured and channel.name == CONTENT)
+        return self._can_splice(channel.name)
+
+    def _can_splice(self, name: str) -> bool:
+        return name != TOOL and not (self._structured and name == CONTENT)
 
     def _is_partly_out(self, channel: Channel) -> bool:
         return not self._is_spliced(channel) and channel.begun

@@ -16,6 +16,7 @@ UnitKind = Literal[
     "blank", "padding", "ruled", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"
 ]  # fmt: skip
 
+WORDS: tuple[UnitKind, ...] = ("prose", "lines")
 TINY = 8  # periods below this are held back after a few characters
 SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind

@@ -1,0 +1,141 @@
+"""Honest repetition: what repeats by its nature, or because it was asked for, and is no loop.
+
+Files hold arrays of zeros, rows of fixtures and empty cells, and a person may ask for a line a hundred times. So a
+repetition in a tool call, in structured output or in fenced code is cut only when it is hopeless (see
+GuardPolicy.hopeless_chars), and one whose unit stands in the request is never cut.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from headgate.guard.resume import Message
+from headgate.guard.unit_kinds import SHORT, TINY
+
+_fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")
+_start = re.compile(r"\n|[.!?] ")  # behind which a line or a sentence starts
+_word = re.compile(r"(?<=\s)(?=\S)")
+_MARKS = " .,;:!?\"'`*-"  # around a text that is quoted, or an item of a list
+# Points of a unit from which it is looked for. It may begin anywhere, but is quoted from the beginning of a line, a
+# sentence or a word. Chosen, not measured: a unit with more lines than this is found by its first ones.
+STARTS = 32
+DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
+_BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
+
+
+class FenceTracker:
+    """Follows a text line by line: whether it is inside fenced code."""
+
+    def __init__(self) -> None:
+        self._mark = ""  # of the fence that is open
+        self._line = ""  # the last line, which is not complete
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last line stands inside fenced code."""
+        return bool(self._mark)
+
+    def feed(self, text: str) -> None:
+        """Take text in."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._read(line)
+
+    def _read(self, line: str) -> None:
+        found = _fence.match(line)
+        if found is None:
+            return
+        mark, rest = found[1], found[2].strip()
+        if not self._mark:
+            self._mark = mark
+        elif mark.startswith(self._mark) and not rest:
+            self._mark = ""
+
+
+def has_fence(unit: str) -> bool:
+    """Whether a unit opens or closes fenced code, so that it does not stand inside of it."""
+    return any(_fence.match(line) for line in unit.split("\n"))
+
+
+class RequestText:
+    """What a request brings: the last words of a person, and all other text that the model did not write itself."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._asked: str | None = None  # both are read if the first repetition asks for them
+        self._brought = ""
+
+    def has_unit(self, unit: str) -> bool:
+        """Whether a unit stands in the request.
+
+        Of the last words of a person 8 characters are enough to tell ("I am sorry"), of a long conversation 40. A
+        shorter unit must stand there several times in a row, up to this length.
+        """
+        if not unit.strip():
+            return False
+        if self._asked is None:
+            self._asked, self._brought = self._read()
+        for start in _starts(unit):
+            turned = unit[start:] + unit[:start]
+            if _stands_in(turned, self._asked, TINY) or _stands_in(turned, self._brought, SHORT):
+                return True
+        return False
+
+    def _read(self) -> tuple[str, str]:
+        asked = next((words for m in reversed(self._messages) if (words := _words(m))), "")
+        brought = (text for m in self._messages if not _is_of_model(m) for text in _texts(m))
+        return _normalize(asked), _normalize("\n".join(brought))
+
+
+def _starts(unit: str) -> list[int]:
+    if len(unit) < TINY:
+        return list(range(len(unit)))
+    starts = [found.end() for found in _start.finditer(unit)]
+    starts = starts or [found.end() for found in _word.finditer(unit)]
+    return [0, *starts][:STARTS]
+
+
+def _stands_in(unit: str, text: str, chars: int) -> bool:
+    """Whether a unit stands in a text; a short one several times, until it has this many characters."""
+    times = -(-chars // len(unit))
+    for wanted in (unit, unit * times, unit * (times + 1)):
+        shown = _normalize(wanted).strip(_MARKS)
+        if len(shown) >= chars:
+            return shown in text
+    return False
+
+
+def _normalize(text: str) -> str:
+    """The text without what JSON and line breaks change in it."""
+    for escape in ("\\n", "\\r", "\\t"):
+        text = text.replace(escape, " ")
+    return " ".join(text.replace("\\", "").casefold().split())
+
+
+def _words(message: Message) -> str:
+    """What a person says in a message, if it is one of a person."""
+    content = message.get("content", message.get("parts"))
+    if message.get("role") != "user":
+        return ""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    said = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "\n".join(text for text in said if isinstance(text, str))
+
+
+def _is_of_model(message: Message) -> bool:
+    role, kind = message.get("role"), str(message.get("type", ""))
+    return role in ("assistant", "model") or (role is None and not kind.endswith("_output"))
+
+
+def _texts(value: object, depth: int = DEPTH) -> Iterator[str]:
+    """Every text inside a message."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, Mapping):
+        for name, part in value.items():
+            if name not in _BINARY:
+                yield from _texts(part, depth - 1)
+    elif depth and isinstance(value, Sequence):
+        for part in value:
+            yield from _texts(part, depth - 1)

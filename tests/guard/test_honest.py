@@ -1,0 +1,175 @@
+"""Texts that repeat by their nature, or because they were asked for: no loop, until they are hopeless."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.errors import LoopError
+from headgate.guard import CONTENT, TOOL, Piece, Session, State
+from headgate.guard.honest import FenceTracker, RequestText
+from headgate.guard.policy import GuardPolicy
+
+ASK = ({"role": "user", "content": "Write the file, please."},)
+HONEST = {
+    "zeros": "static const int table[] = {\n    " + "0, " * 800 + "0\n};\n",
+    "empty cells": "<table>\n" + "  <tr><td></td><td></td></tr>\n" * 60 + "</table>\n",
+    "mock rows": "[\n" + '  {"id": 1, "name": "John Doe", "active": true},\n' * 50 + "]\n",
+    "a recursion": "Traceback:\n" + '  File "fib.py", line 4, in fib\n    return fib(n - 1)\n' * 60,
+    "empty rows": "\\begin{tabular}{|c|c|}\n" + " & & \\\\ \\hline\n" * 90 + "\\end{tabular}\n",
+    "a telomere": ">chr1\n" + "TTAGGG" * 500 + "\n",
+    "drums": "HH|x-x-x-x-|\nSD|----o---|\nBD|o-------|\n\n" * 40,
+    "a sentence": "I will not talk in class.\n" * 100,
+}
+
+
+def play(session, text, channel=CONTENT, size=5):
+    """What a client gets of one call, up to its stall."""
+    if session.report.calls == 0:
+        session.start()
+    out = []
+    for at in range(0, len(text), size):
+        out += session.feed(Piece(channel, text[at : at + size]))
+        if session.stalled:
+            return "".join(out)
+    return "".join([*out, *session.end()])
+
+
+@pytest.mark.parametrize("kind", HONEST)
+@pytest.mark.parametrize("size", [5, 10**6])
+def test_a_file_that_a_tool_call_writes_may_repeat_and_the_report_notes_it(kind, size):
+    session = Session(ASK)
+    written = json.dumps({"path": "a", "content": HONEST[kind]})
+    assert play(session, written, TOOL, size) == written
+    assert session.report.state is State.DONE
+    assert any("in a tool call" in warning for warning in session.report.warnings)
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_fenced_code_may_repeat_and_what_follows_it_is_watched(kind):
+    text = f"Here it is:\n\n```\n{HONEST[kind]}\n```\nThat is all. "
+    session = Session(ASK)
+    assert play(session, text) == text
+    assert any("in fenced code" in warning for warning in session.report.warnings)
+    looping = Session(ASK)
+    play(looping, text + "And then he looked at the water below. " * 40)
+    assert looping.stalled
+    assert looping.report.cuts[0].onset >= len(text) - 2
+
+
+def test_several_repetitions_in_one_piece_are_judged_one_by_one():
+    text = "```\n" + HONEST["zeros"] + "```\nSo: " + "And then he looked at the water below. " * 40
+    session = Session(ASK)
+    play(session, text, size=10**6)
+    assert session.stalled
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_a_unit_that_was_asked_for_is_never_a_loop(kind):
+    text, ask = HONEST[kind], ({"role": "user", "content": f"Go on:\n{HONEST[kind][:150]}"},)
+    assert play(Session(ask), text) == text
+
+
+def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times():
+    ask = ({"role": "user", "content": 'Write "I will not talk in class" 1000 times.'},)
+    text = "I will not talk in class.\n" * 1000
+    session = Session(ask)
+    assert play(session, text) == text
+    assert "it stands in the request" in session.report.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ({"role": "tool", "content": json.dumps({"text": HONEST["mock rows"][:200]})},),
+        ({"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": HONEST["mock rows"][:200]}]}]},),
+        ({"type": "function_call_output", "output": HONEST["mock rows"][:200]},),
+        ({"role": "user", "parts": [{"functionResponse": {"response": {"text": HONEST["mock rows"][:200]}}}]},),
+    ],
+)  # fmt: skip
+def test_a_unit_that_was_read_from_a_file_is_never_a_loop_in_any_api(messages):
+    session = Session((*ASK, *messages))
+    assert play(session, HONEST["mock rows"]) == HONEST["mock rows"]
+
+
+def test_what_the_model_said_itself_does_not_excuse_it():
+    said = (
+        {"role": "assistant", "content": "He looked at the water below him for a while. "},
+        *ASK,
+    )
+    session = Session(said)
+    play(session, "He looked at the water below him for a while. " * 40)
+    assert session.stalled
+
+
+def test_a_few_characters_that_stand_somewhere_in_a_long_request_excuse_nothing():
+    request = RequestText(({"role": "tool", "content": "a = [0, 1]; and so on and on it went. ha"}, *ASK))  # fmt: skip
+    assert not request.has_unit("0, ")
+    assert not request.has_unit("ha")
+    assert not request.has_unit("and so on ")
+    assert not request.has_unit("   ")
+    assert RequestText(({"role": "user", "content": "Laugh: hahahaha!"},)).has_unit("ha")
+
+
+@pytest.mark.parametrize("channel", [CONTENT, TOOL])
+def test_a_repetition_without_end_is_cut_in_code_and_in_a_tool_call(channel):
+    lead = "```\n" if channel == CONTENT else '{"content": "'
+    session = Session(ASK)
+    got = play(session, lead + "value = 0;\n" * 10_000, channel)
+    assert session.stalled
+    assert len(got) < 17_000
+
+
+def test_data_that_the_model_writes_again_when_asked_is_believed():
+    session = Session(ASK)
+    rows = HONEST["mock rows"]
+    play(session, rows)
+    assert session.stalled
+    session.resume()
+    assert play(session, rows).endswith(rows[-1500:])
+    assert session.report.state is State.DONE
+    assert session.report.rollbacks == 1
+
+
+def test_a_sentence_that_the_model_repeats_again_is_still_a_loop():
+    session = Session(ASK)
+    for _ in range(3):
+        play(session, "He looked at the water below him for a while. " * 40)
+        session.resume()
+    play(session, "He looked at the water below him for a while. " * 40)
+    with pytest.raises(LoopError):
+        session.resume()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        ("a\n```python\nx\n", True),
+        ("a\n```python\nx\n```\n", False),
+        ("~~~~\n```\n~~~\n", True),
+        ("~~~~\n~~~~~\n", False),
+        ("- a\n  ```\n  x\n", True),
+        ("> ```\n> x\n", True),
+        ("a ``` b\n", False),
+        ("```\n```python\n", True),
+    ],
+)
+def test_a_fence_is_open_until_its_own_mark_closes_it(text, is_open):
+    for size in (1, len(text)):
+        fences = FenceTracker()
+        for at in range(0, len(text), size):
+            fences.feed(text[at : at + size])
+        assert fences.is_open is is_open
+
+
+@given(st.text(alphabet="ab \n\\.", max_size=80), st.text(max_size=30))
+def test_any_text_may_stand_in_a_request(request_text, unit):
+    RequestText(({"role": "user", "content": request_text},)).has_unit(unit)
+
+
+def test_the_report_keeps_some_notes_and_not_all():
+    session = Session(ASK, policy=GuardPolicy())
+    text = "".join(f"row {n}\n" + "0, " * 300 + "\n" for n in range(100))
+    play(session, text, TOOL)
+    assert len(session.report.warnings) == 20
