@@ -159,6 +159,10 @@ class ProxyPolicy(Policy):
     """Where injected context comes from when no header says so."""
     budget: PositiveCount = 1000
     """Tokens of injected context when no header says so."""
+    repair: tuple[Literal["tools", "marks"], ...] = ()
+    """What is put back as it was in the last request, so that the provider's cache holds: the order of "tools", and
+    "marks", the cache_control that a bridge dropped.
+    """
     max_answer_bytes: Tuning[PositiveCount] = 8_388_608
     """Largest answer, not streamed, that is watched; a larger one passes on as it comes."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216

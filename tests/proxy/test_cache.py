@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import PROSE, said, told
+from tests.proxy.upstream import PROSE, json_head, said, told
 
 from headgate.explain.interventions import interventions
 from headgate.guard.fuse import FusePolicy, Spending
 from headgate.notes import Stage
+from headgate.policy import ProxyPolicy
 from headgate.prices import Price, Prices
 from headgate.service.proxy.model_call import call_trace
 
@@ -111,3 +112,50 @@ def test_a_model_that_never_reads_a_cache_is_never_told_to_have_broken_it(rig, s
         ask(served, "chat", model, said)
         assert "blame" not in cache_step(served)
         said += [{"role": "assistant", "content": "Which?"}, {"role": "user", "content": "Yours."}]
+
+
+def ask_with_tools(served, model, names, *said):
+    """A question of Anthropic's API with tools in this order, without marks."""
+    messages = [{"role": "user", "content": text} for text in said]
+    body = {"model": model, "stream": True, "max_tokens": 100, "messages": messages}
+    body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return web.post(served.url + PATHS["messages"], json=body, timeout=20, headers={"x-headgate-session": model})  # fmt: skip
+
+
+def repairing(rig):
+    upstreams = {"main": rig.at(idle_s=5, answer_s=5, connect_s=5)}
+    return rig.serve(ProxyPolicy(upstreams=upstreams, repair=("tools", "marks")))
+
+
+def test_a_repair_is_sent_told_and_traced(rig, upstream):
+    served = repairing(rig)
+    model = rig.script(messages_stream(0, 9_000), messages_stream(9_000, 200))
+    ask_with_tools(served, model, "abc", "Mend the parser.")
+    reply = ask_with_tools(served, model, "cab", "Mend the parser.", "Go on.")
+    sent = upstream.seen[model][1].json
+    assert [tool["name"] for tool in sent["tools"]] == ["a", "b", "c"]
+    assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert reply.headers["x-headgate-cache"] == "extends the last request"
+    told_by = "the tools are in the order of the last request; cache_control is put on the last block"  # fmt: skip
+    assert reply.headers["x-headgate-repaired"] == told_by
+    trace = call_trace(served.calls[-1], tenant="default", now=0.0)
+    assert trace.steps[0].facts["repaired"] == told_by
+
+
+def test_a_repair_that_the_upstream_refuses_costs_no_answer(rig, upstream):
+    served = repairing(rig)
+    model = rig.script(messages_stream(0, 9_000), [json_head(400), b'{"error": {}}'], messages_stream(0, 9_000))  # fmt: skip
+    ask_with_tools(served, model, "abc", "Mend the parser.")
+    reply = ask_with_tools(served, model, "cab", "Mend the parser.", "Go on.")
+    assert reply.status_code == 200
+    assert "x-headgate-repaired" not in reply.headers
+    assert [tool["name"] for tool in upstream.seen[model][2].json["tools"]] == ["c", "a", "b"]
+
+
+def test_nothing_is_repaired_unless_the_setting_asks_for_it(rig, served, upstream):
+    model = rig.script(messages_stream(0, 9_000), messages_stream(0, 9_000))
+    ask_with_tools(served, model, "abc", "Mend the parser.")
+    reply = ask_with_tools(served, model, "cab", "Mend the parser.", "Go on.")
+    assert [tool["name"] for tool in upstream.seen[model][1].json["tools"]] == ["c", "a", "b"]
+    assert "cache_control" not in str(upstream.seen[model][1].json)
+    assert reply.headers["x-headgate-cache"].startswith("broken: the order of tools changed")

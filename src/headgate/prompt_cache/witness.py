@@ -88,6 +88,14 @@ class CacheWitness:
         seen = Seen(prompt, original, self._clock())
         return Observation(session, seen, last, difference, by_headgate)
 
+    def find_sent(self, session: str, fields: Mapping[str, Any]) -> Prompt | None:
+        """The last request of the conversation that this one goes on with, as it was sent; None if there is none."""
+        known = self._sessions.get(session) or ()
+        if not known:
+            return None
+        last = find_last(read_prompt(fields, before=known[-1].original), known)
+        return last.prompt if last else None
+
     def finish(self, observation: Observation, counts: CacheCounts | None) -> Judgment | None:
         """Remember the request, and judge it by what the provider counted; None if there is nothing to compare."""
         seen = replace(observation.seen, counts=counts)

@@ -1,6 +1,7 @@
 """Cache steps: compare a request with the last one of its conversation, judge what the provider read, price the call.
 
-They only observe. If one fails, the request goes on, and the bug is logged.
+They only observe, unless the setting `proxy.repair` asks for more. If one fails, the request goes on, and the bug is
+logged.
 """
 
 import asyncio
@@ -8,8 +9,10 @@ import asyncio
 from headgate import bugs
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.messages import MessagesDialect
+from headgate.policy import ProxyPolicy
 from headgate.prices import Price, Prices
 from headgate.prompt_cache.judgment import CacheCounts
+from headgate.prompt_cache.repair import Repair, repair
 from headgate.prompt_cache.segments import TTL_S
 from headgate.prompt_cache.witness import CacheWitness, Observation
 from headgate.service.proxy.exchange import Exchange
@@ -19,6 +22,31 @@ from headgate.text.bounded_json import HUGE
 
 # Bytes of a request that is compared in a thread: a window of 200 000 tokens takes about a millisecond.
 LARGE = 500_000
+
+
+async def repair_cache(exchange: Exchange, witness: CacheWitness, policy: ProxyPolicy) -> None:
+    """Put back what broke the cache without a word to the model, as far as the setting allows it."""
+    request = exchange.request
+    if not policy.repair or len(request.body) > HUGE:
+        return
+    try:
+        repaired = await asyncio.to_thread(_repair, exchange, witness, policy)
+    except Exception as error:  # noqa: BLE001  a repair may not cost the client its answer
+        bugs.report(error, "the repair of a prompt cache")
+        return
+    if repaired is not None:
+        exchange.unrepaired = request
+        exchange.request = request.with_fields(repaired.fields)
+        exchange.call.repaired = "; ".join(repaired.done)
+        exchange.reply_headers["x-headgate-repaired"] = exchange.call.repaired
+
+
+def _repair(exchange: Exchange, witness: CacheWitness, policy: ProxyPolicy) -> Repair | None:
+    last = witness.find_sent(_owner(exchange), exchange.original.fields)
+    takes_marks = isinstance(exchange.dialect, MessagesDialect)
+    if last is None:
+        return None
+    return repair(exchange.request.fields, last, policy.repair, takes_marks=takes_marks)
 
 
 async def observe_cache(exchange: Exchange, witness: CacheWitness) -> None:
@@ -89,7 +117,11 @@ def _cost_of(call: ModelCall, price: Price | None, *, long: bool) -> float | Non
 
 def _observe(exchange: Exchange, witness: CacheWitness) -> Observation:
     original, request = exchange.original, exchange.request
-    owner = f"{exchange.caller.tenant}\0{exchange.caller.key}\0{exchange.call.session}"
     betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
     sent = None if request is original else request.fields
-    return witness.observe(owner, original.fields, sent=sent, betas=betas)
+    return witness.observe(_owner(exchange), original.fields, sent=sent, betas=betas)
+
+
+def _owner(exchange: Exchange) -> str:
+    """Whose conversation it is."""
+    return f"{exchange.caller.tenant}\0{exchange.caller.key}\0{exchange.call.session}"

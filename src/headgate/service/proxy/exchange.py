@@ -116,6 +116,8 @@ class Exchange:
     """The request as the client sent it."""
     request: "ProxyRequest" = field(init=False)
     """The request as the upstream gets it."""
+    unrepaired: "ProxyRequest | None" = None
+    """The request before the repair of its cache; None if nothing was repaired."""
     upstream_name: str = ""
     upstream: UpstreamPolicy = field(init=False)
     reply_headers: dict[str, str] = field(default_factory=dict)

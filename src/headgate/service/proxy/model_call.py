@@ -101,6 +101,8 @@ class ModelCall:
     """What the provider read from its cache and wrote to it for the client's own request; None if it did not say."""
     cache_judgment: Judgment | None = None
     """What the provider read from its cache, and why not more; None if it did not report that."""
+    repaired: str = ""
+    """What was put back as it was in the last request, so that the provider's cache holds."""
     cost: float | None = None
     """What the call cost with all its tries, in the currency of the prices; None if the model has no price."""
     cache_cost: float | None = None
@@ -202,6 +204,7 @@ def _call_step(call: ModelCall) -> Step:
         "unwatched": call.unwatched,
         "passed_on": call.report.passed_on if call.report else "",
         "rescued_by": call.rescued_by,
+        "repaired": call.repaired,
         "response_id": call.response_id,
         "context_trace": call.context_trace,
     }

@@ -31,7 +31,7 @@ from headgate.service.body import ClientGone, read_apart, read_body
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.problems import drop_traceback
 from headgate.service.proxy.asgi import Reply, break_connection, run_while_connected
-from headgate.service.proxy.cache_steps import judge_cache, observe_cache
+from headgate.service.proxy.cache_steps import judge_cache, observe_cache, repair_cache
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
 from headgate.service.proxy.fuse_steps import fuse, settle
@@ -127,6 +127,7 @@ class Proxy:
             await end_turn(exchange)
             return
         await fuse(exchange)
+        await repair_cache(exchange, self._cache_witness, self.policy)
         await observe_cache(exchange, self._cache_witness)
         try:
             response = await send(exchange, self.upstreams, self.guard)

@@ -204,6 +204,13 @@ async def send(exchange: Exchange, upstreams: Upstreams, guard: GuardPolicy) -> 
     exchange.guard = _guard_for(exchange.request, guard)
     exchange.is_watched = _is_watched(exchange)
     response = await _send_asking_usage(exchange, upstreams)
+    if exchange.unrepaired is not None and response.status in REFUSED:
+        # what we changed may not cost the client its answer
+        await response.close()
+        exchange.request, exchange.unrepaired = exchange.unrepaired, None
+        exchange.call.repaired = ""
+        exchange.reply_headers.pop("x-headgate-repaired", None)
+        response = await _send_asking_usage(exchange, upstreams)
     exchange.call.answered = response.status == 200
     codings = codings_of(response.headers) if exchange.is_watched and response.status == 200 else []
     if codings:  # unasked, and unknown: else the body would be plain by now
