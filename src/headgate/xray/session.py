@@ -19,7 +19,7 @@ from headgate.text.tokens import estimate_tokens
 from headgate.xray.cache import CacheFollower
 from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window
 from headgate.xray.formats import Entry
-from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
+from headgate.guard.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
 from headgate.xray.usage import CallUsage
 

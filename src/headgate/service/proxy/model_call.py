@@ -34,7 +34,7 @@ from headgate.text.tokens import estimate_tokens
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from headgate.xray.findings import KINDS
 from headgate.xray.formats import entries_of
-from headgate.xray.parts import parts_of
+from headgate.guard.parts import parts_of
 from headgate.xray.session import SessionBuilder
 
 MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.xray.parts import parts_of
+from headgate.guard.parts import parts_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,174 @@
+"""Account: what left a window in a compaction, and which of it the window that is left still says.
+
+A path, an identifier or a number is still said if it stands there, a path also by its file's name. A sentence (a rule,
+a decision, a to-do, an error) is still said if one sentence there has most of its words: summaries write sentences
+anew, so words are compared and not their order.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headgate.compaction.items import KINDS, Item, Kind, find_items, find_todos, sentences
+from headgate.compaction.notice import Compaction
+from headgate.compaction.window import Message, Window
+from headgate.text.terms import terms_of
+from headgate.text.tokens import estimate_tokens
+
+# Share of a sentence's words, function words left out, that one sentence of the window has if it still says it.
+SAID = 0.6
+MOST_ITEMS = 500  # of one kind that are told of one compaction; a window of 170 000 tokens has some 300 identifiers
+MOST_PLACES = (
+    1_000  # of a name in a text that are looked at: only malice writes more that are no whole word
+)
+SENTENCES: tuple[Kind, ...] = ("rule", "decision", "todo", "error")
+NAMES: Mapping[Kind, tuple[str, str]] = {
+    "rule": ("rule", "rules"),
+    "decision": ("decision", "decisions"),
+    "todo": ("to-do", "to-dos"),
+    "path": ("path", "paths"),
+    "identifier": ("identifier", "identifiers"),
+    "number": ("number", "numbers"),
+    "error": ("error", "errors"),
+}
+_WORD = re.compile(r"\w")
+# Words that make a sentence a rule: "do not touch" and "never touch" are one rule, so they are not compared.
+_FORCE = frozenset(
+    [
+        "never",
+        "always",
+        "must",
+        "only",
+        "not",
+        "don",
+        "sure",
+        "make",
+        "avoid",
+        "prefer",
+        "remember",
+        "rule",
+        "user",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What left a window: each thing that it said, and whether it is gone."""
+
+    way: str
+    tokens: int
+    """How many tokens left."""
+    items: tuple[Item, ...] = field(default=(), repr=False)
+    gone: frozenset[Item] = field(default=frozenset(), repr=False)
+    turn: int = 0
+    """The call of the session before which it happened; 0 if that is not known."""
+
+    @property
+    def counts(self) -> dict[Kind, tuple[int, int]]:
+        """For each kind how many things left, and how many of them are gone."""
+        left, gone = Counter(i.kind for i in self.items), Counter(i.kind for i in self.gone)
+        return {kind: (left[kind], gone[kind]) for kind in KINDS if left[kind]}
+
+    def list_gone(self, *kinds: Kind) -> list[Item]:
+        """What is gone of these kinds, in the order in which it was said."""
+        return [item for item in self.items if item in self.gone and item.kind in kinds]
+
+    def describe(self) -> str:
+        """The account as a sentence without its end."""
+        return describe(self.counts, tokens=self.tokens, turn=self.turn)
+
+
+def describe(counts: Mapping[Kind, tuple[int, int]], *, tokens: int, turn: int) -> str:
+    """`compaction at turn 41: 96 000 tokens left, 14 of 17 paths and 1 of 3 rules are gone`."""
+    where = f"compaction at turn {turn}" if turn else "compaction"
+    order: tuple[Kind, ...] = ("path", "rule", "todo", "decision", "identifier", "number", "error")
+    gone = [
+        f"{counts[kind][1]} of {counts[kind][0]} {NAMES[kind][counts[kind][0] != 1]}"
+        for kind in order
+        if kind in counts and counts[kind][1]
+    ]
+    told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
+    return f"{where}: {tokens:,} tokens left".replace(",", " ") + f", {told}"
+
+
+def account(found: Compaction, after: Window, *, turn: int = 0) -> Account:
+    """What left a window, and which of it the later one does not say."""
+    items = tuple(_find_all(found.lost))
+    tokens = sum(estimate_tokens(part.text) for message in found.lost for part in message.parts)
+    gone = frozenset(_find_gone(items, _texts_of(after)))
+    return Account(found.way, tokens, items, gone, turn)
+
+
+def _find_all(lost: Sequence[Message]) -> Iterator[Item]:
+    """Each thing once, where it was said first; of the agent's to-dos those of its last list."""
+    counts = Counter[Kind]()
+    seen = set[tuple[Kind, str]]()
+    todos: list[Item] = []
+    for message in lost:
+        for part in message.parts:
+            if (listed := find_todos(part)) is not None:
+                todos = [Item("todo", text, message.at, "model") for text in listed]
+        for item in find_items(message):
+            if (item.kind, item.text) not in seen and counts[item.kind] < MOST_ITEMS:
+                seen.add((item.kind, item.text))
+                counts[item.kind] += 1
+                yield item
+    yield from (todo for todo in todos if ("todo", todo.text) not in seen)
+
+
+def _texts_of(window: Window) -> list[str]:
+    texts = [part.text for message in window.messages for part in message.parts]
+    return [window.instructions, *texts]
+
+
+def _find_gone(items: Sequence[Item], texts: Sequence[str]) -> Iterator[Item]:
+    whole = "\n".join(texts)
+    named = (item for item in items if item.kind not in SENTENCES)
+    yield from (item for item in named if not _is_named(item, whole))
+    said = [item for item in items if item.kind in SENTENCES]
+    if said:
+        still = _still_said([item.text for item in said], texts)
+        yield from (item for item, is_said in zip(said, still, strict=True) if not is_said)
+
+
+def _is_named(item: Item, text: str) -> bool:
+    if _stands_in(item.text, text):
+        return True
+    name = item.text.rstrip("/").rpartition("/")[2]
+    return item.kind == "path" and len(name) > 3 and _stands_in(name, text)
+
+
+def _stands_in(name: str, text: str) -> bool:
+    """Whether a name stands in a text as a whole word."""
+    at = text.find(name)
+    for _ in range(MOST_PLACES):
+        if at < 0:
+            break
+        before, behind = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (_WORD.match(before) or _WORD.match(behind)):
+            return True
+        at = text.find(name, at + len(name))
+    return False
+
+
+def _still_said(wanted: Sequence[str], texts: Iterable[str]) -> list[bool]:
+    """For each sentence, whether one sentence of the texts has most of its words."""
+    lines = list(dict.fromkeys(line for text in texts for line in sentences(text)))
+    where: defaultdict[int, set[int]] = defaultdict(set)
+    for at, found in enumerate(terms_of([line[:2_000] for line in lines])):
+        for term in found:
+            where[term].add(at)
+    force = {term for found in terms_of(sorted(_FORCE)) for term in found}
+    still = []
+    for found in terms_of(wanted):
+        terms = set(found) - force or set(found)
+        hits = Counter(at for term in terms for at in where.get(term, ()))
+        most = max(hits.values(), default=0)
+        still.append(bool(terms) and most >= SAID * len(terms))
+    return still
+
+
+def _join(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
