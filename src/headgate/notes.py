@@ -33,6 +33,7 @@ class Stage(StrEnum):
     MODEL = "model"
     WINDOW = "window"
     CACHE = "cache"
+    COMPACTION = "compaction"
     CUT = "cut"
     CIRCLES = "circles"
     FUSE = "fuse"

@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from headgate.compaction.items import KINDS, Item, Kind, find_items, find_todos, sentences
 from headgate.compaction.notice import Compaction
@@ -71,9 +72,17 @@ class Account:
         left, gone = Counter(i.kind for i in self.items), Counter(i.kind for i in self.gone)
         return {kind: (left[kind], gone[kind]) for kind in KINDS if left[kind]}
 
+    @property
+    def id(self) -> str:
+        """By which the same compaction is known if the client sends its request again."""
+        names = "\n".join(f"{item.kind} {item.at} {item.text}" for item in self.items)
+        told = f"{self.way} {self.tokens} {len(self.gone)}\n{names}"
+        return blake2b(told.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
     def list_gone(self, *kinds: Kind) -> list[Item]:
-        """What is gone of these kinds, in the order in which it was said."""
-        return [item for item in self.items if item in self.gone and item.kind in kinds]
+        """What is gone of these kinds, kind by kind, in the order in which it was said."""
+        gone = [item for item in self.items if item in self.gone]
+        return [item for kind in kinds for item in gone if item.kind == kind]
 
     def describe(self) -> str:
         """The account as a sentence without its end."""

@@ -15,7 +15,7 @@ import orjson
 from headgate.compaction.window import Message
 from headgate.guard.parts import Part
 
-Kind = Literal["rule", "decision", "todo", "path", "identifier", "number", "error"]
+Kind = Literal["rule", "todo", "decision", "path", "identifier", "number", "error"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MOST_SENTENCE = 400  # characters; a longer one is a pasted text, and no rule that somebody gave

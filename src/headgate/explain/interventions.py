@@ -36,11 +36,23 @@ def _read(trace: Trace) -> Iterator[Intervention]:
             )
         elif step.stage is Stage.CACHE and step.facts.get("blame"):
             yield Intervention(step.stage, _describe_break(step), _BLAMED[str(step.facts["blame"])], step.facts)  # fmt: skip
+        elif step.stage is Stage.COMPACTION:
+            yield from _describe_compaction(step)
         elif step.stage is Stage.CUT:
             cut = step.facts["cut_chars"]
             assert isinstance(cut, int | float)
             what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
             yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
+
+
+def _describe_compaction(step: Step) -> Iterator[Intervention]:
+    """What left the window, which the agent did, and what was put back, which Headgate did."""
+    if reason := step.facts.get("reason"):
+        change = "compaction.inject = true puts back what a turn needs; the agent compacted its window itself"
+        yield Intervention(step.stage, str(reason), change, step.facts)
+    if tokens := step.facts.get("put_back"):
+        what = f"{tokens:.0f} tokens of what a compaction lost were put back" if isinstance(tokens, int | float) else ""  # fmt: skip
+        yield Intervention(step.stage, what, "compaction.inject = false, or x-headgate-compaction: observe", step.facts)  # fmt: skip
 
 
 def _describe_break(step: Step) -> str:

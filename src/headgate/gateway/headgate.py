@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from headgate.errors import InputError, StoreError
-from headgate.gateway.documents import Documents
-from headgate.gateway.traces import Traces
+from headgate.gateway.compactions import Compactions
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
@@ -38,7 +37,7 @@ _DEFAULT = Request("")
 """The defaults of a request, which are those of `context`."""
 
 
-class Headgate(Documents, Traces):
+class Headgate(Compactions):
     """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
 
     @property

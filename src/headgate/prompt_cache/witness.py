@@ -69,11 +69,16 @@ class CacheWitness:
         *,
         sent: Mapping[str, Any] | None = None,
         betas: str = "",
+        read: Prompt | None = None,
     ) -> Observation:
-        """Read a request as the client wrote it, and as it is `sent` if Headgate changed it."""
+        """Read a request as the client wrote it, unless it is `read` already, and as it is `sent` if Headgate changed
+        it.
+        """
         known = self._sessions.get(session) or ()
         guess = known[-1] if known else None
-        original = read_prompt(fields, betas=betas, before=guess.original if guess else None)
+        original = read or read_prompt(
+            fields, betas=betas, before=guess.original if guess else None
+        )
         prompt = original
         if sent is not None and sent is not fields:
             prompt = read_prompt(sent, betas=betas, before=guess.prompt if guess else None)

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, model_validator
 from pydantic.fields import FieldInfo
 
+from headgate.compaction.policy import CompactionPolicy
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
 from headgate.guard.fuse import FusePolicy
@@ -102,6 +103,8 @@ class Settings(Policy):
     """How the model's stream is watched, held back and resumed."""
     circles: CirclesPolicy = CirclesPolicy.default()
     """What is done about an agent that repeats the same tool calls with the same results."""
+    compaction: CompactionPolicy = CompactionPolicy.default()
+    """What is done when an agent compacts its window."""
     fuse: FusePolicy = FusePolicy.default()
     """How much sessions, keys and tenants may spend."""
     prices: Mapping[str, Price] = {}

@@ -141,6 +141,8 @@ class TraceSummary:
     outcome: str = ""
     saved: int = 0
     cost: CallCost | None = None
+    compaction: str = ""
+    """What left the window in a compaction before a model call, as a sentence."""
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -164,4 +166,5 @@ class TraceSummary:
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
             saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
             cost=CallCost.of(trace),
+            compaction=next((str(s.facts.get("reason", "")) for s in trace.steps if s.stage is Stage.COMPACTION), ""),
         )  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.guard.calls import events_of, is_from_model
+from headgate.guard.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.guard.steps import Step
 from headgate.guard.tools import CircleFinder
 from headgate.guard.touched import Touched, touched_files
@@ -19,7 +20,6 @@ from headgate.text.tokens import estimate_tokens
 from headgate.xray.cache import CacheFollower
 from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window
 from headgate.xray.formats import Entry
-from headgate.guard.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
 from headgate.xray.usage import CallUsage
 

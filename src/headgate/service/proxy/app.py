@@ -50,6 +50,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         settings.proxy,
         settings.guard,
         circles=settings.circles,
+        compaction=settings.compaction,
         gate_for=service.gate_for,
         observer=observer,
         conversations=service.conversations,

@@ -119,7 +119,8 @@ def _observe(exchange: Exchange, witness: CacheWitness) -> Observation:
     original, request = exchange.original, exchange.request
     betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
     sent = None if request is original else request.fields
-    return witness.observe(_owner(exchange), original.fields, sent=sent, betas=betas)
+    read = exchange.window.prompt if exchange.window else None
+    return witness.observe(_owner(exchange), original.fields, sent=sent, betas=betas, read=read)
 
 
 def _owner(exchange: Exchange) -> str:

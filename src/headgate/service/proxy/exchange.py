@@ -18,6 +18,10 @@ from typing import Any, Protocol
 import orjson
 from starlette.types import Scope, Send
 
+from headgate.compaction.account import Account
+from headgate.compaction.memory import Noticed
+from headgate.compaction.policy import MODES, Mode
+from headgate.compaction.window import Message as WindowMessage
 from headgate.errors import InputError
 from headgate.guard.calls import opening, without_digits
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
@@ -76,6 +80,17 @@ class Gate(Protocol):
     async def acontext_for(self, request: Request) -> Context:
         """The context for a question."""
 
+    async def akeep_lost(
+        self, lost: Sequence[WindowMessage], session: str, *, key: str = ""
+    ) -> int:
+        """Keep what left a window in the collection of its session."""
+
+    async def acompose_rules(self, told: Account, *, budget: int) -> str:
+        """A block of the rules and to-dos that a compaction lost."""
+
+    def session_collection(self, session: str, *, key: str = "") -> str:
+        """The collection of a session."""
+
 
 class Observer(Protocol):
     """Gets what the proxy did, for metrics, log and traces."""
@@ -122,6 +137,8 @@ class Exchange:
     upstream: UpstreamPolicy = field(init=False)
     reply_headers: dict[str, str] = field(default_factory=dict)
     """Headers of ours on the reply."""
+    window: Noticed | None = None
+    """The window beside the last one of its conversation; None if it was not compared."""
     hold: Hold | None = None
     """What the fuse holds for this call; None if its accounts have no cap."""
     guard: GuardPolicy = field(init=False)
@@ -176,6 +193,8 @@ class Options:
     session: str = ""
     circles: CirclesPolicy | None = None
     """The rungs that the client wants; None: as the settings say."""
+    compaction: Mode | None = None
+    """What the client wants done about compactions; None: as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +284,7 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         session=_safe_name(given.get("x-headgate-session", "")),
         upstream=given.get("x-headgate-upstream", ""),
         circles=_parse_rungs(given),
+        compaction=_parse_mode(given),
     )
 
 
@@ -301,6 +321,15 @@ def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
             f"{name} is {value[:80]!r}; it must be on, off, or rungs as note=3,list=5,end=8",
             param=name,
         ) from error
+
+
+def _parse_mode(given: Mapping[str, str]) -> Mode | None:
+    name = "x-headgate-compaction"
+    value = given.get(name, "").lower()
+    found = next((mode for mode in MODES if mode == value), None)
+    if value and found is None:
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {', '.join(MODES)}", param=name)
+    return found
 
 
 def _parse_number(given: Mapping[str, str], name: str) -> int:

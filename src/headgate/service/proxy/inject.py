@@ -8,6 +8,7 @@ to there: the store may change, the block does not.
 """
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -22,7 +23,7 @@ from headgate.service.proxy.exchange import Options, ProxyRequest
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, ContextBudget, Request, Window
 
-BuildContext = Callable[[Request], Awaitable[Context]]
+BuildContext = Callable[[Request], Awaitable["Context | Block"]]
 
 # questions of one request that get a new block; older ones get none, nor do those before one that is known
 MAX_NEW = 32
@@ -57,16 +58,22 @@ async def inject(
     conversations: ConversationState,
     *,
     asker: str = "",
+    begin: int | None = 0,
 ) -> tuple[ProxyRequest, dict[str, str]]:
-    """The request with a block for each of its questions, and the headers that tell of the last one."""
+    """The request with a block for each of its questions, and the headers that tell of the last one.
+
+    `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more.
+    """
     messages, preamble = list(request.messages), dialect.preamble(request.fields)
     questions = await read_apart(request.body, _questions, request, dialect)
     earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
     before = (tenant, earlier, *preamble)
     keys = await read_apart(request.body, _keys, request, questions, before)
     known = await conversations.get_all(keys)
+    if begin is None and not known:
+        return request, {}
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
-    first_new = max(first_new, len(keys) - MAX_NEW)
+    first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
     block, seen = Block(), _Seen([], counts=bool(request.options.window))
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
@@ -91,11 +98,16 @@ async def inject(
 async def _build_block(build: BuildContext, request: Request) -> Block:
     """The block for a question; an empty one that says why if the context cannot be built."""
     try:
-        context = await build(request)
+        made = await build(request)
     except InputError:
         raise
     except HeadgateError as error:
         return Block(degraded=f"context: {error.message}")
+    return made if isinstance(made, Block) else block_of(made)
+
+
+def block_of(context: Context) -> Block:
+    """The block that a context is."""
     return Block(
         context.text,
         context.trace.id,

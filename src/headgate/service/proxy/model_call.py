@@ -14,12 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
+import orjson
+
+from headgate.compaction.account import Account
+from headgate.compaction.items import KINDS as ITEM_KINDS
+from headgate.compaction.items import Kind as ItemKind
 from headgate.errors import UpstreamTimeout
 from headgate.guard.channels import CONTENT
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
+from headgate.guard.parts import parts_of
 from headgate.guard.policy import CircleStep
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.steps import as_json
@@ -34,9 +40,9 @@ from headgate.text.tokens import estimate_tokens
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from headgate.xray.findings import KINDS
 from headgate.xray.formats import entries_of
-from headgate.guard.parts import parts_of
 from headgate.xray.session import SessionBuilder
 
+MOST_GONE = 300  # things that a trace names of those that a compaction lost, those first that nobody can look up
 MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds
 GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
 PIECE_CHARS = 8000
@@ -107,6 +113,10 @@ class ModelCall:
     """What the call cost with all its tries, in the currency of the prices; None if the model has no price."""
     cache_cost: float | None = None
     """What of it was paid because the cache broke."""
+    compaction: Account | None = None
+    """What left the window in a compaction before this call; None if there was none."""
+    put_back: int = 0
+    """Tokens of what was put back for its last question, of what compactions lost."""
     error: str = ""
     response_id: str = ""
     began: float = field(default_factory=time.perf_counter)
@@ -159,6 +169,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
         _call_step(call),
         *_window_steps(call),
         *_cache_steps(call),
+        *_compaction_steps(call),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
         *(_fuse_step(status) for status in call.cap_statuses),
@@ -260,6 +271,32 @@ def _cut_step(cut: Cut) -> Step:
         "unit": cut.unit,
     }
     return Step(Stage.CUT, 0.0, facts=facts, text=cut.text)
+
+
+def _compaction_steps(call: ModelCall) -> Iterator[Step]:
+    """What left the window, in numbers; its text is what is gone."""
+    told = call.compaction
+    if told is None and not call.put_back:
+        return
+    facts: dict[str, float | str] = {"put_back": call.put_back}
+    gone: list[tuple[ItemKind, str]] = []
+    if told is not None:
+        counts = ((f"{kind}s", left, lost) for kind, (left, lost) in told.counts.items())
+        facts |= {
+            "reason": told.describe(),
+            "id": told.id,
+            "way": told.way,
+            "turn": told.turn,
+            "left": told.tokens,
+            **{
+                name: n
+                for kind, left, lost in counts
+                for name, n in ((kind, left), (f"{kind}_gone", lost))
+            },
+        }
+        gone = [(item.kind, item.text) for item in told.list_gone(*ITEM_KINDS)][:MOST_GONE]
+    text = orjson.dumps(gone).decode() if gone else ""
+    yield Step(Stage.COMPACTION, 0.0, facts=_without_blanks(facts), text=text)
 
 
 def _circle_step(rung: CircleStep, circle: Circle) -> Step:

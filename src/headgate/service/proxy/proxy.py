@@ -12,6 +12,8 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.bugs import LOGGER
+from headgate.compaction.memory import WindowMemory
+from headgate.compaction.policy import CompactionPolicy
 from headgate.errors import (
     BusyError,
     ConfigError,
@@ -32,6 +34,11 @@ from headgate.service.byte_budget import ByteBudget
 from headgate.service.problems import drop_traceback
 from headgate.service.proxy.asgi import Reply, break_connection, run_while_connected
 from headgate.service.proxy.cache_steps import judge_cache, observe_cache, repair_cache
+from headgate.service.proxy.compaction_steps import (
+    observe_compaction,
+    put_back,
+    remember_window,
+)
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
 from headgate.service.proxy.fuse_steps import fuse, settle
@@ -72,6 +79,7 @@ class Proxy:
         circles: CirclesPolicy | None = None,
         gate_for: Callable[[Caller], Gate] | None = None,
         observer: Observer | None = None,
+        compaction: CompactionPolicy | None = None,
         conversations: ConversationState | None = None,
         budget: ByteBudget | None = None,
         body_bytes: int | None = None,
@@ -81,6 +89,7 @@ class Proxy:
         self.upstreams = Upstreams(policy, budget=budget)
         self._circles, self._climbs = circles or CirclesPolicy(), ClimbCache()
         self._cache_witness = CacheWitness()
+        self._compaction, self._windows = compaction or CompactionPolicy(), WindowMemory()
         self._gate_for, self._observer = gate_for, observer
         self._conversations = conversations or ConversationState()
         self._body_bytes = body_bytes or ServicePolicy().body_bytes
@@ -121,7 +130,9 @@ class Proxy:
         """One request to a model and its answer, step by step; `_serve` reports it and ends the reply."""
         await read(exchange, body, self.policy, self._conversations)
         choose_upstream(exchange, self.upstreams)
+        await observe_compaction(exchange, self._windows, self._compaction)
         await inject_context(exchange, self._conversations, self._observer)
+        await put_back(exchange, self._conversations, self._observer, self._compaction)
         await note_circles(exchange, self._circles, self._climbs)
         if exchange.call.climb.ended:
             await end_turn(exchange)
@@ -135,6 +146,7 @@ class Proxy:
         finally:
             # A client that goes away cancels the steps; what its call spent is booked all the same.
             judge_cache(exchange, self._cache_witness)
+            remember_window(exchange, self._windows)
             await asyncio.shield(settle(exchange))
 
     async def _pass_on(self, exchange: Exchange, body: bytes) -> None:

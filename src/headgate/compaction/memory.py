@@ -1,0 +1,130 @@
+"""WindowMemory: the last window of each conversation, for as long as a compaction of it may come.
+
+A session may hold several conversations at once: an agent and its subagents. A request replaces the one that it goes
+on from. What is held is the request as the client sent it, which is in memory anyway while it is served; no request is
+held beyond MAX_BYTES of all together, and none is written anywhere.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from headgate.compaction.account import Account
+from headgate.compaction.notice import LEAST, Compaction
+from headgate.compaction.policy import Mode
+from headgate.prompt_cache.segments import Prompt
+from headgate.prompt_cache.witness import CONVERSATIONS, MAX_AGE_S, Seen, find_last
+from headgate.text.cache import Cache
+
+MAX_BYTES = 32 << 20  # of all requests: about 40 windows of 200 000 tokens
+RECENT = 8  # sessions of one caller that a new conversation may go on from
+MAX_CALLERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A compaction of which nothing was put back yet, and from which message on that may be done."""
+
+    told: Account
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A request that was sent: its session, its segments, its bytes, and which call of the session it was."""
+
+    session: str
+    seen: Seen
+    body: bytes
+    turn: int = 1
+    owed: Owed | None = None
+    """A compaction after which no person has spoken yet."""
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What is known of a request's window: what it goes on from, and the compaction before it if there was one."""
+
+    prompt: Prompt
+    mode: Mode
+    last: Held | None = None
+    turn: int = 1
+    found: Compaction | None = None
+    """The compaction before this very request ..."""
+    told: Account | None = None
+    """... and what left in it."""
+    owed: Owed | None = None
+    """A compaction, this or an earlier one, of which nothing was put back yet."""
+
+
+class WindowMemory:
+    """The windows of many sessions; a caller is a tenant and a key."""
+
+    def __init__(
+        self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._windows: Cache[tuple[str, str], tuple[Held, ...]] = Cache(
+            max_bytes, _measure, max_age_s=MAX_AGE_S, clock=clock
+        )
+        self._recent: Cache[str, tuple[str, ...]] = Cache(1 << 20, max_entries=MAX_CALLERS)
+        self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the windows take."""
+        return self._windows.bytes
+
+    def last(self, caller: str, session: str, prompt: Prompt) -> Held | None:
+        """The request that this one goes on from, as far as the messages tell."""
+        known = self._windows.get((caller, session)) or ()
+        found = find_last(prompt, tuple(held.seen for held in known))
+        return next((held for held in known if held.seen is found), None)
+
+    def newest(self, caller: str, session: str) -> Held | None:
+        """The last request of a session."""
+        known = self._windows.get((caller, session)) or ()
+        return known[-1] if known else None
+
+    def shortened(self, caller: str, session: str, prompt: Prompt, last: Held | None) -> list[Held]:
+        """The windows of the session of which this request may be a compaction, the likeliest first."""
+        known = (last,) if last is not None else self._windows.get((caller, session)) or ()
+        return [
+            held for held in reversed(known) if _count_lost(held.seen.original, prompt) >= LEAST
+        ]
+
+    def elsewhere(self, caller: str, session: str) -> list[Held]:
+        """The windows of the caller's other sessions, those used last first."""
+        names = reversed(self._recent.get(caller) or ())
+        sessions = (self._windows.get((caller, name)) or () for name in names if name != session)
+        return [held for known in sessions for held in reversed(known)]
+
+    def remember(self, caller: str, held: Held, last: Held | None) -> None:
+        """Take in a request that was answered, in the place of the one that it goes on from."""
+        key = caller, held.session
+        with self._lock:
+            known = [one for one in self._windows.get(key) or () if one is not last]
+            self._windows.put(key, (*known, held)[-CONVERSATIONS:])
+            names = [name for name in self._recent.get(caller) or () if name != held.session]
+            self._recent.put(caller, (*names, held.session)[-RECENT:])
+
+
+def _count_lost(old: Prompt, new: Prompt) -> int:
+    """The characters of messages that the later request does not have."""
+    kept = {
+        s.checksum
+        for element in new.elements
+        if element.kind == "message"
+        for s in element.segments
+    }
+    return sum(
+        segment.chars
+        for element in old.elements
+        if element.kind == "message"
+        for segment in element.segments
+        if segment.checksum not in kept
+    )
+
+
+def _measure(key: tuple[str, str], known: tuple[Held, ...]) -> int:
+    return sum(map(len, key)) + sum(len(held.body) + held.seen.original.bytes for held in known)

@@ -1,0 +1,117 @@
+"""Compactions: what left the windows of an agent's sessions, told from traces, kept in collections, put back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import orjson
+
+from headgate.gateway.documents import Documents
+from headgate.gateway.traces import Traces
+from headgate.notes import Stage
+from headgate.sync_async import async_version
+from headgate.text.fence import fence_secret
+from headgate.types import Step, Trace
+
+if TYPE_CHECKING:
+    from headgate.compaction.account import Account
+    from headgate.compaction.window import Message
+
+MOST_CHUNKS = (
+    20_000  # of one session; beyond it the older half goes. A compaction leaves some hundred
+)
+LOOKED_AT = 100  # collections of sessions whose age is looked at each time something is kept
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRecord:
+    """One compaction of a session: when, in words and in numbers, and what is gone if texts are kept."""
+
+    trace: str
+    created: float
+    reason: str
+    """`compaction at turn 41: 96 000 tokens left, 14 of 17 paths and 1 of 3 rules are gone`."""
+    facts: dict[str, float | str] = field(default_factory=dict, hash=False)
+    gone: tuple[tuple[str, str], ...] = ()
+    """The kind and the text of each thing that is gone: ("rule", "Never touch the migrations.")."""
+
+
+class Compactions(Documents, Traces):
+    """The compactions of a tenant's sessions."""
+
+    def compactions(self, session: str) -> list[CompactionRecord]:
+        """The compactions of a session that went through the proxy, oldest first, as far as its traces are kept.
+
+        For example: `for one in hg.compactions("monday"): print(one.reason, one.gone)`.
+
+        `hg.context(question, collection=hg.session_collection("monday"))` finds what left its windows, if
+        `compaction.keep` or `compaction.inject` was on.
+        """
+        rows = self.traces(limit=max(1, self.settings.trace.keep))
+        ids = [row.id for row in rows if row.compaction and row.session == session]
+        found: dict[object, CompactionRecord] = {}
+        for id in reversed(ids):
+            trace = self.trace(id)
+            for step in trace.steps:
+                if step.stage is Stage.COMPACTION:
+                    # a client that asks again after an error sends the same window again
+                    found.setdefault(step.facts.get("id"), _record(trace, step))
+        return list(found.values())
+
+    def session_collection(self, session: str, *, key: str = "") -> str:
+        """The collection in which what left a session's windows is kept; `key` is the id of the client's API key."""
+        from headgate.compaction.keep import collection_of  # noqa: PLC0415  (few ask)
+
+        return collection_of(session, key)
+
+    def keep_lost(self, lost: "Sequence[Message]", session: str, *, key: str = "") -> int:
+        """Keep what left a window in the collection of its session; how many messages are new there."""
+        from headgate.compaction.keep import rows_of  # noqa: PLC0415  (few compact)
+
+        settings, now = self.settings, self._components.clock()
+        collection = self.session_collection(session, key=key)
+        self._drop_old(collection, now)
+        rows = rows_of(lost, session, redacts=settings.redact)
+        stamped = ({**row, "metadata": {**row["metadata"], "kept": now}} for row in rows)
+        return self.add(stamped, collection=collection).documents
+
+    def compose_rules(self, told: "Account", *, budget: int) -> str:
+        """A fenced block of the rules and to-dos that a compaction lost; "" if it lost none."""
+        from headgate.compaction.keep import compose_rules  # noqa: PLC0415  (as above)
+
+        components = self._components
+        secret = fence_secret(components.store.secret(self.tenant))
+        return compose_rules(
+            told, secret, components.count, budget=budget, redacts=self.settings.redact
+        )
+
+    def _drop_old(self, collection: str, now: float) -> None:
+        """Remove what was kept of sessions older than traces may be, and half of a session that is too large."""
+        from headgate.compaction.keep import PREFIX  # noqa: PLC0415  (as above)
+
+        store, age = self._components.store, self.settings.trace.age_s
+        sizes = self.collections()
+        if collection in sizes and sizes[collection].chunks > MOST_CHUNKS:
+            chunks = [chunk.id for chunk in store.scan(self.tenant, collection)]
+            store.remove(self.tenant, collection, chunks=chunks[: len(chunks) // 2])
+        sessions = [name for name in sizes if name.startswith((f"{PREFIX}:", f"{PREFIX}@"))]
+        for name in sessions[:LOOKED_AT] if age is not None else ():
+            first = next(iter(store.scan(self.tenant, name)), None)
+            kept = first.metadata.get("kept") if first else None
+            if isinstance(kept, int | float) and age is not None and now - kept > age:
+                store.remove(self.tenant, name)
+
+    acompactions = async_version(compactions)
+    akeep_lost = async_version(keep_lost)
+    acompose_rules = async_version(compose_rules)
+
+
+def _record(trace: Trace, step: Step) -> CompactionRecord:
+    gone = orjson.loads(step.text) if step.text else []
+    return CompactionRecord(
+        trace.id,
+        trace.created,
+        str(step.facts.get("reason", "")),
+        dict(step.facts),
+        tuple((str(kind), str(text)) for kind, text in gone),
+    )

@@ -1,0 +1,229 @@
+"""Compaction steps: notice that a client compacted its window, keep what left, and put back what a turn needs.
+
+Noticing only observes. What is put back follows the prefix law, by the way of `inject`: a block stands in front of a
+person's words, is built once, and is found again under a hash of the conversation up to there. The first question after
+a compaction gets the rules and to-dos that are gone; later ones get what the pipeline finds for them in the session's
+own collection. Questions before the compaction, and conversations that were never compacted, get nothing.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+import orjson
+
+from headgate import bugs
+from headgate.compaction.account import account
+from headgate.compaction.memory import Held, Noticed, Owed, WindowMemory
+from headgate.compaction.notice import announces_summary, notice
+from headgate.compaction.policy import CompactionPolicy, Mode
+from headgate.compaction.window import Window, read_window
+from headgate.errors import HeadgateError
+from headgate.guard.dialects.dialect import Dialect
+from headgate.prompt_cache.segments import read_prompt
+from headgate.prompt_cache.witness import Seen
+from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.exchange import Exchange, Gate, Observer, ProxyRequest
+from headgate.service.proxy.inject import Block, block_of, inject
+from headgate.service.proxy.transport import header
+from headgate.text.bounded_json import HUGE, loads
+from headgate.text.tokens import estimate_tokens
+from headgate.types import Request
+
+LARGE = 200_000  # bytes of a request that is compared in a thread
+UNNAMED = "conversation-"  # how the names of sessions begin that no client gave
+FEW = 8  # windows of other sessions that a new conversation is compared with
+
+
+async def observe_compaction(
+    exchange: Exchange, windows: WindowMemory, policy: CompactionPolicy
+) -> None:
+    """Compare the request with the last window of its conversation; `exchange.window` says what was found."""
+    request, caller = exchange.original, exchange.caller
+    mode = request.options.compaction or policy.mode_for(caller.key, exchange.upstream_name)
+    if mode == "off" or len(request.body) > HUGE:
+        return
+    try:
+        if len(request.body) > LARGE:
+            exchange.window = await asyncio.to_thread(_observe, exchange, windows, mode)
+        else:
+            exchange.window = _observe(exchange, windows, mode)
+        if _is_suspicious(exchange, windows):
+            await asyncio.to_thread(_notice, exchange, windows)
+    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
+        bugs.report(error, "the notice of a compaction")
+        return
+    told = exchange.window.told if exchange.window is not None else None
+    if told is not None:
+        exchange.call.compaction = told
+        exchange.reply_headers["x-headgate-compaction"] = told.describe()
+
+
+def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
+    """Remember the request if the provider got it."""
+    seen = exchange.window
+    if seen is None or not exchange.call.answered:
+        return
+    now = Seen(seen.prompt, seen.prompt, time.time())
+    held = Held(exchange.call.session, now, exchange.original.body, seen.turn + 1, seen.owed)
+    windows.remember(_caller(exchange), held, seen.last)
+
+
+def _caller(exchange: Exchange) -> str:
+    return f"{exchange.caller.tenant}\0{exchange.caller.key}"
+
+
+def _observe(exchange: Exchange, windows: WindowMemory, mode: Mode) -> Noticed:
+    caller, session = _caller(exchange), exchange.call.session
+    newest = windows.newest(caller, session)
+    betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
+    before = newest.seen.original if newest else None
+    prompt = read_prompt(exchange.original.fields, betas=betas, before=before)
+    last = windows.last(caller, session, prompt)
+    if last is None:
+        return Noticed(prompt, mode)
+    return Noticed(prompt, mode, last, turn=last.turn, owed=last.owed)
+
+
+def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
+    """Whether it is worth reading the texts: messages are gone, or a new conversation begins with a summary."""
+    seen, caller, session = exchange.window, _caller(exchange), exchange.call.session
+    if seen is None:
+        return False
+    if windows.newest(caller, session) is None:
+        return bool(windows.elsewhere(caller, session)) and announces_summary(_read(exchange.original, exchange.dialect))  # fmt: skip
+    return bool(windows.shortened(caller, session, seen.prompt, seen.last))
+
+
+def _notice(exchange: Exchange, windows: WindowMemory) -> None:
+    seen, caller, session = exchange.window, _caller(exchange), exchange.call.session
+    assert seen is not None
+    dialect = exchange.dialect
+    is_known = windows.newest(caller, session) is not None
+    shortened = windows.shortened(caller, session, seen.prompt, seen.last)
+    candidates = shortened if is_known else windows.elsewhere(caller, session)[:FEW]
+    after = _read(exchange.original, dialect)
+    for held in candidates:
+        before = _read_fields(held.body, dialect)
+        found = notice(before, after, is_same_session=is_known) if before else None
+        if found is not None:
+            seen.last, seen.found, seen.turn = held, found, held.turn
+            seen.told = account(found, after, turn=held.turn)
+            seen.owed = Owed(seen.told, found.at)
+            return
+
+
+def _read(request: ProxyRequest, dialect: Dialect) -> Window:
+    return read_window(request.messages, dialect.preamble(request.fields))
+
+
+def _read_fields(body: bytes, dialect: Dialect) -> Window | None:
+    """A window that was held; None if it is one of another API."""
+    fields = loads(body)
+    try:
+        return read_window(dialect.conversation(fields), dialect.preamble(fields))
+    except HeadgateError:
+        return None
+
+
+# Put back
+
+
+async def put_back(
+    exchange: Exchange,
+    conversations: ConversationState,
+    observer: Observer | None,
+    policy: CompactionPolicy,
+) -> None:
+    """Keep what left, and put back what is gone, if the settings or the request ask for it."""
+    seen, gate = exchange.window, exchange.gate
+    if seen is None or gate is None or seen.mode not in ("keep", "inject"):
+        return
+    try:
+        session = await _find_session(exchange, seen, conversations)
+        if seen.found is not None:
+            await gate.akeep_lost(seen.found.lost, session, key=exchange.caller.key)
+        if seen.mode == "inject":
+            await _PutBack(exchange, seen, gate, session, policy, observer).run(conversations)
+    except HeadgateError as error:
+        exchange.reply_headers["x-headgate-degraded"] = f"compaction: {error.message}"
+    except Exception as error:  # noqa: BLE001  the request goes on without what was to be put back
+        bugs.report(error, "what a compaction lost")
+
+
+async def _find_session(exchange: Exchange, seen: Noticed, conversations: ConversationState) -> str:
+    """The session to which the window belongs.
+
+    A client that gives no name has a session named by how its conversation begins, and begins another with its summary.
+    What left is kept under the name of the first.
+    """
+    session = exchange.call.session
+    if exchange.request.options.session or not session.startswith(UNNAMED):
+        return session
+    key = b"session:" + orjson.dumps([_caller(exchange), session])
+    if seen.last is not None and seen.last.session != session:
+        earlier = b"session:" + orjson.dumps([_caller(exchange), seen.last.session])
+        first = await conversations.get(earlier) or seen.last.session.encode()
+        return (await conversations.put(key, first)).decode()
+    return (await conversations.get(key) or session.encode()).decode()
+
+
+@dataclass(slots=True)
+class _PutBack:
+    """Puts a block in front of each question since a compaction: the first gets the rules, all get what they need."""
+
+    exchange: Exchange
+    seen: Noticed
+    gate: Gate
+    session: str
+    policy: CompactionPolicy
+    observer: Observer | None
+    is_first: bool = True
+
+    async def run(self, conversations: ConversationState) -> None:
+        exchange, caller = self.exchange, self.exchange.caller
+        request, collection = exchange.request, self.gate.session_collection(self.session, key=caller.key)  # fmt: skip
+        options = replace(request.options, collection=collection, budget=self.policy.budget, k=None, session=self.session)  # fmt: skip
+        begin = self._find_place(request)
+        changed, headers = await inject(
+            replace(request, options=options),
+            exchange.dialect,
+            self.build,
+            caller.tenant,
+            conversations,
+            asker=caller.key,
+            begin=begin,
+        )
+        if begin is not None:
+            self.seen.owed = None
+        if headers:
+            exchange.request = replace(changed, options=request.options)
+            tokens = headers["x-headgate-context-tokens"]
+            exchange.reply_headers["x-headgate-put-back-tokens"] = tokens
+            exchange.call.put_back = int(tokens)
+
+    def _find_place(self, request: ProxyRequest) -> int | None:
+        """The message that gets the first block: the last in which a person speaks, at or behind the compaction."""
+        if self.seen.owed is None:
+            return None
+        human_text = self.exchange.dialect.human_text
+        places = range(len(request.messages) - 1, self.seen.owed.at - 1, -1)
+        return next((at for at in places if human_text(request.messages[at]).strip()), None)
+
+    async def build(self, question: Request) -> Block:
+        """The block for a question that is new."""
+        owed, found = self.seen.owed, self.seen.found
+        rules = ""
+        if self.is_first and owed is not None:
+            rules = await self.gate.acompose_rules(owed.told, budget=self.policy.budget // 2)
+        is_summary = self.is_first and found is not None and question.query.strip() in found.summary
+        self.is_first = False
+        if is_summary:  # it is no question
+            return Block(rules, tokens=estimate_tokens(rules))
+        left = self.policy.budget - estimate_tokens(rules)
+        context = await self.gate.acontext_for(replace(question, budget=left, graph=False))
+        if self.observer is not None:
+            self.observer.count_context(context)
+        block = block_of(context)
+        text = f"{rules}\n{block.text}" if rules and block.text else rules or block.text
+        return replace(block, text=text, tokens=block.tokens + estimate_tokens(rules))
