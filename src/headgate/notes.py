@@ -36,6 +36,7 @@ class Stage(StrEnum):
     COMPACTION = "compaction"
     CUT = "cut"
     CIRCLES = "circles"
+    FOLD = "fold"
     FUSE = "fuse"
 
 

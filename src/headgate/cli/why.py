@@ -179,7 +179,8 @@ def _describe_step(step: Step) -> str:
     """Say what went wrong in a step, and what is known of a model call and of what the guard did to it."""
     known = (
         step.facts
-        if step.stage in (Stage.MODEL, Stage.CACHE, Stage.CUT, Stage.CIRCLES, Stage.FUSE)
+        if step.stage
+        in (Stage.MODEL, Stage.CACHE, Stage.CUT, Stage.CIRCLES, Stage.FOLD, Stage.FUSE)
         else {}
     )
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())

@@ -38,6 +38,8 @@ def _read(trace: Trace) -> Iterator[Intervention]:
             yield Intervention(step.stage, _describe_break(step), _BLAMED[str(step.facts["blame"])], step.facts)  # fmt: skip
         elif step.stage is Stage.COMPACTION:
             yield from _describe_compaction(step)
+        elif step.stage is Stage.FOLD:
+            yield from _folds(step)
         elif step.stage is Stage.CUT:
             cut = step.facts["cut_chars"]
             assert isinstance(cut, int | float)
@@ -84,6 +86,18 @@ def _endings(step: Step) -> Iterator[Intervention]:
     elif step.degraded == LoopError.__name__:
         what = "the model kept looping after every rollback; the answer ended with its clean text and one sentence"
         yield Intervention(step.stage, what, "guard.max_rollbacks, or another model", step.facts)
+
+
+def _folds(step: Step) -> Iterator[Intervention]:
+    """A run of lines that was folded, and that folding stopped; nothing if it was only measured."""
+    lines, tokens, source = (step.facts.get(name, "") for name in ("lines", "tokens", "source"))
+    if lines:
+        what = f"{lines} lines were folded, {tokens} tokens: they stand in {source or 'an earlier message'}"
+        yield Intervention(step.stage, what, "fold.mode = off, or x-headgate-fold: off", step.facts)
+    if step.facts.get("stops"):
+        why = step.facts.get("stopped") or "a result came again"
+        what = f"folding stopped for this session, since the model asked again for what was folded: {why}"
+        yield Intervention(step.stage, what, "another call, or another result", step.facts)
 
 
 _DONE = {

@@ -92,6 +92,8 @@ class Folder:
         self._folds: list[Fold] = []
         self._folded: set[tuple[int, int]] = set()  # calls and results that were folded
         self._read_files: set[str] = set()
+        self._calls: set[int] = set()
+        self._repeated: list[int] = []
         self._edited: dict[str, int] = {}  # by file: the message that tells of its last edit
         self._messages: Sequence[Any] = ()  # while extending
         self._open: dict[int, Lines] = {}  # sources that were read while extending
@@ -103,12 +105,13 @@ class Folder:
     def report(self) -> FoldReport:
         """What was folded so far."""
         at, by = self._stopped or (None, "")
-        return FoldReport(tuple(self._folds), at, by)
+        return FoldReport(tuple(self._folds), at, by, tuple(self._repeated))
 
     @property
     def bytes(self) -> int:
-        """About how much memory it takes, beside the results since a person spoke."""
-        return 600 * len(self._sources) + 220 * len(self._blocks) + 900 * len(self._folds)  # fmt: skip
+        """About how much memory it takes, the results since a person spoke included."""
+        held = sum(len(step.text) for step in self._finder.run.steps)
+        return held + 600 * len(self._sources) + 220 * len(self._blocks) + 900 * len(self._folds)  # fmt: skip
 
     def extend(self, messages: Sequence[Any]) -> None:
         """Read the messages of a conversation that are new; those read before must be the same."""
@@ -169,11 +172,14 @@ class Folder:
         return not any(applies[name] for name in self._rules)
 
     def _note_files(self, at: int, part: Part) -> bool:
-        """Remember which files a call read or changed; whether it read one for the first time."""
+        """Remember a call, and which files it read or changed; whether it read one for the first time."""
         if not part.is_error:
             self._edited |= {_plain(path): at for path in part.files.edits}
         reads = {_plain(path) for path in part.files.reads}
         is_first = not reads <= self._read_files
+        if part.call in self._calls or (reads and not is_first):
+            self._repeated.append(at)
+        self._calls.add(part.call)
         self._read_files |= reads
         return is_first
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from headgate.folding.parts import Path
+from headgate.folding.parts import Path, text_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Fold:
     is_stale: bool = False
     """Whether the file was edited after it was read there. The lines are the same all the same."""
 
+    def text_in(self, messages: Sequence[Any]) -> str:
+        """The lines that were folded, in the messages as they came."""
+        lines = text_at(messages[self.at], self.path).split("\n")
+        return "\n".join(lines[self.start : self.start + self.lines])
+
 
 @dataclass(frozen=True, slots=True)
 class FoldReport:
@@ -35,6 +41,8 @@ class FoldReport:
     """The message from which on nothing is folded; None: folding goes on."""
     stopped_by: str = ""
     """What the model asked for again."""
+    repeated_calls: tuple[int, ...] = ()
+    """The messages that bring the result of a call which was made before, or of a file which was read before."""
 
     @property
     def saved_tokens(self) -> int:
@@ -51,8 +59,3 @@ class FoldReport:
             return "nothing to fold"
         said = f"{len(self.folds)} folds, {self.saved_tokens:,} tokens"
         return f"{said}; stopped: {self.stopped_by}" if self.stopped_at is not None else said
-
-
-def folds_of(folds: Sequence[Fold], at: int) -> list[Fold]:
-    """The folds in one message, in the order of its lines."""
-    return sorted((fold for fold in folds if fold.at == at), key=lambda fold: (fold.path, fold.start))  # fmt: skip

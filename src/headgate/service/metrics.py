@@ -103,6 +103,8 @@ class Metrics:
         self._rungs = count(
             "circles", "Rungs reached by agents that repeat their tool calls.", "rung"
         )
+        self._folded = count("fold_tokens", "Tokens that folding took out of requests, or would have, by group of sessions.", "group")  # fmt: skip
+        self._fold_stops = count("fold_stops", "Sessions in which folding stopped since the model asked for a folded text again.")  # fmt: skip
         self._spenders = count("fuse_calls", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
@@ -173,11 +175,17 @@ class Metrics:
             self.count_stream(call.report)
         for mark in call.climb.marks:
             self._rungs.labels(mark.rung).inc()
+        self._count_fold(call)
         for status in call.cap_statuses:
             self._spenders.labels(status.scope, status.state).inc()
             self._cap_share.labels(status.scope).observe(status.share)
             if status.calls_left is not None:
                 self._calls_left.labels(status.scope).observe(status.calls_left)
+
+    def _count_fold(self, call: ModelCall) -> None:
+        if call.fold is not None:
+            self._folded.labels(call.fold.group).inc(call.fold.report.saved_tokens)
+            self._fold_stops.inc(call.fold.has_stopped and call.fold.group == "on")
 
     def _count_cache(self, call: ModelCall, labels: tuple[str, str, str]) -> None:
         cached, judged = call.cached_input, call.cache_judgment

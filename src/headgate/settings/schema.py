@@ -12,6 +12,7 @@ from pydantic import BaseModel, model_validator
 from pydantic.fields import FieldInfo
 
 from headgate.compaction.policy import CompactionPolicy
+from headgate.folding.policy import FoldPolicy
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
 from headgate.guard.fuse import FusePolicy
@@ -105,6 +106,8 @@ class Settings(Policy):
     """What is done about an agent that repeats the same tool calls with the same results."""
     compaction: CompactionPolicy = CompactionPolicy.default()
     """What is done when an agent compacts its window."""
+    fold: FoldPolicy = FoldPolicy.default()
+    """Whether what already stands in the window is folded into pointers to it."""
     fuse: FusePolicy = FusePolicy.default()
     """How much sessions, keys and tenants may spend."""
     prices: Mapping[str, Price] = {}

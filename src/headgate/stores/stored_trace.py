@@ -78,8 +78,13 @@ def _cut_step(step: Step) -> Step:
     return replace(step, facts=facts, degraded=step.degraded[:FACT_CHARS])
 
 
+QUOTES = ("source", "stopped")  # facts of a fold that hold words of the conversation
+
+
 def _without_quotes(step: Step) -> Step:
-    """A step of the prompt cache names what changed by its first words; without texts it says only what kind it was."""
+    """The step without what it quotes: the prompt cache names what changed by its first words, a fold its place."""
+    if step.stage is Stage.FOLD:
+        return replace(step, facts={k: v for k, v in step.facts.items() if k not in QUOTES})
     change = step.facts.get("change") if step.stage is Stage.CACHE else None
     return replace(step, facts={**step.facts, "reason": change}) if change else step
 

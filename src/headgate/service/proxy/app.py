@@ -51,6 +51,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         settings.guard,
         circles=settings.circles,
         compaction=settings.compaction,
+        fold=settings.fold,
         gate_for=service.gate_for,
         observer=observer,
         conversations=service.conversations,

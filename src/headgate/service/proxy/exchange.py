@@ -13,16 +13,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 from starlette.types import Scope, Send
 
 from headgate.compaction.account import Account
 from headgate.compaction.memory import Noticed
-from headgate.compaction.policy import MODES, Mode
+from headgate.compaction.policy import MODES as COMPACTION_MODES
+from headgate.compaction.policy import Mode as CompactionMode
 from headgate.compaction.window import Message as WindowMessage
 from headgate.errors import InputError
+from headgate.folding.policy import MODES as FOLD_MODES
+from headgate.folding.policy import Mode as FoldMode
 from headgate.guard.calls import opening, without_digits
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.fuse import Hold, Spending
@@ -38,6 +41,7 @@ from headgate.text.redact import redact
 from headgate.types import Context, Request
 from headgate.types.lengths import NAME_CHARS, SESSION_CHARS
 
+M = TypeVar("M", bound=str)
 GUARD_HEADERS = {
     "detector": "x-headgate-guard-detector",
     "divergence_token": "x-headgate-guard-divergence-token",
@@ -193,8 +197,10 @@ class Options:
     session: str = ""
     circles: CirclesPolicy | None = None
     """The rungs that the client wants; None: as the settings say."""
-    compaction: Mode | None = None
+    compaction: CompactionMode | None = None
     """What the client wants done about compactions; None: as the settings say."""
+    fold: FoldMode | None = None
+    """Whether the client wants its request folded; None: as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,8 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         session=_safe_name(given.get("x-headgate-session", "")),
         upstream=given.get("x-headgate-upstream", ""),
         circles=_parse_rungs(given),
-        compaction=_parse_mode(given),
+        compaction=_parse_mode(given, "x-headgate-compaction", COMPACTION_MODES),
+        fold=_parse_mode(given, "x-headgate-fold", FOLD_MODES),
     )
 
 
@@ -323,12 +330,11 @@ def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
         ) from error
 
 
-def _parse_mode(given: Mapping[str, str]) -> Mode | None:
-    name = "x-headgate-compaction"
+def _parse_mode(given: Mapping[str, str], name: str, modes: tuple[M, ...]) -> M | None:
     value = given.get(name, "").lower()
-    found = next((mode for mode in MODES if mode == value), None)
+    found = next((mode for mode in modes if mode == value), None)
     if value and found is None:
-        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {', '.join(MODES)}", param=name)
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {', '.join(modes)}", param=name)
     return found
 
 

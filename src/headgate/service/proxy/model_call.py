@@ -33,6 +33,7 @@ from headgate.guard.tools import Circle
 from headgate.notes import Stage
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.prompt_cache.witness import Observation
+from headgate.service.proxy.folded_call import FoldedCall
 from headgate.service.proxy.transport import NotReached
 from headgate.text.bounded_json import loads
 from headgate.text.fence import LABEL, without_fences
@@ -86,6 +87,8 @@ class ModelCall:
     """The upstream that made the last try, if another one did."""
     climb: Climb = field(default_factory=Climb)
     """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
+    fold: FoldedCall | None = None
+    """What folding did with its request, or would have done; None if nobody asked for that."""
     cap_statuses: tuple[CapStatus, ...] = ()
     """How its accounts stand to their caps."""
     prompt_tokens: int | None = None
@@ -172,6 +175,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
         *_compaction_steps(call),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
+        *_fold_steps(call),
         *(_fuse_step(status) for status in call.cap_statuses),
     )
     return Trace(call.id, request, plan, steps, created=now)
@@ -309,6 +313,32 @@ def _circle_step(rung: CircleStep, circle: Circle) -> Step:
         "reason": circle.describe(),
     }
     return Step(Stage.CIRCLES, 0.0, facts=facts)
+
+
+def _fold_steps(call: ModelCall) -> Iterator[Step]:
+    """What folding did with a call, and each run of lines that it folded for the first time."""
+    folded = call.fold
+    if folded is None:
+        return
+    report, is_on = folded.report, folded.group == "on"
+    facts: dict[str, float | str] = {
+        "group": folded.group,
+        "folds": len(report.folds),
+        "saved_tokens" if is_on else "would_save": report.saved_tokens,
+        "saved_cost": "" if folded.saved_cost is None else round(folded.saved_cost, 6),
+        "repeated_calls": folded.repeated_calls,
+        "stops": 1 if folded.has_stopped else "",
+        "stopped": report.stopped_by if is_on else "",
+    }
+    yield Step(Stage.FOLD, 0.0, facts=_without_blanks(facts))
+    for fold, text in zip(folded.new_folds, folded.texts, strict=True) if is_on else ():
+        named: dict[str, float | str] = {
+            "lines": fold.lines,
+            "tokens": fold.tokens,
+            "source": fold.source,
+            "stale": 1 if fold.is_stale else "",
+        }
+        yield Step(Stage.FOLD, 0.0, facts=_without_blanks(named), text=text[:PIECE_CHARS])
 
 
 def _fuse_step(status: CapStatus) -> Step:

@@ -22,6 +22,8 @@ from headgate.errors import (
     PartialCallError,
     UpstreamError,
 )
+from headgate.folding.cache import FoldCache
+from headgate.folding.policy import FoldPolicy
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
@@ -42,6 +44,7 @@ from headgate.service.proxy.compaction_steps import (
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
 from headgate.service.proxy.fuse_steps import fuse, settle
+from headgate.service.proxy.fold_steps import fold_repeats, price_fold
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import pass_on
 from headgate.service.proxy.sse import encode
@@ -67,6 +70,7 @@ class Proxy:
 
     `gate_for` gives a caller's Headgate, which builds contexts and counts spending; without it the proxy does neither.
     `observer` gets every exchange when it is over. `circles` is the ladder for agents that repeat their tool calls.
+    `fold` says whose requests are folded.
     `conversations` keeps what later requests of a conversation need. `budget` bounds what answers hold in memory, and
     `body_bytes` a request.
     """
@@ -77,6 +81,7 @@ class Proxy:
         guard: GuardPolicy | None = None,
         *,
         circles: CirclesPolicy | None = None,
+        fold: FoldPolicy | None = None,
         gate_for: Callable[[Caller], Gate] | None = None,
         observer: Observer | None = None,
         compaction: CompactionPolicy | None = None,
@@ -88,6 +93,7 @@ class Proxy:
         _check_rescues(self.guard, policy)
         self.upstreams = Upstreams(policy, budget=budget)
         self._circles, self._climbs = circles or CirclesPolicy(), ClimbCache()
+        self._fold, self._folders = fold or FoldPolicy(), FoldCache()
         self._cache_witness = CacheWitness()
         self._compaction, self._windows = compaction or CompactionPolicy(), WindowMemory()
         self._gate_for, self._observer = gate_for, observer
@@ -137,6 +143,7 @@ class Proxy:
         if exchange.call.climb.ended:
             await end_turn(exchange)
             return
+        await fold_repeats(exchange, self._fold, self._folders, self._conversations)
         await fuse(exchange)
         await repair_cache(exchange, self._cache_witness, self.policy)
         await observe_cache(exchange, self._cache_witness)
@@ -147,6 +154,7 @@ class Proxy:
             # A client that goes away cancels the steps; what its call spent is booked all the same.
             judge_cache(exchange, self._cache_witness)
             remember_window(exchange, self._windows)
+            price_fold(exchange)
             await asyncio.shield(settle(exchange))
 
     async def _pass_on(self, exchange: Exchange, body: bytes) -> None:

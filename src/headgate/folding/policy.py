@@ -1,0 +1,44 @@
+"""FoldPolicy: whose requests are folded, and which sessions are left alone to compare with."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Literal
+
+from pydantic import field_validator
+
+from headgate.policy import Policy, Unit
+
+Mode = Literal["off", "measure", "on"]
+MODES: tuple[Mode, ...] = ("off", "measure", "on")
+SCOPES = ("session", "key", "upstream")
+
+
+class FoldPolicy(Policy):
+    """Whether what already stands in the window is folded into pointers on its way to the model."""
+
+    mode: Mode = "off"
+    """off; measure: work out what folding would save, and change nothing; on."""
+    holdout: Unit = 0.0
+    """Share of the sessions that are only measured although folding is on, to compare both; 0.5 is every other one."""
+    by: Mapping[str, Mode] = {}
+    """Other modes for single sessions, API keys and upstreams, which count in this order:
+    {"session:nightly" = "off", "key:3f2a" = "on", "upstream:anthropic" = "measure"}.
+    """
+
+    @field_validator("by")
+    @classmethod
+    def _check_names(cls, by: Mapping[str, Mode]) -> Mapping[str, Mode]:
+        for name in by:
+            if name.partition(":")[0] not in SCOPES or not name.partition(":")[2]:
+                raise ValueError(f"{name!r} must be session:NAME, key:ID or upstream:NAME")
+        return by
+
+    def mode_for(self, *, upstream: str = "", key: str = "", session: str = "") -> Mode:
+        """The mode for a request."""
+        names = f"session:{session}", f"key:{key}", f"upstream:{upstream}"
+        return next((self.by[name] for name in names if name in self.by), self.mode)
+
+    def is_held_out(self, session: str) -> bool:
+        """Whether a session is one of those that are left alone to compare with: always the same ones."""
+        digest = blake2b(session.encode("utf-8", "replace"), digest_size=8).digest()
+        return int.from_bytes(digest) < self.holdout * 2**64
