@@ -36,8 +36,8 @@ def rows_of(
     """The rows for what left a window."""
     calls: dict[str, Part] = {}
     texts = ((at, kind, text) for m in lost for at, kind, text in _texts_of(m, calls))
-    for _, (at, kind, text) in zip(range(MOST_ROWS), texts, strict=False):
-        text = redact(text) if redacts else text
+    for _, (at, kind, said) in zip(range(MOST_ROWS), texts, strict=False):
+        text = redact(said) if redacts else said
         id = blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
         metadata = {"session": session, "message": at, "part": kind}
         yield {"id": id, "text": text, "metadata": metadata}

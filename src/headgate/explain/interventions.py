@@ -1,6 +1,6 @@
 """Interventions: what Headgate did to a call of a model, why, and with what it would have been left undone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headgate.errors import LoopError, PartialCallError
@@ -25,26 +25,33 @@ def interventions(trace: Trace) -> tuple[Intervention, ...]:
 
 def _read(trace: Trace) -> Iterator[Intervention]:
     for step in trace.steps:
-        reason = str(step.facts.get("reason", ""))
-        if step.stage is Stage.MODEL:
-            yield from _endings(step)
-        if step.stage is Stage.CIRCLES:
-            yield Intervention(step.stage, f"{_DONE[str(step.facts['rung'])]}: {reason}", _rung(step), step.facts)  # fmt: skip
-        elif step.stage is Stage.FUSE and step.facts.get("state") != "open":
-            yield Intervention(
-                step.stage, f"{step.facts['state']}: {reason}", _cap(step), step.facts
-            )
-        elif step.stage is Stage.CACHE and step.facts.get("blame"):
-            yield Intervention(step.stage, _describe_break(step), _BLAMED[str(step.facts["blame"])], step.facts)  # fmt: skip
-        elif step.stage is Stage.COMPACTION:
-            yield from _describe_compaction(step)
-        elif step.stage is Stage.FOLD:
-            yield from _folds(step)
-        elif step.stage is Stage.CUT:
-            cut = step.facts["cut_chars"]
-            assert isinstance(cut, int | float)
-            what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
-            yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
+        read = _READERS.get(step.stage)
+        if read is not None:
+            yield from read(step)
+
+
+def _circle(step: Step) -> Iterator[Intervention]:
+    what = f"{_DONE[str(step.facts['rung'])]}: {step.facts.get('reason', '')}"
+    yield Intervention(step.stage, what, _rung(step), step.facts)
+
+
+def _pause(step: Step) -> Iterator[Intervention]:
+    if step.facts.get("state") != "open":
+        what = f"{step.facts['state']}: {step.facts.get('reason', '')}"
+        yield Intervention(step.stage, what, _cap(step), step.facts)
+
+
+def _break(step: Step) -> Iterator[Intervention]:
+    if blame := step.facts.get("blame"):
+        yield Intervention(step.stage, _describe_break(step), _BLAMED[str(blame)], step.facts)
+
+
+def _cut(step: Step) -> Iterator[Intervention]:
+    cut, reason = step.facts["cut_chars"], step.facts.get("reason", "")
+    assert isinstance(cut, int | float)
+    what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
+    change = "guard.enabled = false, or x-headgate-guard: off"
+    yield Intervention(step.stage, what, change, step.facts)
 
 
 def _describe_compaction(step: Step) -> Iterator[Intervention]:
@@ -117,3 +124,14 @@ def _cap(step: Step) -> str:
     scope, name = step.facts["scope"], step.facts.get("name", "")
     who = {"session": name, "key": f"--key {name}", "tenant": "--all"}[str(scope)]
     return f"a larger fuse.caps.{scope}; a person resumes it: headgate sessions resume {who}"
+
+
+_READERS: Mapping[Stage, Callable[[Step], Iterator[Intervention]]] = {
+    Stage.MODEL: _endings,
+    Stage.CIRCLES: _circle,
+    Stage.FUSE: _pause,
+    Stage.CACHE: _break,
+    Stage.COMPACTION: _describe_compaction,
+    Stage.FOLD: _folds,
+    Stage.CUT: _cut,
+}

@@ -92,13 +92,13 @@ def compare(old: Prompt, new: Prompt) -> Difference | None:
     lost_chars = sum(segment.chars for segment in before[kept:])
     change, name = _name_change(before, after, kept)
     found = Difference(change, name, kept_chars, lost_chars)
-    new = after[kept]
-    if change == "system changed" and first.kind == new.kind == "system":
-        line = _count_equal(first.lines, new.lines)
-        known = line < len(first.lines) and line < len(new.lines)
-        return replace(found, block=new.at, line=line if known else -1)
-    if change == "message changed" and new.name != name:
-        return replace(found, now=new.name.partition(" (")[2].removesuffix(")"))
+    now = after[kept]
+    if change == "system changed" and first.kind == now.kind == "system":
+        line = _count_equal(first.lines, now.lines)
+        known = line < len(first.lines) and line < len(now.lines)
+        return replace(found, block=now.at, line=line if known else -1)
+    if change == "message changed" and now.name != name:
+        return replace(found, now=now.name.partition(" (")[2].removesuffix(")"))
     return found
 
 

@@ -43,8 +43,8 @@ from headgate.service.proxy.compaction_steps import (
 )
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, Gate, Observer
-from headgate.service.proxy.fuse_steps import fuse, settle
 from headgate.service.proxy.fold_steps import fold_repeats, price_fold
+from headgate.service.proxy.fuse_steps import fuse, settle
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import pass_on
 from headgate.service.proxy.sse import encode
