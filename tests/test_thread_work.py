@@ -61,3 +61,31 @@ def test_an_error_is_raised_to_the_caller():
         assert threads.submit(lambda: 2).result(120) == 2
     finally:
         threads.shutdown()
+
+
+async def test_calls_of_one_owner_that_block_leave_threads_to_others():
+    leave, threads = threading.Event(), WorkThreads(4)
+    try:
+        with follow_threads("greedy"):
+            blocked = [threads.submit(leave.wait, 120) for _ in range(8)]
+        with follow_threads("modest"):
+            assert threads.submit(lambda: 2).result(120) == 2
+        assert sum(future.running() for future in blocked) <= 2
+        leave.set()
+        assert await asyncio.gather(*map(asyncio.wrap_future, blocked)) == [True] * 8
+    finally:
+        leave.set()
+        threads.shutdown()
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt])
+async def test_what_would_stop_an_event_loop_is_an_error_like_others(error):
+    def fail():
+        raise error
+
+    threads = WorkThreads(1)
+    try:
+        with pytest.raises(RuntimeError, match=error.__name__):
+            await asyncio.wrap_future(threads.submit(fail))
+    finally:
+        threads.shutdown()

@@ -4,11 +4,12 @@ A thread cannot be stopped: a request that is cut off has an answer, while what 
 in memory. So the service gives the bytes, the turn and the place of a request back when its threads have ended too.
 
 Work that waits for a thread is taken in turns by owner, which is a tenant in the service: one that asks for much waits
-for itself, and everybody else waits for little of it.
+for itself, and everybody else waits for little of it. Nor may one owner hold more than half of the threads: calls that
+block, as on a store that another process has locked, would stop everybody.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -39,6 +40,14 @@ class TurnQueue(Generic[T]):
         if row:
             self._rows[owner] = row
         return item
+
+    def pop_of(self, may: Callable[[str], bool]) -> tuple[str, T] | None:
+        """The next item whose owner may have a turn, with its owner; None if there is none."""
+        for owner in self._rows:
+            if may(owner):
+                self._rows.move_to_end(owner, last=False)
+                return owner, self.pop()
+        return None
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
@@ -98,6 +107,8 @@ class WorkThreads(ThreadPoolExecutor):
         super().__init__(max_workers, thread_name_prefix)
         self._waiting: TurnQueue[tuple[Future[Any], Callable[[], Any]]] = TurnQueue()
         self._turns = Lock()
+        self._held: Counter[str] = Counter()  # threads by owner
+        self._most = max(1, self._max_workers // 2)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         """Do this in a thread."""
@@ -118,14 +129,35 @@ class WorkThreads(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
     def _do_next(self) -> None:
-        with self._turns:
-            if not self._waiting:
-                return
-            future, work = self._waiting.pop()
-        if not future.set_running_or_notify_cancel():
-            return
+        """Do what waits, as long as somebody may have a turn: what an owner with too many threads asked for is done by
+        the thread that ends for it.
+        """
+        while True:
+            with self._turns:
+                found = self._waiting.pop_of(self._may_have_thread)
+                if found is None:
+                    return
+                owner, (future, work) = found
+                self._held[owner] += 1
+            try:
+                _run_into(future, work)
+            finally:
+                with self._turns:
+                    self._held[owner] -= 1
+                    if not self._held[owner]:
+                        del self._held[owner]
+
+    def _may_have_thread(self, owner: str) -> bool:
+        return not owner or self._held[owner] < self._most
+
+
+def _run_into(future: "Future[Any]", work: Callable[[], Any]) -> None:
+    if future.set_running_or_notify_cancel():
         try:
             result = work()
+        except (StopIteration, SystemExit, KeyboardInterrupt) as error:
+            # the first would let an event loop wait for ever, and the others would end it
+            future.set_exception(RuntimeError(f"it raised {error!r}"))
         except BaseException as error:  # noqa: BLE001  (raised to the caller)
             future.set_exception(error)
         else:

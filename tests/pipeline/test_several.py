@@ -9,7 +9,7 @@ from headgate.pipeline.several import by_collection, chances_by_collection, merg
 from headgate.relevance.model import chances
 from headgate.relevance.query_terms import ask
 from headgate.stores.memory.store import MemoryStore
-from headgate.types import Candidate, Chunk, Document
+from headgate.types import Candidate, Chunk, ContextBudget, Document
 
 NOISE = [
     {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}
@@ -93,6 +93,21 @@ def test_rankings_are_merged_by_score_and_a_shared_id_stands_once():
 def test_an_id_that_scores_alike_in_two_collections_is_that_of_the_earlier():
     [merged] = merge([[found("a", 0.5, "x")], [found("a", 0.5, "y")]])
     assert merged.chunk.collection == "x"
+
+
+@pytest.mark.parametrize("window", [None, 100_000])
+def test_two_texts_under_one_id_in_two_collections_are_both_found(window):
+    rows = {"docs": "The tide in Porto turns at six.", "notes": "The tide in Porto is called Ria."}
+    with Headgate.open(":memory:") as gate:
+        for name, text in rows.items():
+            gate.add([{"id": "tide", "text": text}], collection=name)
+        whole = window and ContextBudget(window, 0)
+        made = gate.context("the tide in Porto", collection=list(rows), context_budget=whole)
+        assert {chunk.id: chunk.text for chunk in made.chunks} == {
+            "tide": rows["docs"],
+            "notes:tide": rows["notes"],
+        }
+        assert gate.why(made.trace.id, "notes:tide").entered
 
 
 def test_what_comes_from_no_collection_that_was_asked_goes_with_the_first():

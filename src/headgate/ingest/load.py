@@ -178,6 +178,10 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
         return [Skip(id, str(error), len(data))]
 
 
+# two tables may number their rows alike, and a later export of one table should replace the former
+_SAME_ID = "an id that came before: the later one stands (tables with ids of their own need a collection each)"
+
+
 @dataclass
 class _Loader:
     """Gathers texts into batches, writes them, and counts."""
@@ -212,7 +216,7 @@ class _Loader:
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the memory
         if mark in self.seen:
-            self.note_skip(Skip(item.id, "an id that came before: the later one stands"))
+            self.note_skip(Skip(item.id, _SAME_ID))
         self.seen.add(mark)
         self.batch[key] = item
         self.batch_chars += len(item.text)

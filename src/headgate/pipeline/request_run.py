@@ -23,6 +23,7 @@ from headgate.pipeline.several import (
     by_collection,
     chances_by_collection,
     collection_of,
+    join_by_id,
     merge,
     shares_of,
 )
@@ -309,7 +310,7 @@ class RequestRun:
         ranked = {name: sifted.kept for name, sifted in found.items()}
         if self.stuffs:
             # in reading order, one collection after the other
-            return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+            return tuple(join_by_id(list(ranked.values())))
         for name, view in self.views.items():
             with self.recorder.step(Stage.PROPAGATE, ranked[name]) as step:
                 spread = propagate(

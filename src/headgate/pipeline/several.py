@@ -6,6 +6,7 @@ collection that was asked (facts, graph paths, search results) goes with the fir
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from headgate.protocols import Snapshot
 from headgate.relevance.model import Chance, Model, chances
@@ -16,17 +17,29 @@ from headgate.types import SIDE_SOURCES, Candidate
 def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
     """One ranking of several, best first; on a tie the earlier collection leads.
 
-    An id that two collections share stands once, where it scores best.
+    A text that two collections have under one id stands once, where it scores best.
     """
     if len(rankings) == 1:
         return tuple(rankings[0])
-    best: dict[str, Candidate] = {}
+    return tuple(sorted(join_by_id(rankings), key=lambda c: -c.score))
+
+
+def join_by_id(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """The candidates of several collections in order, each under an id of its own.
+
+    A candidate is known by its id. Of another text under an id that is taken, the id gets its collection before it, as
+    that of a search result gets "web:".
+    """
+    found: dict[str, Candidate] = {}
     for ranking in rankings:
         for candidate in ranking:
-            held = best.get(candidate.chunk.id)
-            if held is None or candidate.score > held.score:
-                best[candidate.chunk.id] = candidate
-    return tuple(sorted(best.values(), key=lambda c: -c.score))
+            named = candidate
+            while (held := found.get(named.chunk.id)) and held.chunk.text != named.chunk.text:
+                chunk = named.chunk
+                named = replace(named, chunk=replace(chunk, id=f"{chunk.collection}:{chunk.id}"))
+            if held is None or named.score > held.score:
+                found[named.chunk.id] = named
+    return list(found.values())
 
 
 def by_collection(

@@ -26,8 +26,8 @@ COMPUTING = 2
 # The same if stages wait for a network (PostgreSQL, a remote embedder), when most of them do not compute.
 WAITING = 16
 # Requests of async callers that are under way at once; threads are started at need. A crowd of 64 agents is what the
-# proxy is tested with.
-THREADS = 64
+# proxy is tested with, and one tenant gets half of the threads.
+THREADS = 128
 # Seconds that closing waits for requests under way: as long as the service lets them take at its end (service.drain_s).
 CLOSE_S = 10.0
 # Seconds beyond the limit of a part after which its event loop counts as blocked. Chosen: the loop itself ends the wait

@@ -40,6 +40,10 @@ from headgate.thread_work import WorkThreads
 ABOUT = """The gate between an LLM agent and its model: context that is relevant, new to the window and within the budget,
 with the fate of every candidate."""
 
+# For what waits for the store or reads large bodies, started at need; one tenant gets half of them. The interpreter's
+# own default is as many at most, and on two cores 6: as many calls that block stopped all.
+THREADS = 32
+
 
 def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = None) -> FastAPI:
     """The service over an open gate; with `close_gate` the gate is closed when the service ends.
@@ -60,7 +64,8 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        asyncio.get_running_loop().set_default_executor(WorkThreads(thread_name_prefix="headgate"))
+        threads = WorkThreads(THREADS, thread_name_prefix="headgate")
+        asyncio.get_running_loop().set_default_executor(threads)
         yield {"in_flight": service.in_flight}
         for close in service.on_shutdown:
             await close()
