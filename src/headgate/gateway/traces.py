@@ -100,7 +100,7 @@ class Traces(Lifecycle):
         """As `why`, for code in an event loop."""
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
-        found = await asyncio.to_thread(self.trace, trace)
+        found = await self.atrace(trace)
         run = ChangedRun(self._components)
         return await why(found, chunk, run, self._components.settings)
 
@@ -128,7 +128,7 @@ class Traces(Lifecycle):
         """As `replay`, for code in an event loop."""
         from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
 
-        found = await asyncio.to_thread(self.trace, trace)
+        found = await self.atrace(trace)
         try:
             return await replay(found, {**changes, **asked}, ChangedRun(self._components))
         except ConfigError as error:

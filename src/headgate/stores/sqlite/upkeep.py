@@ -64,11 +64,14 @@ class SqliteUpkeep:
             sql = f"SELECT tenant, source, predicate, target, weight, provenance FROM edges {only}"
             for owner, *edge in connection.execute(sql, values):
                 yield owner, "edge", Edge(*edge)
-            for kind, made in (("fact", Fact), ("review", Review)):
-                sql = f"SELECT tenant, id, body FROM {kind}s {only}"
-                for owner, id, body in connection.execute(sql, values):
-                    if value := decode_or_skip(made, id, body):
-                        yield owner, kind, value
+            sql = f"SELECT tenant, id, body FROM facts {only}"
+            for owner, id, body in connection.execute(sql, values):
+                if fact := decode_or_skip(Fact, id, body):
+                    yield owner, "fact", fact
+            sql = f"SELECT tenant, id, body FROM reviews {only}"
+            for owner, id, body in connection.execute(sql, values):
+                if review := decode_or_skip(Review, id, body):
+                    yield owner, "review", review
 
 
 def _documents(
