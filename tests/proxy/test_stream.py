@@ -357,3 +357,23 @@ def test_thinking_that_was_cut_never_ends_and_is_dropped_when_it_comes_back(rig,
     post(served, model, path="/v1/messages", messages=more)
     sent = upstream.seen[model][2].json["messages"]
     assert sent == [*ASK, {"role": "assistant", "content": said[1:]}, *ASK, *ASK]
+
+
+@pytest.mark.parametrize("count", ["-5", "-1e30", "1e30", str(2**70)])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_count_that_no_call_can_have_harms_neither_the_answer_nor_what_is_told_of_it(
+    rig, served, count, streams
+):
+    usage = (
+        f'"usage": {{"prompt_tokens": {count}, "completion_tokens": {count}, "total_tokens": 1}}'
+    )
+    if streams:
+        chunk = '{"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "up", "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}], '
+        script = [f"data: {chunk}{usage}}}\n\ndata: [DONE]\n\n".encode()]
+    else:
+        choice = '{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}'
+        script = [json_head(), f'{{"id": "a", "object": "chat.completion", "created": 1, "model": "up", "choices": [{choice}], {usage}}}'.encode()]  # fmt: skip
+    answer = post(served, rig.script(script), stream=streams)
+    assert answer.status_code == 200
+    assert b"Hi" in answer.content
+    assert 0 <= served.calls[-1].output_tokens <= 10**12

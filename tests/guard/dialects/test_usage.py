@@ -1,6 +1,15 @@
 """Usage over several calls: what was reported counts, what was not is estimated and marked so."""
 
-from headgate.guard.dialects.usage import FILE_TOKENS, CachedInput, UsageSum, estimate_prompt
+import orjson
+import pytest
+
+from headgate.guard.dialects.usage import (
+    FILE_TOKENS,
+    MOST_TOKENS,
+    CachedInput,
+    UsageSum,
+    estimate_prompt,
+)
 
 
 def test_later_numbers_of_a_call_replace_earlier_ones():
@@ -88,3 +97,22 @@ def test_cached_input_is_told_apart_by_where_it_is_counted():
     usage.note({"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1, "input_tokens": 5})
     assert usage.cached_input() == CachedInput(within=4, read=2, written=1)
     assert usage.tokens() == (14, 3)
+
+
+@pytest.mark.parametrize("count", [-5, -(2**70), float("nan"), float("-inf"), None, "9", [], True])
+def test_a_count_that_no_call_can_have_is_none(count):
+    usage = UsageSum()
+    usage.note({"prompt_tokens": count, "completion_tokens": count})
+    assert usage.tokens() == ((1, 1) if count is True else (0, 0))
+    assert usage.cached_input() == CachedInput()
+
+
+@pytest.mark.parametrize("count", [2**64, 10**30, 1e30, float("inf")])
+def test_a_count_beyond_64_bits_is_cut_to_what_logs_and_stores_can_hold(count):
+    usage = UsageSum()
+    usage.note({"prompt_tokens": 1, "completion_tokens": count})
+    usage.sever({})
+    usage.begin()
+    usage.note({"completion_tokens": count})
+    assert usage.tokens() == (1, 2 * MOST_TOKENS)
+    assert orjson.dumps(usage.total({}, {})["headgate"].get("completion_tokens", 0))

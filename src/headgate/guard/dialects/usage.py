@@ -20,6 +20,9 @@ OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "thought
 CACHED_WITHIN = ("cachedContentTokenCount",)  # Gemini's: within the input, beside the other counts
 
 
+# A count above it is a fault of the upstream: a million answers of a million tokens. Sums over many calls still fit
+# into the 64 bits that logs, stores and JSON have for a number.
+MOST_TOKENS = 10**12
 FILE_CHARS = 1_000  # a text of at least this length that is all base64 is a file
 # of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
 FILE_TOKENS = 1_600
@@ -151,4 +154,7 @@ def _sum(calls: Sequence[Usage], names: Sequence[str]) -> int:
 
 
 def _int(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0
+    """A count that an upstream reports: 0 if it is no number or below 0, and never more than MOST_TOKENS."""
+    if not isinstance(value, int | float) or not value > 0:  # neither is what is not a number
+        return 0
+    return int(min(value, MOST_TOKENS))
