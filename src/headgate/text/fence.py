@@ -52,12 +52,25 @@ _CITATION = lazy_compile(
 )
 _ANGLE = "<＜‹〈⟨"
 _FENCE = lazy_compile(rf"([{_ANGLE}]\s*+)(?=[/／∕⁄]?\s*+[rｒ][eｅе][fｆ]\b)", re.IGNORECASE)
-# Control tokens of common chat templates: <|im_end|>, <s>, <think>, [INST], <<SYS>>, <start_of_turn>.
+# Control tokens of common chat templates (<|im_end|>, <s>, <think>, [INST], <<SYS>>, <start_of_turn>), the tags in
+# which agents wrap their own words, calls and results (<system-reminder>, <invoke name="...">, <function=...>), and
+# the citations of a search tool (【1†source】).
 _CONTROL = lazy_compile(
-    r"[<＜](?=[|｜][\w ▁]{1,40}[|｜][>＞]|[<＜]?[/／]?SYS[>＞]|｜"
-    r"|[/／]?(?:s|bos|eos|pad|unk|sop|eop|system|assistant|think|thinking|tools?|tool_calls?|tool_response"
-    r"|function_calls?|function_results?|(?:start|end)_of_(?:turn|image))[>＞])"
+    r"[<＜](?=[|｜][\w ▁-]{1,40}[|｜][>＞]|[<＜]?[/／]?SYS[>＞]|｜"
+    r"|[/／]?(?:s|bos|eos|pad|unk|sop|eop|(?:start|end)_of_(?:turn|image))\s{0,8}[>＞]"
+    r"|[/／]?(?:antml:)?(?:system|system[-_]reminder|assistant|think|thinking|tools?|tool_calls?|tool_use|tool_results?"
+    r"|tool_response|function_calls?|function_results?|invoke|environment_context|environment_details"
+    r"|user_instructions|function(?==))(?:[\s=][^<>＜＞]{0,200})?[>＞])"
+    r"|(?<!\w)[<＜](?=[/／]?(?:user|human|developer|function)(?:\s[^<>＜＞]{0,200})?[>＞])"  # Vec<User> is a type
+    r"|[【](?=\d{1,4}(?::\d{1,4})?[†‡])"
     r"|[\[［](?=[/／]?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|THINK|[gs]?MASK)[\]］])",
+    re.IGNORECASE,
+)
+# A turn of the oldest chat format, which begins behind a blank line.
+_TURN = lazy_compile(r"(?<=\n\n)(?=(?:Human|Assistant):)")
+# What a client loads when it shows an answer that repeats it: the address tells its owner that and what was asked.
+_IMAGE = lazy_compile(
+    r"!(?=\[[^\]\n]{0,300}\]\(\s{0,8}<?(?:https?:)?//)|<(?=(?:img|iframe|embed|object|video|audio)\s[^<>]{0,500}//)",
     re.IGNORECASE,
 )
 _OPENING = lazy_compile(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
@@ -105,11 +118,18 @@ def without_fences(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token."""
+    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token.
+
+    An image from elsewhere becomes a link, which nobody loads unasked.
+    """
     if _ODD.search(text):
         text = _JOINER.sub("", _HIDDEN.sub("", _BREAK.sub("\n", text)))
+    if "\n\n" in text:
+        text = _TURN.sub(r"\\", text)
     if not _BRACKET.search(text):
         return text
+    if "//" in text:
+        text = _IMAGE.sub(lambda match: match.group() + "\\", text)
     text = _CITATION.sub(r"\1\\\2", text)
     text = _FENCE.sub(r"\1\\", text)
     return _CONTROL.sub(lambda match: match.group() + "\\", text)
