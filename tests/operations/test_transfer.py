@@ -56,3 +56,12 @@ def test_a_bad_line_is_named(line):
 def test_a_line_that_is_not_json_is_named_by_its_number_and_column():
     with pytest.raises(InputError, match="line 3 is not JSON: unexpected end of data at column 12"):
         import_lines(MemoryStore(), ["\n", "\n", '{"kind": 1\n', "\n"])
+
+
+@pytest.mark.parametrize("trust", ["99", "-1", "1.01"])
+def test_a_fact_that_is_trusted_beyond_the_scale_is_not_imported(tmp_path, trust):
+    with Headgate.open(tmp_path / "one") as gate:
+        gate.remember("Ada maintains the ferry.", trust=0.7)
+    (line,) = [line for line in export_lines(tmp_path / "one") if '"kind":"fact"' in str(line)]
+    with pytest.raises(InputError, match=r"line 1 cannot be imported: trust is"):
+        import_lines(MemoryStore(), [str(line).replace('"trust":0.7', f'"trust":{trust}')])

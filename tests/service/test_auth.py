@@ -5,6 +5,9 @@ from tests.service.clients import connected
 
 from headgate.errors import AccessError
 from headgate.gateway import Headgate
+from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.schemas import FeedbackArguments
+from headgate.integrations.mcp.tools import Style, fact_feedback
 from headgate.service import auth as auth_module
 from headgate.service.app import create
 from headgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
@@ -307,3 +310,16 @@ def test_a_key_that_is_not_revoked_is_an_active_one(gate):
     gate.keys.revoke(made.key.id)
     assert had_key(gate.keys)
     assert not has_active_key(gate.keys)
+
+
+async def test_praise_over_mcp_lifts_a_fact_no_higher_than_praise_over_http(gate):
+    id = gate.remember("All refunds are paid.", trust=0.8).fact.id
+    for _ in range(10):
+        await gate.afeedback(id, helpful=True, scopes={"write"})
+    assert gate.facts.get(id).trust == 0.85
+    asked = FeedbackArguments(id=id, helpful=True)
+    access = Access(gate, frozenset({"read", "write"}))
+    await fact_feedback(access, asked, Style())
+    assert gate.facts.get(id).trust == 0.85
+    await fact_feedback(Access(gate, frozenset({"write", "review"})), asked, Style())
+    assert gate.facts.get(id).trust == pytest.approx(0.9)

@@ -7,7 +7,7 @@ lifecycle.py, adding and removing in documents.py, traces and their questions in
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,7 @@ from headgate.gateway.compactions import Compactions
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
+from headgate.memory.trust import highest_praise
 from headgate.notes import Stage
 from headgate.pipeline.recorder import survive
 from headgate.pipeline.threads import LoopCalls
@@ -121,12 +122,18 @@ class Headgate(Compactions):
                 self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
-    def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
+    def feedback(
+        self, id: str, *, helpful: bool, note: str = "", scopes: Collection[str] = ("review",)
+    ) -> Feedback:
         """Tell whether a fact helped; its trust before and after.
+
+        `scopes` are those of the caller: only one with `review` raises a fact as high as a reviewed one.
 
         For example: `hg.feedback(hits[0].fact.id, helpful=True)`.
         """
-        return self.facts.feedback(id, helpful=helpful, note=note)
+        settings = self.settings
+        highest = highest_praise(scopes, settings.review.trust, settings.facts.helpful)
+        return self.facts.feedback(id, helpful=helpful, note=note, highest=highest)
 
     def context(  # noqa: PLR0913  (every parameter of a request, by name)
         self,

@@ -1,5 +1,6 @@
 """Trust: how a fact's trust moves, and how it fades with age."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import isfinite
 
@@ -21,6 +22,11 @@ def decay_factor(fact: Fact, now: float, half_life_days: float) -> float:
     """The factor for the age since a fact was last updated: 1 now, 1/2 after the half-life."""
     age = max(0.0, now - max(fact.updated, fact.created)) / DAY
     return float(0.5 ** (age / half_life_days))
+
+
+def highest_praise(scopes: Collection[str], reviewed: float, step: float) -> float:
+    """As far as a caller's praise may raise a fact: below the trust of a reviewed one, unless the caller may review."""
+    return 1.0 if "review" in scopes else reviewed - step
 
 
 def check_trust(trust: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import HeadgateError, InputError
+from headgate.memory.trust import check_trust
 from headgate.operations.presence import existing
 from headgate.protocols import Store
 from headgate.stores.codec import decode, encode
@@ -72,6 +73,8 @@ def _parse(line: str | bytes, number: int) -> tuple[str, str, Any]:
         record = orjson.loads(line)
         kind, owner = record["kind"], record["tenant"]
         value: Any = decode(_KINDS[kind], orjson.dumps(record["value"]))
+        if isinstance(value, Fact):
+            check_trust(value.trust)
     except orjson.JSONDecodeError as error:
         reason = describe_json_error(error)
         raise InputError(f"line {number} is not JSON: {reason}", hint=hint) from error

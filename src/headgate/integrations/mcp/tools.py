@@ -206,7 +206,9 @@ async def fact_feedback(
     access: Access, asked: schemas.FeedbackArguments, style: Style
 ) -> CallToolResult:
     """Whether a fact helped."""
-    moved = await access.gate.afeedback(asked.id, helpful=asked.helpful, note=asked.note)
+    moved = await access.gate.afeedback(
+        asked.id, helpful=asked.helpful, note=asked.note, scopes=access.scopes
+    )
     data = schemas.FeedbackResult(id=moved.id, old=round(moved.old, 4), new=round(moved.new, 4))
     return style.render(f"trust {data.old:.2f} -> {data.new:.2f}", data)
 

@@ -69,7 +69,7 @@ async def give_feedback(request: Request, id: Id, caller: Writer) -> Response:
     if opinion is None:
         raise InputError("opinion: helpful or unhelpful", hint="use the buttons of the page")
     gate = service_of(request).gate_for(caller)
-    await gate.afeedback(id, helpful=opinion, note=form.get("note", ""))
+    await gate.afeedback(id, helpful=opinion, note=form.get("note", ""), scopes=caller.scopes)
     return redirect(_address(id))
 
 

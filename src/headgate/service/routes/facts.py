@@ -173,12 +173,7 @@ async def forget(id: Id, request: Request, caller: Writer) -> Response:
 async def feedback(id: Id, body: FeedbackIn, request: Request, caller: Writer) -> Response:
     """Say whether a fact helped; returns its trust before and after."""
     gate = _gate(request, caller)
-    settings = gate.settings
-    below = settings.review.trust - settings.facts.helpful  # a reviewer's word stands higher
-    highest = 1.0 if "review" in caller.scopes else below
-    moved = await asyncio.to_thread(
-        gate.facts.feedback, id, helpful=body.helpful, note=body.note, highest=highest
-    )
+    moved = await gate.afeedback(id, helpful=body.helpful, note=body.note, scopes=caller.scopes)
     return respond(moved)
 
 
