@@ -106,3 +106,13 @@ def test_a_failure_of_a_shared_store_is_forgotten_when_it_answers():
     shared.down = False
     asyncio.run(state.get(b"a"))
     assert state.failure == ""
+
+
+def test_an_answer_is_known_to_the_tenant_that_got_it_alone():
+    state = ConversationState()
+
+    async def ask():
+        await state.put_answer("acme", "resp_1", "resp_2")
+        return [await state.stored_answer(tenant, "resp_1") for tenant in ("acme", "beta")]
+
+    assert asyncio.run(ask()) == ["resp_2", "resp_1"]

@@ -83,18 +83,18 @@ class ConversationState:
             value = await asyncio.to_thread(self._write, key, value)
         return self._keep(key, value)
 
-    async def stored_answer(self, id: str) -> str:
-        """The id under which the upstream has stored the answer that the client knows by this id.
+    async def stored_answer(self, tenant: str, id: str) -> str:
+        """The id under which the upstream has stored the answer that a client of the tenant knows by this id.
 
         After a rollback the client knows an answer by the id of its first call, and the upstream by that of the last.
         """
-        stored = await self.get(_answer_key(id))
+        stored = await self.get(_answer_key(tenant, id))
         return stored.decode() if stored else id
 
-    async def put_answer(self, known: str, stored: str) -> None:
-        """Remember under which id the upstream has stored an answer."""
+    async def put_answer(self, tenant: str, known: str, stored: str) -> None:
+        """Remember under which id the upstream has stored an answer for a client of the tenant."""
         if known != stored:
-            await self.put(_answer_key(known), stored.encode())
+            await self.put(_answer_key(tenant, known), stored.encode())
 
     def close(self) -> None:
         """Close the file."""
@@ -201,8 +201,8 @@ def open_conversations(store: Store, settings: Settings) -> ConversationState:
     return ConversationState(folder / "proxy.db" if folder else None)
 
 
-def _answer_key(id: str) -> bytes:
-    return b"answer:" + orjson.dumps(id)
+def _answer_key(tenant: str, id: str) -> bytes:
+    return b"answer:" + orjson.dumps([tenant, id])
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

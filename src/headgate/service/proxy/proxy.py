@@ -162,7 +162,7 @@ class Proxy:
         start = f"{exchange.dialect.path}/"
         if exchange.dialect.reference_field and exchange.raw_path.startswith(start):
             id, slash, rest = exchange.raw_path.removeprefix(start).partition("/")
-            stored = await self._conversations.stored_answer(id)
+            stored = await self._conversations.stored_answer(exchange.caller.tenant, id)
             exchange.raw_path = f"{start}{stored}{slash}{rest}"
         try:
             await pass_on(exchange, body, self.upstreams)

@@ -61,8 +61,9 @@ async def read(
     request = await read_apart(body, parse_request, exchange.headers, body, dialect, policy)
     name = dialect.reference_field
     id = request.fields.get(name) if name else None
-    if isinstance(id, str) and id and (stored := await conversations.stored_answer(id)) != id:
-        request = request.with_fields({name: stored})
+    if isinstance(id, str) and id:
+        stored = await conversations.stored_answer(exchange.caller.tenant, id)
+        request = request if stored == id else request.with_fields({name: stored})
     exchange.original = request
     exchange.request = request = await _drop_severed_reasoning(request, dialect, conversations)
     call.model, call.length = request.model, request.options.window
@@ -327,7 +328,7 @@ async def _relay_guarded(
         await conversations.put(SEVERED + key, b"1")
     known, stored = exchange.dialect.answer_ids
     exchange.call.response_id = known
-    await conversations.put_answer(known, stored)
+    await conversations.put_answer(exchange.caller.tenant, known, stored)
 
 
 def _failed_key(exchange: Exchange, when: float, gone: int = 0) -> bytes:
