@@ -238,3 +238,16 @@ def test_another_server_of_that_name_is_not_overwritten(tmp_path):
 def test_a_name_that_is_no_plain_key_is_refused(home):
     with pytest.raises(InputError, match="cannot be used"):
         app.main(["mcp", "install", "--client", "codex", "--name", "a.b"], standalone_mode=False)
+
+
+def test_a_link_out_of_the_project_is_not_followed(tmp_path, monkeypatch):
+    project, outside = tmp_path / "project", tmp_path / "outside.json"
+    project.mkdir()
+    outside.write_text("{}")
+    (project / ".mcp.json").symlink_to(outside)
+    (project / ".cursor").symlink_to(tmp_path)
+    monkeypatch.chdir(project)
+    for client in ("claude", "cursor"):
+        with pytest.raises(InputError, match="leads out of this folder"):
+            find_place(client, "project")
+    assert find_place("gemini", "project").path.name == "settings.json"

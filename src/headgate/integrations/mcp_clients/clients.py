@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from headgate.errors import InputError
 from headgate.integrations.mcp_clients import json_text, toml_text
 
 
@@ -160,5 +161,16 @@ CLIENTS: Mapping[str, Client] = {
 def find_place(client: str, scope: str) -> Place:
     """The configuration file of a client, for the user or for the project in the current folder."""
     found = CLIENTS[client]
-    path = found.user() if scope == "user" else _either(Path.cwd() / found.project)
+    path = found.user() if scope == "user" else _in_project(_either(Path.cwd() / found.project))
     return Place(found.title, path, found.key, found.write)
+
+
+def _in_project(path: Path) -> Path:
+    """The path, unless a link leads out of the project: a cloned repository must not name the file that is written."""
+    target = path.resolve()
+    if not target.is_relative_to(Path.cwd().resolve()):
+        raise InputError(
+            f"{path} leads out of this folder, to {target}",
+            hint="remove the link, or configure the client for all projects: --scope user",
+        )
+    return path
