@@ -1,0 +1,33 @@
+"""The environment that every target installs first: never a package that is not the pinned one."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Stands in for Python and for uv: `-m venv DIR` makes a folder with both in it, other calls are written down.
+PROGRAM = """#!/bin/sh
+if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; cp "$0" "$3/bin/uv"; exit 0; fi
+echo "$(basename "$0") $*" >> "$CALLS"
+case "$*" in *require-hashes*) echo "$SAID" >&2; exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "goes_on"), [("Hash mismatch for `x==1`", False), ("x==1 was not found", True)]
+)
+def test_a_package_with_another_hash_is_never_installed_without_one(tmp_path, said, goes_on):
+    program, calls = tmp_path / "program", tmp_path / "calls"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    venv = tmp_path / "venv"
+    done = subprocess.run(
+        ["make", f"VENV={venv}", f"PYTHON={program}", f"{venv}/.ready"],
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "CALLS": str(calls), "SAID": said},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) is goes_on
+    assert ("--group dev" in calls.read_text()) is goes_on
+    assert said in done.stdout
