@@ -4,6 +4,7 @@
     make bench-guard ARGS="streams FILE"                 labeled streams, and the published entropy rule: 2 minutes
     make bench-guard ARGS="answers DIR"                  collected answers: what is cut, and whether it loops
     make bench-guard ARGS="clean DIR ..."                clean text in other folders: stalls alone
+    make bench-guard ARGS="honest"                       texts that repeat by their nature: seconds
     make bench-guard ARGS="long"                         1 GB through the whole guard: memory, 5 minutes
 
 FILE has labeled streams as `headgate eval guard` reads them, DIR files named model_outputs.json or lines of
@@ -12,6 +13,7 @@ every tenth chunk. Times are CPU time. How a real model goes on after a cut: `ma
 """
 
 import argparse
+import json
 import random
 import re
 import resource
@@ -20,12 +22,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.fixtures.clean_texts import FOUND, corpus, gather, generate
+from bench.fixtures.honest_texts import texts as honest_texts
 from rich.console import Console
 from rich.table import Table
 
 from headgate.evaluate.answers import evaluate_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
-from headgate.guard import CountingDetector, EntropyDetector, Guard, RepeatDetector
+from headgate.guard import (
+    CONTENT,
+    TOOL,
+    CountingDetector,
+    EntropyDetector,
+    Guard,
+    Piece,
+    RepeatDetector,
+    Session,
+)
 
 out = Console(width=130)
 TOKEN, BLOCK = 4, 4096  # characters a chunk
@@ -34,7 +46,7 @@ THREE_COPIES = re.compile(r"(.{20,400})\1\1$", re.DOTALL)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=("streams", "answers", "clean", "hostile", "growth", "long"))  # fmt: skip
+    parser.add_argument("part", nargs="?", choices=("streams", "answers", "clean", "hostile", "growth", "honest", "long"))  # fmt: skip
     parser.add_argument("paths", nargs="*", type=Path)
     given = parser.parse_args()
     if given.part in ("streams", "answers") and len(given.paths) != 1:
@@ -48,7 +60,7 @@ def main() -> None:
     elif given.part == "answers":
         collected(given.paths[0])
     else:
-        parts = {"clean": lambda: clean(given.paths), "hostile": hostile, "growth": growth, "long": long}  # fmt: skip
+        parts = {"clean": lambda: clean(given.paths), "hostile": hostile, "growth": growth, "honest": honest, "long": long}  # fmt: skip
         parts[given.part]()
 
 
@@ -195,6 +207,32 @@ def hostile() -> None:
         figures = [cost([text[:200_000]], size) for size in (1, TOKEN, BLOCK)]
         table.add_row(name, *(f"{f:.0f}" for f in figures))
     out.print(table)
+
+
+def honest() -> None:
+    """How many texts that repeat by their nature are cut, by where they stand."""
+    table = Table("", "cut", "kinds ever cut", title="texts that repeat by their nature")
+    ways = {
+        "in plain text": lambda text: (text, CONTENT, ""),
+        "in plain text, asked for by its beginning": lambda text: (text, CONTENT, text[:200]),
+        "in fenced code": lambda text: (f"```\n{text}\n```\nThat is all.\n", CONTENT, ""),
+        "in a tool call": lambda text: (json.dumps({"path": "a", "content": text}), TOOL, ""),
+    }
+    for name, way in ways.items():
+        all_texts = list(honest_texts())
+        cut = [kind for kind, text in all_texts if is_cut(*way(text))]
+        table.add_row(name, share(len(cut), len(all_texts)), str(len(set(cut))))
+    out.print(table)
+
+
+def is_cut(text: str, channel: str, asked: str) -> bool:
+    session = Session(({"role": "user", "content": f"Write it, please.\n{asked}"},))
+    session.start()
+    for start in range(0, len(text), TOKEN):
+        session.feed(Piece(channel, text[start : start + TOKEN]))
+        if session.stalled:
+            return True
+    return False
 
 
 def long(size: int = 1_000_000_000) -> None:

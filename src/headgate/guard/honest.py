@@ -96,9 +96,9 @@ def _starts(unit: str) -> list[int]:
 
 def _stands_in(unit: str, text: str, chars: int) -> bool:
     """Whether a unit stands in a text; a short one several times, until it has this many characters."""
-    times = -(-chars // len(unit))
-    for wanted in (unit, unit * times, unit * (times + 1)):
-        shown = _normalize(wanted).strip(_MARKS)
+    for times in range(1, chars + 1):
+        plain = _normalize(unit * times)
+        shown = plain.strip(_MARKS) or plain
         if len(shown) >= chars:
             return shown in text
     return False
