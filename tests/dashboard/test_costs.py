@@ -32,7 +32,7 @@ async def test_the_window_marks_each_break_with_its_reason(client):
     assert "The cache broke 3 times:</strong> 138,500 tokens were paid in full again, about $0.80" in page  # fmt: skip
     assert page.count("<circle") == 3
     assert "message 4 (result of Read src/parser.py) was changed. <span" in page
-    assert "too long a pause" in page
+    assert "The pause was too long; 53,900 tokens paid again" in page
 
 
 @pytest.mark.parametrize("span", ["hour", "day", "week", ""])

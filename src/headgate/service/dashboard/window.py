@@ -31,11 +31,11 @@ TURNS = 200  # of a session that are shown, the newest
 WIDTH, HEIGHT = 1000, 260
 CACHE_HEIGHT = 90
 BLAMED = {
-    "client": "the agent did it",
+    "client": "The agent did it",
     "headgate": "Headgate did it: please report this",
-    "provider": "the provider did not have it any more",
-    "time": "too long a pause",
-    "unknown": "not known",
+    "provider": "The provider did not have it any more",
+    "time": "The pause was too long",
+    "unknown": "Nobody knows whose doing it was",
 }
 """Whose doing a break was, in few words."""
 NAMES = LABELS | {"tools": "tool definitions", "window": "the conversation", "injected": "injected by Headgate"}  # fmt: skip
