@@ -188,3 +188,32 @@ def test_so_many_skips_are_listed_and_the_rest_is_counted(capsys, more):
     assert said.out.startswith("added 1 document (2 chunks changed)")
     assert said.err.count("is empty") == SHOWN
     assert (f"and {more} more; --json lists them" in said.err) is bool(more)
+
+
+def test_a_path_that_is_not_there_leaves_no_store_behind(run, tmp_path):
+    with pytest.raises(NotFound):
+        run("add", "nothere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_adding_again_says_that_nothing_has_changed(run, tmp_path):
+    (tmp_path / "a.txt").write_text("words")
+    run("add", "a.txt")
+    assert "nothing has changed: 1 document, 0 skipped" in run("add", "a.txt").stdout
+
+
+def test_watch_adds_what_changes_until_it_is_interrupted(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.txt").write_text("words")
+    command = [sys.executable, "-m", "headgate", "add", "docs", "--watch", "--store", "kb"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline().startswith("added 1 document")
+        assert "watching" in process.stderr.readline()
+        (tmp_path / "docs/b.txt").write_text("more words")
+        assert process.stdout.readline().startswith("added 1 document")
+        assert held(tmp_path / "kb").keys() == {"docs/a.txt", "docs/b.txt"}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0

@@ -1,6 +1,5 @@
 """Files made to be slow, large or to lead elsewhere cost a line in the report and nothing else."""
 
-import json
 import subprocess
 import sys
 import time
@@ -72,19 +71,52 @@ def read_in_a_child(reader):
         "from headgate.ingest import child, html\n"
         f"def extract(text):\n    {reader}\n"
         "html.extract, child.cpu_seconds = extract, lambda size: 1\n"
-        "child.main('html')"
+        "child.main()"
     )
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, input=b"x", capture_output=True, timeout=60, check=False)
+    asked = b"html 1\nx" * 2
+    return subprocess.run(command, input=asked, capture_output=True, timeout=60, check=False)
 
 
 def test_a_child_that_takes_too_much_memory_says_so():
     done = read_in_a_child("return '', bytes(2 * child.MEMORY_BYTES)")
-    assert json.loads(done.stdout) == {"reason": "took more than 1024 MB to read"}
+    assert done.stdout.count(b'{"reason":"took more than 1024 MB to read"}') == 2
 
 
 def test_a_child_that_takes_too_much_time_is_ended_by_the_system():
     assert read_in_a_child("while True: pass").returncode < 0
+
+
+def test_each_file_has_its_own_time():
+    # each takes more than half of the two seconds that one file may take
+    done = read_in_a_child(
+        "import time; end = time.process_time() + 1.2\n"
+        "    while time.process_time() < end: pass\n"
+        "    return '', 'read'"
+    )
+    assert done.stdout.count(b'"text":"read"') == 2
+
+
+def test_what_a_parser_prints_is_no_answer():
+    assert read_in_a_child("print('x' * 100); return '', 'read'").stdout.count(b"read") == 2
+
+
+def test_a_process_is_kept_for_many_files_and_a_new_one_follows_one_that_died(monkeypatch):
+    with child.ParserProcess() as parser:
+        parser.extract("html", b"<p>one</p>")
+        first = parser._process
+        parser.extract("html", b"<p>two</p>")
+        assert parser._process is first
+        first.kill()
+        with pytest.raises(Undecodable, match="took more than"):
+            parser.extract("html", b"<p>three</p>")
+        assert parser.extract("html", b"<p>four</p>") == ("", "four")
+        monkeypatch.setattr(child, "MOST_FILES", 1)
+        second = parser._process
+        parser.extract("html", b"<p>five</p>")
+        assert parser._process is not second
+    assert first.poll() is not None
+    assert second.poll() is not None
 
 
 def test_a_child_gives_title_and_text_and_reasons():

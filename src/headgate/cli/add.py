@@ -1,8 +1,9 @@
 """`headgate add`: files, folders and pipes into the store."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import click
 from rich.markup import escape
@@ -10,12 +11,18 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from headgate.cli.console import SafeConsole
-from headgate.cli.options import json_option, open_gate, print_json, store_options
+from headgate.cli.options import json_option, open_gate, print_json, store_name, store_options
 from headgate.cli.terminal import count_of, echo
 from headgate.errors import InputError
 from headgate.ingest.load import Kind, OnProgress, Summary
 from headgate.ingest.load import Progress as Done
+from headgate.ingest.readers import SourceFile
+from headgate.ingest.rows import Skip
+from headgate.ingest.walk import check_paths, walk
+from headgate.stores.open import folder_of
 
+LOOK_EVERY_S = 1.0  # between two looks at watched folders: a person who saves a file and asks does not wait longer
+LOOK_SHARE = 20  # and a large folder is looked at so rarely that it takes a twentieth of one core
 SHOWN = 20  # skipped files that a person sees: a screen of them. --json lists up to a thousand
 
 
@@ -29,6 +36,7 @@ SHOWN = 20  # skipped files that a person sees: a screen of them. --json lists u
 @click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
 @click.option("--conversation", is_flag=True, help="Each row, or each line of a text, is a turn of a conversation.")  # fmt: skip
 @click.option("--documents", is_flag=True, help="Treat all files as documents, even if they look like a conversation.")  # fmt: skip
+@click.option("--watch", is_flag=True, help="Go on, and add what changes, until you press Ctrl-C.")
 @click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
 @json_option
 def add(
@@ -41,42 +49,77 @@ def add(
     prune: bool,
     conversation: bool,
     documents: bool,
+    watch: bool,
     id: str,
     as_json: bool,
 ) -> None:
     """Add files and folders (PATHS), or what comes over a pipe (-). Files that have not changed are left alone."""
-    if "-" in paths and len(paths) > 1:
+    if "-" in paths and (len(paths) > 1 or watch):
         raise InputError("'-' stands alone", hint="add the files in a second call")
     if conversation and documents:
         raise InputError(
             "what is added is a conversation or documents, not both",
             hint="leave out --conversation or --documents; or add each in a call of its own",
         )
-    last = Done()
     kind: Kind = "conversation" if conversation else "documents" if documents else ""
-    with open_gate(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
-        try:
+
+    def add_once() -> Summary:
+        with open_gate(store, tenant) as hg, _bar(quiet=as_json) as on_progress:
             if paths == ("-",):
                 data = sys.stdin.buffer.read()
-                made = hg.add_stream(
+                return hg.add_stream(
                     data, id=id, collection=collection, kind=kind, on_progress=on_progress
                 )
-            else:
-                made = hg.add_files(
-                    *paths, collection=collection, kind=kind, exclude=exclude, gitignore=not ignored,
-                    prune=prune, on_progress=on_progress,
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
-            sys.exit(130)
+            return hg.add_files(
+                *paths, collection=collection, kind=kind, exclude=exclude, gitignore=not ignored,
+                prune=prune, on_progress=on_progress,
+            )  # fmt: skip
+
+    if paths != ("-",):
+        check_paths(paths)  # before the store is opened, which would make one
+    if watch:
+        own = folder_of(store_name(store))
+        _watch(
+            lambda: walk(paths, exclude=exclude, gitignore=not ignored, store=own),
+            add_once,
+            as_json=as_json,
+        )
+        return
+    made = add_once()
     _print_summary(made, as_json=as_json)
     if made.skips and not made.documents and not made.unchanged:
         sys.exit(1)
 
 
+def _watch(
+    look: Callable[[], Iterable[SourceFile | Skip]],
+    add_once: Callable[[], Summary],
+    *,
+    as_json: bool,
+) -> None:
+    """Add once, and again whenever a file is new, gone, or has another size or time.
+
+    The store is open only while it is written, so that other commands can use it.
+    """
+    seen = list(look())
+    _print_summary(add_once(), as_json=as_json)
+    echo("watching; Ctrl-C ends it", err=True)
+    with suppress(KeyboardInterrupt):
+        while True:
+            start = time.perf_counter()
+            found = list(look())
+            if found != seen:
+                made, seen = add_once(), found
+                if made.documents or made.removed:
+                    _print_summary(made, as_json=as_json)
+            took = time.perf_counter() - start
+            time.sleep(max(LOOK_EVERY_S, LOOK_SHARE * took))
+
+
 @contextmanager
-def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
-    """Show a progress bar with rate and time left on standard error; keep `last` up to date, shown or not."""
+def _bar(*, quiet: bool) -> Iterator[OnProgress]:
+    """Show a progress bar with rate and time left on standard error. Ctrl-C ends the command and says what is kept."""
+    documents = 0
     console = SafeConsole(stderr=True)
     columns = (
         BarColumn(),
@@ -89,7 +132,8 @@ def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
         task = bar.add_task("add", total=None, chunks=0, rate=0.0)
 
         def on_progress(done: Done) -> None:
-            last.documents = done.documents
+            nonlocal documents
+            documents = done.documents
             spent = bar.tasks[0].elapsed or 0.0
             rate = done.chunks / spent if spent else 0.0
             bar.update(
@@ -100,7 +144,12 @@ def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
                 rate=rate,
             )
 
-        yield on_progress
+        try:
+            yield on_progress
+        except KeyboardInterrupt:
+            bar.stop()
+            echo(f"stopped; what was added is kept: {documents:,} documents", err=True)
+            sys.exit(130)
 
 
 def _print_summary(made: Summary, *, as_json: bool) -> None:
@@ -117,10 +166,13 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
             }
         )
         return
-    echo(
-        f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
-        f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
-    )
+    if made.unchanged and not (made.documents or made.removed):
+        echo(f"nothing has changed: {count_of(made.unchanged, 'document')}, {made.skips:,} skipped")
+    else:
+        echo(
+            f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
+            f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
+        )
     if made.skipped:
         table = Table("skipped", "why", box=None, padding=(0, 2, 0, 0))
         for skip in made.skipped[:SHOWN]:

@@ -1,18 +1,24 @@
-"""Child: HTML and PDF are taken apart in a process of their own, under limits of time and memory.
+"""Child: files of foreign formats are taken apart in a process of their own, under limits of time and memory.
 
 Parsers of such files can be made to take hours or gigabytes by a file of a few kilobytes, and nothing can interrupt
-them from within. So a file gets a fresh process, 5 to 30 seconds of CPU by its size, and 1 GB; what goes beyond is
-skipped with the reason. Run as `python -m headgate.ingest.child html|pdf`, it reads the file from stdin and writes JSON
-to stdout.
+them from within. So a child process reads them, with 5 to 30 seconds of CPU for each file by its size, and 1 GB in all.
+A file that goes beyond is skipped with the reason, and the next one gets a new process. A process that behaves is kept
+for many files: to start one takes as long as to read twenty small ones.
+
+Run as `python -m headgate.ingest.child`, it reads requests from stdin and writes answers to stdout. A request is a line
+with the kind and the size, and the bytes of the file. An answer is its size in 8 bytes, and JSON.
 """
 
+import os
 import subprocess
 import sys
-from typing import Literal
+import time
+from threading import Event, Timer
+from types import TracebackType
+from typing import IO, Literal, Self
 
 import orjson
 
-from headgate.errors import MissingExtra
 from headgate.ingest.decode import Undecodable
 
 if sys.platform != "win32":
@@ -23,59 +29,158 @@ LEAST_CPU_S, CPU_S_PER_MB, MOST_CPU_S = 5, 15, 30
 WALL_S = 120  # a busy machine gives a process little CPU
 MEMORY_BYTES = 1 << 30
 MAX_TEXT = 50_000_000  # characters that one file may become
+MOST_FILES = 500  # that one process reads: what a parser keeps of each must not add up to the memory that it may have
+_SIZE_BYTES = 8
 
-FileKind = Literal["html", "pdf"]
+FileKind = Literal["docx", "eml", "epub", "html", "opendocument", "pdf", "pptx", "sheets"]
+
+
+class ParserProcess:
+    """A child process that takes files apart. It starts with the first file; use it in a `with` block."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._files = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def extract(self, kind: FileKind, data: bytes) -> tuple[str, str]:
+        """The title and the text of a file; Undecodable with the reason if it gives none within the limits."""
+        if self._files >= MOST_FILES:
+            self._end()
+        answer = orjson.loads(self._ask(kind, data))
+        self._files += 1
+        if answer.get("reason"):
+            raise Undecodable(answer["reason"])
+        return answer["title"], answer["text"]
+
+    def _ask(self, kind: FileKind, data: bytes) -> bytes:
+        process = self._process or self._start()
+        late = Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = Timer(WALL_S, stop)
+        timer.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"%b %d\n%b" % (kind.encode(), len(data), data))
+            process.stdin.flush()
+            size = int.from_bytes(_read_exactly(process.stdout, _SIZE_BYTES))
+            return _read_exactly(process.stdout, size)
+        except (OSError, EOFError) as error:
+            self._end()
+            raise Undecodable(_describe_end(len(data), is_late=late.is_set())) from error
+        except BaseException:  # an answer that was not read would be taken for the next one's
+            self._end()
+            raise
+        finally:
+            timer.cancel()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # -P keeps the current folder, which may be a stranger's, from the module path.
+        command = [sys.executable, "-P", "-m", "headgate.ingest.child"]
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing)  # noqa: S603
+        self._files = 0
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process, self._files = self._process, None, 0
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
 def extract(kind: FileKind, data: bytes) -> tuple[str, str]:
-    """The title and the text of a file; Undecodable with the reason if it gives none within the limits."""
-    # -P keeps the current folder, which may be a stranger's, from the module path.
-    command = [sys.executable, "-P", "-m", "headgate.ingest.child", kind]
-    try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=WALL_S, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired as error:
-        raise Undecodable(f"took longer than {WALL_S} seconds to read") from error
-    try:
-        answer = orjson.loads(done.stdout)
-    except orjson.JSONDecodeError as error:
-        reason = (
-            f"took more than {cpu_seconds(len(data))} seconds or {MEMORY_BYTES >> 20} MB to read"
-        )
-        raise Undecodable(reason) from error
-    if answer.get("missing"):
-        raise MissingExtra("pypdf", extra="pdf")
-    if answer.get("reason"):
-        raise Undecodable(answer["reason"])
-    return answer["title"], answer["text"]
+    """The title and the text of one file, by a process for it alone."""
+    with ParserProcess() as parser:
+        return parser.extract(kind, data)
 
 
-def main(kind: str) -> None:
-    """Take apart what stdin holds."""
-    data = sys.stdin.buffer.read()
-    _limit(cpu_seconds(len(data)))
-    sys.stdout.buffer.write(orjson.dumps(_answer(kind, data)))
+def _describe_end(size: int, *, is_late: bool) -> str:
+    if is_late:
+        return f"took longer than {WALL_S} seconds to read"
+    return f"took more than {cpu_seconds(size)} seconds or {MEMORY_BYTES >> 20} MB to read"
+
+
+def _read_exactly(stream: IO[bytes], size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
+
+
+def main() -> None:
+    """Take apart what stdin holds, one file after the other."""
+    source = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a parser prints is no answer
+    if sys.platform != "win32":
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, hard))
+    while head := source.readline():
+        kind, size = head.decode().split()
+        data = _read_exactly(source, int(size))
+        _limit(cpu_seconds(len(data)))
+        answer = orjson.dumps(_answer(kind, data))
+        del data
+        answers.write(len(answer).to_bytes(_SIZE_BYTES) + answer)
+        answers.flush()
 
 
 def _answer(kind: str, data: bytes) -> dict[str, object]:
     try:
-        if kind == "pdf":
-            from headgate.ingest import pdf  # noqa: PLC0415  # an extra
-
-            title, text = pdf.extract(data)
-        else:
-            from headgate.ingest import html  # noqa: PLC0415
-            from headgate.ingest.decode import decode  # noqa: PLC0415
-
-            title, text = html.extract(decode(data))
-    except MissingExtra:
-        return {"missing": True}
+        title, text = _extract(kind, data)
     except MemoryError:
         return {"reason": f"took more than {MEMORY_BYTES >> 20} MB to read"}
     except (ValueError, RecursionError) as error:
         return {"reason": str(error)[:200] or type(error).__name__}
+    except Exception as error:  # noqa: BLE001  (a parser of hostile files raises anything at all)
+        return {"reason": f"broken file: {type(error).__name__}: {error}"[:200]}
     if len(text) > MAX_TEXT:
         return {"reason": f"holds more than {MAX_TEXT:,} characters"}
-    return {"title": title[:2000], "text": text}
+    clean = text.replace("\0", "").encode(errors="replace").decode()
+    return {"title": title.encode(errors="replace").decode()[:2000], "text": clean}
+
+
+def _extract(kind: str, data: bytes) -> tuple[str, str]:
+    """The title and text of a file, by the reader of its kind, which is imported only now."""
+    if kind == "pdf":
+        from headgate.ingest import pdf  # noqa: PLC0415
+
+        return pdf.extract(data)
+    if kind == "eml":
+        from headgate.ingest import mail  # noqa: PLC0415
+
+        return mail.extract(data)
+    if kind == "html":
+        from headgate.ingest import html  # noqa: PLC0415
+        from headgate.ingest.decode import decode  # noqa: PLC0415
+
+        return html.extract(decode(data))
+    from headgate.ingest import office  # noqa: PLC0415
+
+    readers = {
+        "docx": office.read_docx,
+        "epub": office.read_epub,
+        "opendocument": office.read_opendocument,
+        "pptx": office.read_pptx,
+        "sheets": office.read_sheets,
+    }
+    return readers[kind](data)
 
 
 def cpu_seconds(size: int) -> int:
@@ -84,11 +189,11 @@ def cpu_seconds(size: int) -> int:
 
 
 def _limit(seconds: int) -> None:
-    """Let the system end this process when it takes too much. Windows has no such limits; the parent's clock holds."""
+    """Let the system end this process if the next file takes longer. On Windows only the parent's clock holds."""
     if sys.platform != "win32":
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + seconds, hard))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,6 +1,7 @@
 """Load: files, streams and rows into a store, batch by batch.
 
-A document whose digest is equal is left alone; a changed one replaces the stored one in one transaction.
+A file whose size and time are as they were is not read again (added_files.py). A document whose digest is equal is left
+alone; a changed one replaces the stored one in one transaction.
 An item that cannot be read is skipped with its reason, and the others are loaded. Each batch is acknowledged
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
@@ -14,6 +15,8 @@ from typing import Any, Literal, get_args
 
 from headgate.errors import InputError
 from headgate.ingest import tables
+from headgate.ingest.added_files import AddedFiles
+from headgate.ingest.child import ParserProcess
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
@@ -121,13 +124,21 @@ def add_files(
     loader = _Loader(store, tenant, policy, on_progress, kind)
     found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))
     loader.progress.total = sum(one.size for one in found)
+    added = AddedFiles(own_folder, tenant, collection, kind, policy)
+    unchanged = _unchanged_files(found, added, store.digests, tenant, collection)
     whole: set[str] = set()
-    for one in found:
-        if isinstance(one, Skip):
-            loader.add(one)
-        elif loader.read(one, collection):
-            whole.add(one.id)
+    with ParserProcess() as parser:
+        for one in found:
+            if isinstance(one, Skip):
+                loader.add(one)
+            elif (documents := unchanged.get(one.id)) is not None:
+                loader.pass_over(one, documents)
+            elif skip := added.skip_of(one):
+                loader.add(skip)
+            elif loader.read(one, collection, parser, added):
+                whole.add(one.id)
     loader.flush()
+    added.save()
     gone: list[str] = []
     if loader.lines:
         gone += stale_lines(store.digests(tenant, collection), read=whole, met=loader.lines)
@@ -138,6 +149,27 @@ def add_files(
         gone += stale_files(store.digests(tenant, collection), folders=folders, found=there)
     loader.remove(collection, gone)
     return loader.finish()
+
+
+def _unchanged_files(
+    found: Iterable[SourceFile | Skip],
+    added: AddedFiles,
+    digests: Callable[[str, str, list[str]], Mapping[str, str]],
+    tenant: str,
+    collection: str,
+) -> dict[str, int]:
+    """How many documents each file has become that need not be read again, by the file's id."""
+    listed = {
+        one.id: documents
+        for one in found
+        if isinstance(one, SourceFile) and (documents := added.documents_of(one))
+    }
+    stored = digests(tenant, collection, [id for names in listed.values() for id in names])
+    return {
+        id: len(documents)
+        for id, documents in listed.items()
+        if all(stored.get(name) == mark for name, mark in documents.items())
+    }
 
 
 def add_stream(
@@ -193,7 +225,8 @@ class _Loader:
     kind: Kind = ""
     progress: Progress = field(default_factory=Progress)
     skipped: list[Skip] = field(default_factory=list)
-    batch: dict[tuple[str, str], Text] = field(default_factory=dict)
+    batch: dict[tuple[str, str], tuple[Text, str]] = field(default_factory=dict)
+    """Texts with their digests, by collection and id."""
     batch_chars: int = 0
     seen: set[int] = field(default_factory=set)
     lines: set[str] = field(default_factory=set)
@@ -205,12 +238,12 @@ class _Loader:
                 hint="leave it out, and each text is what it looks like",
             )
 
-    def add(self, item: Text | Skip) -> None:
-        """Add one text to the batch; write it when it is full."""
+    def add(self, item: Text | Skip) -> str:
+        """Add one text to the batch and give its digest; write the batch when it is full."""
         self.progress.bytes += item.size
         if isinstance(item, Skip):
             self.note_skip(item)
-            return
+            return ""
         if self.kind:
             item = declare(item, self.kind)
         key = (item.collection, item.id)
@@ -218,11 +251,13 @@ class _Loader:
         if mark in self.seen:
             self.note_skip(Skip(item.id, _SAME_ID))
         self.seen.add(mark)
-        self.batch[key] = item
+        found = digest(item, self.policy.chunk)
+        self.batch[key] = item, found
         self.batch_chars += len(item.text)
         full = len(self.batch) >= self.policy.batch_documents
         if full or self.batch_chars >= self.policy.batch_bytes:
             self.flush()
+        return found
 
     def note_skip(self, skip: Skip) -> None:
         """Count a skipped item; list it while the list is not full."""
@@ -239,7 +274,7 @@ class _Loader:
         if self.on_progress:
             self.on_progress(self.progress)
 
-    def _write_changed(self, items: Iterable[Text]) -> None:
+    def _write_changed(self, items: Iterable[tuple[Text, str]]) -> None:
         """Write only what changed, and all of it or, if one is bad, all but that."""
         fresh: list[Document] = []
         count = 0
@@ -258,14 +293,34 @@ class _Loader:
             for document in documents:
                 self._write_one(document)
 
-    def read(self, file: SourceFile, collection: str) -> bool:
-        """Add everything that a file holds; whether nothing of it was skipped."""
+    def read(
+        self, file: SourceFile, collection: str, parser: ParserProcess, added: AddedFiles
+    ) -> bool:
+        """Add everything that a file holds, and list it as added; whether nothing of it was skipped."""
+        documents, skips, own_ids = dict[str, str](), list[str](), False
         before = self.progress.skips
-        for item in read(file, collection=collection, max_bytes=self.policy.max_bytes):
-            if isinstance(item, Text) and item.origin == LINE:
+        max_bytes = self.policy.max_bytes
+        for item in read(file, collection=collection, max_bytes=max_bytes, parser=parser):
+            mark = self.add(item)
+            if isinstance(item, Skip):
+                skips.append(item.reason)
+                continue
+            documents[item.id] = mark
+            own_ids |= not item.origin
+            if item.origin == LINE:
                 self.lines.add(item.id)
-            self.add(item)
+        if own_ids or (documents and skips) or len(skips) > 1:
+            added.note(
+                file, ""
+            )  # other files may hold the same ids; and each skip is to be told again
+        else:
+            added.note(file, documents or "".join(skips))
         return self.progress.skips == before
+
+    def pass_over(self, file: SourceFile, documents: int) -> None:
+        """Count a file that need not be read."""
+        self.progress.bytes += file.size
+        self.progress.unchanged += documents
 
     def remove(self, collection: str, ids: list[str]) -> None:
         """Remove documents that lost their file."""
@@ -280,19 +335,18 @@ class _Loader:
         counts = done.documents, done.chunks, done.unchanged, done.removed, done.skips
         return Summary(*counts, tuple(self.skipped))
 
-    def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
+    def _changed_documents(self, marked: list[tuple[Text, str]]) -> Iterator[Document]:
         """The documents of those texts whose digest is not in the store."""
         asked: dict[str, list[str]] = {}
-        for item in items:
+        for item, _ in marked:
             asked.setdefault(item.collection, []).append(item.id)
         known = {
             collection: self.store.digests(self.tenant, collection, ids)
             for collection, ids in asked.items()
         }
         policy = self.policy.chunk
-        marked = [(item, digest(item, policy)) for item in items]
         fresh = [(i, mark) for i, mark in marked if known[i.collection].get(i.id) != mark]
-        self.progress.unchanged += len(items) - len(fresh)
+        self.progress.unchanged += len(marked) - len(fresh)
         counts = estimate_all([item.text for item, _ in fresh])
         for (item, mark), tokens in zip(fresh, counts, strict=True):
             yield assemble(item, policy, digest=mark, tokens=tokens)

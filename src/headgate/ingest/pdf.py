@@ -1,9 +1,9 @@
-"""PDF to text, by pypdf (an extra). A broken, locked or scanned file is refused with its reason."""
+"""PDF to text, by pypdf. A broken, locked or scanned file is refused with its reason."""
 
 import logging
 from io import BytesIO
 
-from headgate.errors import MissingExtra
+import pypdf
 
 
 class UnreadablePdf(ValueError):
@@ -12,10 +12,6 @@ class UnreadablePdf(ValueError):
 
 def extract(data: bytes) -> tuple[str, str]:
     """The title and the text of all pages, a blank line between them."""
-    try:
-        import pypdf  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise MissingExtra("pypdf", extra="pdf") from error
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it narrates every repair
     try:
         reader = pypdf.PdfReader(BytesIO(data))

@@ -40,8 +40,7 @@ def walk(
     patterns = list(exclude)
     seen: set[str] = set()
     for path in map(Path, paths):
-        if not path.exists():
-            raise NotFound(f"there is no file or folder {path}", hint="check the path")
+        check_paths([path])
         if own and _resolve(path).is_relative_to(own):
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
         elif path.is_dir():
@@ -54,6 +53,13 @@ def walk(
             if id not in seen:
                 seen.add(id)
                 yield one
+
+
+def check_paths(paths: Iterable[str | Path]) -> None:
+    """Refuse a path at which there is nothing."""
+    for path in map(Path, paths):
+        if not path.exists():
+            raise NotFound(f"there is no file or folder {path}", hint="check the path")
 
 
 def document_id(path: Path, base: Path) -> str:
@@ -123,7 +129,7 @@ def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:
     elif not _is_encodable(id):
         yield Skip(id.encode(errors="replace").decode(), "a file name that is not text")
     else:
-        yield SourceFile(path, id, status.st_size)
+        yield SourceFile(path, id, status.st_size, status.st_mtime_ns)
 
 
 def _is_encodable(id: str) -> bool:
