@@ -128,6 +128,15 @@ def test_the_library_and_so_every_command_has_the_same_lengths(gate, more):
         gate.context("refunds", **more)
 
 
+def test_turns_have_a_session_of_its_length_and_a_question_for_a_person_is_cut(gate):
+    with pytest.raises(LimitError, match="session has 201 characters"):
+        gate.add_turns("s" * (SESSION_CHARS + 1), ["hello"])
+    asked = gate.reviews.ask("why " * 25_000, collection="c" * 10_000, grades={}, reason="unsure")
+    assert (len(asked.query), len(asked.collection)) == (FACT_CHARS, NAME_CHARS)
+    again = gate.reviews.ask("why " * 25_000, collection="c" * 10_000, grades={}, reason="unsure")
+    assert again.id == asked.id
+
+
 # The folder of the caller
 
 

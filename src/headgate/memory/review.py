@@ -28,7 +28,7 @@ from headgate.text.redact import redact
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Fact, Review, ReviewStatus
-from headgate.types.lengths import LABEL_CHARS, NOTE_CHARS
+from headgate.types.lengths import FACT_CHARS, LABEL_CHARS, NAME_CHARS, NOTE_CHARS
 
 DAY = 86_400.0
 PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it
@@ -146,8 +146,8 @@ class ReviewQueue:
             self._rate.count(self._tenant, asker, self._policy.hourly)
         review = Review(
             id=id,
-            query=query,
-            collection=collection,
+            query=query[:FACT_CHARS],  # which a person reads, and a list shows for each
+            collection=collection[:NAME_CHARS],
             grades=grades,
             reason=reason,
             created=now,

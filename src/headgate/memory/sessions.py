@@ -19,6 +19,8 @@ from headgate.protocols import DocumentStore
 from headgate.text.fence import without_fences
 from headgate.text.turns import format_time
 from headgate.types import TURN, Chunk, Document
+from headgate.types.check import check_length
+from headgate.types.lengths import SESSION_CHARS
 
 COLLECTION = "turns"
 _SPEAKER = re.compile(r"[^\w .'-]+")
@@ -69,6 +71,7 @@ def turn_documents(
         raise InputError(
             "the session has no name", hint="its name tells its turns from those of other sessions"
         )
+    check_length("session", session, SESSION_CHARS)
     made: list[Document] = []
     seen: Counter[str] = Counter()
     parent = after
