@@ -53,6 +53,19 @@ def test_what_only_waits_is_cancelled_and_what_runs_ends():
         waiting.result(120)
 
 
+def test_all_threads_can_be_started_before_they_are_needed():
+    before = threading.active_count()
+    threads = WorkThreads(8, thread_name_prefix="early")
+    try:
+        threads.start_all()
+        early = {thread for thread in threading.enumerate() if thread.name.startswith("early")}
+        assert len(early) == 8
+        assert threads.submit(threading.current_thread).result(120) in early
+    finally:
+        threads.shutdown()
+    assert threading.active_count() == before
+
+
 def test_an_error_is_raised_to_the_caller():
     threads = WorkThreads(1)
     try:

@@ -176,6 +176,8 @@ def _build_over(
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = _remember_counts(own.counter or counter(settings.tokens))
     threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
+    if not wait_for_index:  # as in a service
+        threads.start()
     engine = Engine(
         store,
         indexes.snapshot if wait_for_index else indexes.latest,

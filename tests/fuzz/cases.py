@@ -41,6 +41,11 @@ def fuzz_slow(test: Callable[..., None]) -> Callable[..., None]:
     return _repeat(test, max(10, CASES // 10))
 
 
+def fuzz_slowest(test: Callable[..., None]) -> Callable[..., None]:
+    """The same if a case takes a good part of a second: a fiftieth of the cases, and no fewer than ten."""
+    return _repeat(test, max(10, CASES // 50))
+
+
 def _repeat(test: Callable[..., None], count: int) -> Callable[..., None]:
     @functools.wraps(test)
     def run(**fixtures: object) -> None:

@@ -102,11 +102,19 @@ class RequestThreads:
         counted = partial(self.call, work, *args, **kwargs)
         call = partial(copy_context().run, contain, "request", counted)
         with self._changed:
-            self._check_open()
-            if self._pool is None:
-                self._pool = WorkThreads(THREADS, thread_name_prefix="headgate-request")
-            done = self._pool.submit(call)
+            done = self._open_pool().submit(call)
         return await asyncio.wrap_future(done)
+
+    def start(self) -> None:
+        """Start the threads now, so that a crowd that comes at once does not wait for them, nor does its loop."""
+        with self._changed:
+            self._open_pool().start_all()
+
+    def _open_pool(self) -> WorkThreads:
+        self._check_open()
+        if self._pool is None:
+            self._pool = WorkThreads(THREADS, thread_name_prefix="headgate-request")
+        return self._pool
 
     def close(self) -> None:
         """Wait for what runs, drop what only waits, and end the threads; calls that come later raise StoreError.

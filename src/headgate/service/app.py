@@ -65,6 +65,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         threads = WorkThreads(THREADS, thread_name_prefix="headgate")
+        threads.start_all()
         asyncio.get_running_loop().set_default_executor(threads)
         yield {"in_flight": service.in_flight}
         for close in service.on_shutdown:
