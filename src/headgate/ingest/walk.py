@@ -12,6 +12,7 @@ their own id are never stale.
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
+from stat import S_ISREG
 
 from headgate.errors import NotFound
 from headgate.ingest.ignore import Ignore
@@ -65,10 +66,11 @@ def check_paths(paths: Iterable[str | Path]) -> None:
 def document_id(path: Path, base: Path) -> str:
     """The id of a document that lies at this path."""
     whole = path.absolute()
-    for form in (whole, _resolve(whole)):
-        if form.is_relative_to(base):
-            return form.relative_to(base).as_posix()
-    return whole.as_posix()
+    head = f"{base.as_posix().rstrip('/')}/"
+    if whole.as_posix().startswith(head) and ".." not in whole.parts:
+        return whole.as_posix()[len(head) :]
+    resolved = _resolve(whole)  # takes as long as all the rest of a walk
+    return (resolved.relative_to(base) if resolved.is_relative_to(base) else whole).as_posix()
 
 
 def _files_under(
@@ -124,7 +126,7 @@ def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:
     except OSError as error:
         yield Skip(id, f"cannot be read: {error.strerror}")
         return
-    if not path.is_file():
+    if not S_ISREG(status.st_mode):
         yield Skip(id, "not a regular file")
     elif not _is_encodable(id):
         yield Skip(id.encode(errors="replace").decode(), "a file name that is not text")
