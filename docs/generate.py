@@ -213,13 +213,21 @@ def _signature(value: Any) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
-    asked = [p.replace(annotation=_bare(p.annotation)) for p in signature.parameters.values()]
+    asked = [
+        p.replace(annotation=_bare(p.annotation), default=_in_order(p.default))
+        for p in signature.parameters.values()
+    ]
     gives = inspect.Signature.empty if inspect.isclass(value) else signature.return_annotation
     text = str(signature.replace(parameters=asked, return_annotation=gives))
     text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", _without_modules(text))
     return _short(text, 1000)
+
+
+def _in_order(default: Any) -> Any:
+    """A set as a sorted tuple: its own order is another in each process."""
+    return tuple(sorted(default)) if isinstance(default, set | frozenset) else default
 
 
 def _bare(annotation: Any) -> Any:

@@ -45,9 +45,7 @@ def test_what_is_set_is_checked_as_when_everything_is():
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
-    (tmp_path / "headgate.toml").write_text(
-        'tenant = "file"\n[gate]\nmin_entropy = 0.1\nmin_ratio = 0.5\n'
-    )
+    (tmp_path / "headgate.toml").write_text("[gate]\nmin_entropy = 0.1\nmin_ratio = 0.5\n")
     environ = {"HEADGATE_TENANT": "env", "HEADGATE_GATE__MIN_ENTROPY": "0.2"}
     settings = load(environ=environ, arguments={"gate.min_entropy": 0.9})
     assert settings.tenant == "env"

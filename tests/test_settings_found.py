@@ -63,7 +63,7 @@ def test_what_reaches_out_is_refused_until_the_file_is_named(tmp_path, written):
         'store = "data"',
         'tokens = "o200k_base"',
         "[gate]\nmin_ratio = 0.5",
-        '[retrieve]\nmode = "rrf"',
+        '[propagate]\nmode = "off"',
         "[ingest.chunk]\ntarget = 200",
         "[facts]\nmin_trust = 0.5",
     ],

@@ -90,7 +90,10 @@ def test_the_first_request_that_changes_something_fails_with_its_name(run, tmp_p
     write_requests(tmp_path / "r.jsonl", ASKED, ANSWERED, [*changed, *ASKED])
     code, out, _ = run("test", "r.jsonl")
     assert code == 1
-    assert '      request 3: message 2 (assistant: "Which?") was changed\n' in out
+    assert (
+        '      request 3: message 2 (assistant: "Which?") was changed, now assistant: "Which one?"\n'
+        in out
+    )
     (row,) = json.loads(run("test", "r.jsonl", "--json")[1])
     assert (row["passed"], row["broken_at"]) == (False, 3)
 

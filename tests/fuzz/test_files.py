@@ -15,6 +15,7 @@ from headgate.graph.load import document_edges, read_edges
 from headgate.index.files import DamagedIndex, load_segment
 from headgate.index.folder import manifest_mark, manifest_seen, read_state
 from headgate.ingest import html
+from headgate.ingest.child import ParserProcess
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.ignore import Ignore
 from headgate.ingest.readers import read
@@ -47,11 +48,18 @@ def some_bytes(rng):
     return damage(rng, HTML, 8) if kind == 2 else encoded(rng, ROW)
 
 
+@pytest.fixture(scope="module")
+def parser():
+    with ParserProcess() as parser:
+        yield parser
+
+
 @fuzz
-def test_any_file_is_read_or_skipped(folder, rng):
+def test_any_file_is_read_or_skipped(folder, parser, rng):
     file = folder / f"file{rng.choice(SUFFIXES)}"
     file.write_bytes(b"\n".join(some_bytes(rng) for _ in range(rng.randrange(3))))
-    for item in read(SourceFile(file, file.name), collection="main", max_bytes=10_000):
+    source = SourceFile(file, file.name)
+    for item in read(source, collection="main", max_bytes=10_000, parser=parser):
         assert isinstance(item, Text | Skip)
 
 

@@ -356,7 +356,7 @@ async def test_a_client_that_wants_logs_hears_of_what_went_wrong(gate):
         ) as client:
             await client.call_tool("why", {"trace": "nothing"})
         assert heard.pop() == (
-            "error", "headgate.why", "there is no trace 'nothing' (see: headgate why)"
+            "error", "headgate.why", "there is no trace 'nothing' (hg.traces() and `headgate why` list them)"
         )  # fmt: skip
         assert not heard
 

@@ -334,7 +334,8 @@ def _parse_mode(given: Mapping[str, str], name: str, modes: tuple[M, ...]) -> M 
     value = given.get(name, "").lower()
     found = next((mode for mode in modes if mode == value), None)
     if value and found is None:
-        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {', '.join(modes)}", param=name)
+        allowed = f"{', '.join(modes[:-1])} or {modes[-1]}"
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {allowed}", param=name)
     return found
 
 
