@@ -14,11 +14,15 @@ from headgate.errors import LimitError
 from headgate.gateway import Headgate
 from headgate.graph.knowledge import MARKERS, MOST_PARENTS, project_of
 from headgate.integrations.mcp import schemas
+from headgate.keys import Keys
 from headgate.notes import Stage
 from headgate.service.app import create
 from headgate.settings import Settings
-from headgate.types import Step
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
+from headgate.types import Edge, Fact, Review, Step
 from headgate.types.lengths import (
+    CHUNK_CHARS,
     FACT_CHARS,
     FOLDER_CHARS,
     LABEL_CHARS,
@@ -208,6 +212,26 @@ async def test_a_secret_in_the_name_of_a_session_is_not_logged(client, caplog):
         await client.post("/v1/context", json={"query": "refunds", "session": SECRET})
     assert "session_id" in caplog.text
     assert SECRET not in caplog.text
+
+
+LONG_ROWS = {
+    "a fact": lambda store: store.save_fact("t", Fact("f", "x" * (CHUNK_CHARS + 1))),
+    "a category": lambda store: store.save_fact("t", Fact("f", "x", "c" * (LABEL_CHARS + 1))),
+    "a tag": lambda store: store.save_fact("t", Fact("f", "x", tags=("t" * (LABEL_CHARS + 1),))),
+    "a question": lambda store: store.save_review("t", Review("r", "q" * (CHUNK_CHARS + 1))),
+    "who says so": lambda store: store.link("t", [Edge("a", "is_a", "b", 1.0, "p" * (NAME_CHARS + 1))]),
+    "the name of a key": lambda store: Keys(store, "t").create(["read"], name="n" * (LABEL_CHARS + 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", LONG_ROWS)
+def test_a_store_takes_no_row_of_which_a_part_is_too_long(tmp_path, row):
+    """An import reaches it past every other check."""
+    for store in (MemoryStore(), SqliteStore(tmp_path / "kb")):
+        with pytest.raises(LimitError, match="characters"):
+            LONG_ROWS[row](store)
+        assert store.facts("t") == store.reviews("t") == store.keys("t") == []
+        store.close()
 
 
 def test_a_row_of_a_list_is_short_whatever_a_trace_holds(gate):

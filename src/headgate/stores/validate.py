@@ -12,8 +12,25 @@ from math import isfinite
 
 from headgate.errors import InputError, LimitError, QuotaError
 from headgate.stores.codec import encode
-from headgate.types import Attachment, Chunk, Document, Edge, Fact, Key, Spend, SpendScope
-from headgate.types.lengths import CHUNK_CHARS, METADATA_BYTES, NAME_CHARS, TITLE_CHARS
+from headgate.types import (
+    Attachment,
+    Chunk,
+    Document,
+    Edge,
+    Fact,
+    Key,
+    Review,
+    Spend,
+    SpendScope,
+)
+from headgate.types.check import check_length
+from headgate.types.lengths import (
+    CHUNK_CHARS,
+    LABEL_CHARS,
+    METADATA_BYTES,
+    NAME_CHARS,
+    TITLE_CHARS,
+)
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -77,9 +94,27 @@ def check_edges(tenant: str, edges: Sequence[Edge]) -> None:
     for edge in edges:
         for what in ("source", "predicate", "target"):
             check_name(f"the {what} of an edge", getattr(edge, what))
+        check_length("the provenance of an edge", edge.provenance, NAME_CHARS)
         if not isfinite(edge.weight):
             name = (edge.source, edge.predicate, edge.target)
             raise InputError(f"the edge {name} weighs {edge.weight}; it must be a number")
+
+
+def check_fact(tenant: str, fact: Fact) -> None:
+    """Refuse a fact whose id cannot be a key, or of which a part is a text by mistake."""
+    check_name("tenant", tenant)
+    check_name("fact id", fact.id)
+    check_length(f"fact {fact.id!r}", fact.content, CHUNK_CHARS)
+    for label in (fact.category, *fact.tags):
+        check_length(f"a label of fact {fact.id!r}", label, LABEL_CHARS)
+
+
+def check_review(tenant: str, review: Review) -> None:
+    """Refuse a review whose id cannot be a key, or of which a part is a text by mistake."""
+    check_name("tenant", tenant)
+    check_name("review id", review.id)
+    for text in (review.query, review.reason, review.answer, review.note):
+        check_length(f"a text of review {review.id!r}", text, CHUNK_CHARS)
 
 
 def check_direction(direction: str) -> None:
@@ -104,6 +139,7 @@ def check_key(key: Key) -> None:
         check_name(f"the {what} of a key", getattr(key, what))
     if not key.scopes:
         raise InputError("a key without a scope opens nothing", hint="give it read, write, …")
+    check_length("the name of a key", key.name, LABEL_CHARS)
 
 
 def key_exists(key: Key) -> InputError:

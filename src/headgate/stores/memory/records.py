@@ -14,7 +14,9 @@ from headgate.stores.validate import (
     check_amended,
     check_direction,
     check_edges,
+    check_fact,
     check_name,
+    check_review,
 )
 from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
@@ -84,8 +86,7 @@ class MemoryRecords(MemoryPart):
         return [found[rank] for rank in sorted(found)]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
-        check_name("tenant", tenant)
-        check_name("fact id", fact.id)
+        check_fact(tenant, fact)
         with self._lock:
             owner = self._fact_keys.get((tenant, fact.key), fact.id)
             if owner != fact.id:
@@ -158,6 +159,7 @@ class MemoryRecords(MemoryPart):
         most: int | None = None,
         patience_s: float | None = None,
     ) -> bool:
+        check_review(tenant, review)
         with self._lock:
             reviews = self._reviews[tenant]
             held = reviews.get(review.id)

@@ -32,7 +32,9 @@ from headgate.stores.validate import (
     check_amended,
     check_direction,
     check_edges,
+    check_fact,
     check_name,
+    check_review,
 )
 from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
@@ -118,8 +120,7 @@ class PostgresRecords:
         return [Edge(*row) for row in found]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
-        check_name("tenant", tenant)
-        check_name("fact id", fact.id)
+        check_fact(tenant, fact)
         self._tenants.add(tenant)
         with self._pool.write(tenant) as connection:
             lock_counter(connection, tenant, "fact")
@@ -209,8 +210,7 @@ class PostgresRecords:
         most: int | None = None,
         patience_s: float | None = None,
     ) -> bool:
-        check_name("tenant", tenant)
-        check_name("review id", review.id)
+        check_review(tenant, review)
         self._tenants.add(tenant)
         row = (tenant, review.id, review.status, review.created, encode(review))
         with self._pool.write(tenant, patience_s=patience_s) as connection:

@@ -18,7 +18,9 @@ from headgate.stores.validate import (
     check_amended,
     check_direction,
     check_edges,
+    check_fact,
     check_name,
+    check_review,
 )
 from headgate.types import Edge, Fact, FactChange, Review, Secret, node_key
 
@@ -90,8 +92,7 @@ class SqliteRecords:
         ]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
-        check_name("tenant", tenant)
-        check_name("fact id", fact.id)
+        check_fact(tenant, fact)
         with self._pool.write() as connection:
             same = _same_fact(connection, tenant, fact)
             if same is None:
@@ -171,8 +172,7 @@ class SqliteRecords:
         most: int | None = None,
         patience_s: float | None = None,
     ) -> bool:
-        check_name("tenant", tenant)
-        check_name("review id", review.id)
+        check_review(tenant, review)
         row = (tenant, review.id, review.status, review.created, encode(review))
         with self._pool.write(patience_s=patience_s) as connection:
             status = connection.execute(
