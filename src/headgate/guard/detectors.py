@@ -179,7 +179,7 @@ class RepeatDetector:
                 self._due_chars = self._search_chars
             return None
         text, self._text, self._fresh = self._text, "", ""
-        if not fresh.isascii() or "  " in fresh or (fresh[:1] == " " and text[-1:] == " "):
+        if "  " in fresh or not fresh.isascii() or (fresh and fresh[0] == " " == text[-1:]):
             fresh, self._fresh = self._visible.fold(fresh, text[-2:], self._base + len(text))
         text += fresh  # the only reference, so it grows in place
         stall, due = None, 0 if self._period else self._search(text)

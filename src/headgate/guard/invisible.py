@@ -13,6 +13,7 @@ _zero_width = re.compile(
     "[\u00ad\u200b\u200e\u200f\u2060-\u2064\ufeff]+|(?<=[\x00-\x7f])[\u200c\u200d]+"
 )
 _blanks = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[.,;:!?] )) {1,7}(?! )")
+_needed = re.compile(r"[^\W\d_]  |[.,;:!?]  ")
 _unfinished = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[.,;:!?] )) {1,7}\Z")
 # Places remembered, which bounds the memory. A stall asks for the beginning of its run, and few runs hold more; an
 # older place is then told a little too early.
@@ -34,10 +35,13 @@ class VisibleText:
         `before` stands visibly before the text, and `start` is its visible offset. A text of nothing but zero-width
         characters is kept: a model that writes no others is in a loop too.
         """
+        joined, size = before + text, len(before)
+        is_visible = text.isascii() or not _zero_width.search(joined, size)
+        if is_visible and not _needed.search(joined):  # as in nearly all code, which is indented
+            return text, ""
         hidden: list[tuple[int, int]] = []
         blanks: list[tuple[int, int]] = []
-        joined, size = before + text, len(before)
-        shown = joined if text.isascii() else _leave_out(_zero_width, joined, size, hidden)
+        shown = joined if is_visible else _leave_out(_zero_width, joined, size, hidden)
         if len(shown) == size:
             return text, ""
         unfinished = _unfinished.search(shown, size)
