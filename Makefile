@@ -161,6 +161,7 @@ bench-peers: $(VENV)/.peers $(VENV)/.static
 bench-engine: $(if $(findstring static,$(ARGS)),$(VENV)/.static)
 bench-recovery: $(VENV)/.model
 bench-circles: $(if $(findstring --model,$(ARGS)),$(VENV)/.model)
+bench-fold: $(if $(findstring --model,$(ARGS)),$(VENV)/.model,.bench/headroom/bin/python)
 bench-proxy: .bench/litellm/bin/litellm $(if $(findstring --model,$(ARGS)),$(VENV)/.model)
 
 $(VENV)/.peers: $(READY)
@@ -182,6 +183,12 @@ $(VENV)/.model: $(READY)
 	@echo "== installing LiteLLM's proxy into .bench/litellm (once)"
 	@$(PYTHON) -m venv .bench/litellm
 	@.bench/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.80'
+
+.bench/headroom/bin/python:
+	@echo "== installing Headroom, a peer, into .bench/headroom (once)"
+	@$(PYTHON) -m venv .bench/headroom
+	@.bench/headroom/bin/python -m pip install --quiet --disable-pip-version-check 'headroom-ai>=0.42' || \
+		{ rm -rf .bench/headroom; echo "== Headroom cannot be had here; going on without it"; }
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(HERMES) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

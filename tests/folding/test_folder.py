@@ -42,7 +42,7 @@ def test_a_copy_becomes_one_plain_sentence():
     messages = read_twice()
     sent, report = headgate.fold(messages)
     assert said(sent[-1]) == (
-        "[The 60 lines that stand here are, character for character, lines numbered 1 to 60 of the result of your call "
+        "[These 60 lines are, character for character, lines numbered 1 to 60 of the result of your call "
         'Read(a.py), call toolu_1, above: from "value_0 = load(0)" to "value_59 = load(413)". Nothing was deleted; read '
         "them there.]"
     )

@@ -125,3 +125,25 @@ def test_without_a_guard_the_model_is_left_alone():
     agent = create_agent(model, [look], middleware=[HeadgateMiddleware(guard=None)])
     messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
     assert messages[-1].text == "Done."
+
+
+def test_a_result_that_stands_in_the_window_is_folded_for_the_model_alone():
+    text = "\n".join(f"line {n} of the depot has {n * 7} crates" for n in range(60))
+
+    def fetch(place: str) -> str:
+        """Fetch a list."""
+        return text
+
+    calls = [
+        AIMessage("", tool_calls=[{"name": "fetch", "args": {"place": "depot"}, "id": f"call_{n}"}])
+        for n in (1, 2)
+    ]
+    model = Scripted(script=[*calls, AIMessage("Done.")])
+    agent = create_agent(model, [fetch], middleware=[HeadgateMiddleware(guard=None, fold=True)])
+    kept = agent.invoke(ask("How many?"))["messages"]
+    first, second = (message for message in model.asked[-1] if message.type == "tool")
+    assert first.content == text
+    assert second.content.startswith(
+        "[These 60 lines are, character for character, lines 1 to 60 of"
+    )
+    assert [message.content for message in kept if message.type == "tool"] == [text, text]

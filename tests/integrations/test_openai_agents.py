@@ -18,7 +18,7 @@ from headgate.errors import LoopError
 @pytest.fixture(autouse=True, scope="module")
 def framework():
     """Imported here: each process of a test run reads this file, and few run it."""
-    global look, Agent, ModelSettings, RunConfig, Runner, SQLiteSession, Response, ResponseCompletedEvent, ResponseCreatedEvent, ResponseFunctionToolCall, ResponseOutputItemAddedEvent, ResponseOutputItemDoneEvent, ResponseOutputMessage, ResponseOutputText, ResponseTextDeltaEvent, GuardedModel, RecallingSession, add_context, Scripted  # fmt: skip
+    global look, Agent, ModelSettings, RunConfig, Runner, SQLiteSession, Response, ResponseCompletedEvent, ResponseCreatedEvent, ResponseFunctionToolCall, ResponseOutputItemAddedEvent, ResponseOutputItemDoneEvent, ResponseOutputMessage, ResponseOutputText, ResponseTextDeltaEvent, GuardedModel, RecallingSession, add_context, fold_input, Scripted  # fmt: skip
     from agents import Agent, ModelSettings, RunConfig, Runner, SQLiteSession, function_tool
     from agents.models.interface import Model
     from openai.types.responses import (
@@ -33,7 +33,12 @@ def framework():
         ResponseTextDeltaEvent,
     )
 
-    from headgate.integrations.openai_agents import GuardedModel, RecallingSession, add_context
+    from headgate.integrations.openai_agents import (  # fmt: skip
+        GuardedModel,
+        RecallingSession,
+        add_context,
+        fold_input,
+    )
 
     class Scripted(Model):
         """Streams the next of its scripts, the last one again and again; remembers what it was sent."""
@@ -217,3 +222,22 @@ async def test_the_settings_of_a_call_stay_what_they_are():
     await Runner.run(agent, "Tell me.", run_config=RunConfig(**QUIET))
     assert seen[0].temperature == 0.2
     assert seen[0].max_tokens == 500
+
+
+async def test_a_result_that_stands_in_the_window_is_folded_after_context_is_added(gate):
+    text = "\n".join(f"line {n} of the depot has {n * 7} crates" for n in range(60))
+    results = [
+        item
+        for n in (1, 2)
+        for item in (
+            {"type": "function_call", "call_id": f"call_{n}", "name": "list", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"call_{n}", "output": text},
+        )
+    ]
+    model = Scripted(events(["Done."]))
+    config = RunConfig(call_model_input_filter=fold_input(add_context(gate)), **QUIET)
+    await Runner.run(agent_on(model), [{"role": "user", "content": QUESTION}, *results], run_config=config)  # fmt: skip
+    outputs = [item["output"] for item in model.sent[0] if "output" in item]
+    assert outputs[0] == text
+    assert outputs[1].startswith("[These 60 lines are")
+    assert FACT in str(model.sent[0])

@@ -42,6 +42,8 @@ def test_a_gateway_has_the_users_settings_its_store_and_traces_that_somebody_can
     assert made.proxy.context is True
     assert made.guard.keep_alive_s == gateways.NEVER_S
     assert list(made.proxy.upstreams) == ["wrapped"]
+    assert made.fold.mode == "off"
+    assert settings_for(GatewaySpec(UPSTREAM, "s", store, fold=True)).fold.mode == "on"
 
 
 @pytest.mark.parametrize(("kind", "secret", "served"), [("http", b"s3cret", True), ("http", b"other", False), ("http", None, False), ("lifespan", None, True)])  # fmt: skip

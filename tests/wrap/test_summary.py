@@ -56,3 +56,8 @@ def test_the_last_lines_of_a_gateway_that_failed_are_shown():
     assert lines[0].startswith("1 model call, 0 guarded")
     assert "failed 2 times" in lines[1]
     assert lines[2:] == [f"  it wrote: line {n}" for n in range(2, 7)]
+
+
+def test_folded_tokens_are_told_and_measured_ones_are_not():
+    text = 'headgate_fold_tokens_total{group="on"} 40.0\nheadgate_fold_tokens_total{group="measure"} 9.0\n'
+    assert "; 40 tokens folded" in summarize({"guarded": 1}, [text], 0).lines()[0]

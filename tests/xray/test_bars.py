@@ -37,5 +37,5 @@ def test_what_a_turn_adds_is_new_unless_it_stood_there():
     before = Window(1, 100, {"system": 20}, repeated=10)
     now = Window(2, 160, {"system": 20}, added=60, repeated=40)
     assert segments(now, before) == {
-        "system": 20, "tools": 0, "injected": 0, "earlier": 70, "stale": 0, "repeated": 40, "new": 30, "free": 0,
+        "system": 20, "tools": 0, "injected": 0, "earlier": 70, "stale": 0, "repeated": 40, "new": 30, "folded": 0, "free": 0,
     }  # fmt: skip

@@ -55,13 +55,16 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reviews": ("headgate.cli.reviews:reviews", "Decide the questions that wait for a person."),
         "sessions": ("headgate.cli.service:sessions", "Show what sessions have spent; resume paused ones."),
         "keys": ("headgate.cli.service:keys", "Make, list and revoke API keys of the service."),
+        "fold": ("headgate.cli.fold:fold", "Fold what a conversation holds twice, and undo it."),
         "eval": ("headgate.cli.evaluate:evaluation", "Measure Headgate on labeled data."),
     },
 }  # fmt: skip
 LISTED = {name: found for section in SECTIONS.values() for name, found in section.items()}
+# `headgate expand` undoes `headgate fold`; a person finds it in `headgate fold --help`
 # adapters call `headgate strategy QUERY --json`; a person finds it in `headgate context --help`
 STRATEGY = {"strategy": ("headgate.cli.context:strategy", "Say whether to load content whole, search it, or both.")}  # fmt: skip
-COMMANDS = LISTED | STRATEGY
+EXPAND = {"expand": ("headgate.cli.fold:expand", "Undo `headgate fold`.")}
+COMMANDS = LISTED | STRATEGY | EXPAND
 
 # former name -> present name; a former name still runs its command, and says where the command went
 MOVED = {

@@ -32,6 +32,11 @@ from headgate.service.wrap.spec import MEMORY
     help="Where to send calls, as openai=http://localhost:11434/v1 (default: where the agent would send them).",
 )
 @click.option(
+    "--fold",
+    is_flag=True,
+    help="Fold what already stands in the window into pointers to it (default: the setting `fold.mode`).",
+)
+@click.option(
     "--patience",
     type=click.FloatRange(0.1, 600),
     default=0.8,
@@ -45,6 +50,7 @@ def wrap(
     store: str | None,
     inject: bool | None,
     given: tuple[str, ...],
+    fold: bool,
     patience: float,
     quiet: bool,
     agent: str,
@@ -68,6 +74,7 @@ def wrap(
             environ=os.environ,
             store=store or (None if wanted else MEMORY),
             inject=wanted,
+            fold=fold,
             upstreams=upstreams,
             patience_s=patience,
         )

@@ -1,7 +1,7 @@
 """Pointer: the sentence that stands in place of lines which the window holds already.
 
-    [The 54 lines that stand here are, character for character, lines 12 to 65 of the result of your call
-    Read(/src/a.py), call toolu_01A, above: from "def f(x):" to "return y". Nothing was deleted; read them there.]
+    [These 54 lines are, character for character, lines 12 to 65 of the result of your call Read(/src/a.py), call
+    toolu_01A, above: from "def f(x):" to "return y". Nothing was deleted; read them there.]
 
 It is one line of plain English, and all of it can be read back: `resolve` finds the one place that fits. What differs
 from that place is said in words: other line numbers, or a shift of the indentation.
@@ -22,7 +22,7 @@ from headgate.guard.tools import clip
 MIN_LINES = 20  # shorter runs stay: a pointer takes as much attention as it saves
 QUOTED = 40  # characters of the first and the last line that are quoted
 _POINTER = re.compile(
-    r"\[(?P<spaces> *+)The (?P<count>\d{1,9}) lines that stand here are, character for character, "
+    r"\[(?P<spaces> *+)These (?P<count>\d{1,9}) lines are, character for character, "
     r"lines (?P<printed>numbered )?(?P<first>\d{1,9}) to (?P<last>\d{1,9}) of (?P<name>[^\"\n]{1,500}), above: "
     r'from "(?P<begins>[^"\n]{0,99})" to "(?P<ends>[^"\n]{0,99})"\. '
     r'(?:Here they are numbered as in (?P<number>"[^"\n]{1,99}")\. )?'
@@ -58,7 +58,7 @@ def write_pointer(run: Run, source: Lines, name: str, *, is_stale: bool) -> str:
         first, last, printed = source.numbers[start], source.numbers[end - 1], "numbered "
     begins, ends = _ends(source, start, end)
     words = [
-        f"[The {end - start} lines that stand here are, character for character, lines {printed}{first} to {last} "
+        f"[These {end - start} lines are, character for character, lines {printed}{first} to {last} "
         f'of {name}, above: from "{begins}" to "{ends}".'
     ]
     if not change.is_verbatim and change.format is not None:

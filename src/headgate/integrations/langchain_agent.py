@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.errors import MissingExtra
+from headgate.folding.cache import FoldCache
 from headgate.gateway import Headgate
 from headgate.guard.ladder import annotate, climb, ending
 from headgate.guard.policy import CirclesPolicy
@@ -35,7 +36,8 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
     """Context for each question, and a guard around each model call; either can be left out.
 
     Without a `gate` nothing is added. `guard` has the arguments of Guard, and `circles` those of the ladder; None is no
-    guard.
+    guard. With `fold` tool results that already stand in the window become pointers to it; the agent's own messages
+    stay whole.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
         collection: str | Sequence[str] = "main",
         session: str = "",
         guard: Mapping[str, Any] | None = {},
+        fold: bool = False,
     ) -> None:
         super().__init__()
         self._blocks = Blocks(gate, Asking(budget, collection, session)) if gate else None
         self._guard = None if guard is None else dict(guard)
         circles = (self._guard or {}).pop("circles", {})
         self._circles = CirclesPolicy.model_validate(circles)
+        self._folders = FoldCache() if fold else None
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The context of the question, as a message behind it."""
@@ -82,24 +86,35 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
         return asked if isinstance(asked, AIMessage) else await handler(asked)
 
     def _prepare(self, request: ModelRequest[Any]) -> ModelRequest[Any] | AIMessage:
-        if self._guard is None:
+        if self._guard is None and self._folders is None:
             return request
         plain = convert_to_openai_messages(request.messages)
         assert isinstance(plain, list)
-        found = climb(plain, self._circles)
-        if found.ended is not None:
-            return AIMessage(ending(found.ended))
-        messages = list(request.messages)
-        # a message that becomes several has no place for a note
-        if found.marks and len(plain) == len(messages):
-            noted = annotate(plain, found.marks)
-            for at in {mark.at for mark in found.marks}:
-                content = {"content": noted[at]["content"]}
-                messages[at] = messages[at].model_copy(update=content)
+        changed = plain
+        if self._guard is not None:
+            found = climb(plain, self._circles)
+            if found.ended is not None:
+                return AIMessage(ending(found.ended))
+            changed = annotate(plain, found.marks)
+        if self._folders is not None:
+            changed, _ = self._folders.fold(changed)
+        messages = _with_contents(request.messages, plain, changed)
+        if self._guard is None:
+            return request.override(messages=messages)
         model = GuardedChatModel(model=request.model, guard=self._guard)
         if hasattr(request.model, "profile"):
             model.profile = request.model.profile
         return request.override(model=model, messages=messages)
+
+
+def _with_contents(messages: Sequence[Any], plain: list[Any], changed: list[Any]) -> list[Any]:
+    """The messages with the contents that were changed; a message that becomes several has no place for a change."""
+    if len(plain) != len(messages):
+        return list(messages)
+    return [
+        message if now is was else message.model_copy(update={"content": now["content"]})
+        for message, was, now in zip(messages, plain, changed, strict=True)
+    ]
 
 
 def _question(messages: Sequence[BaseMessage]) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from headgate.errors import MissingExtra, UpstreamError
+from headgate.folding.cache import FoldCache
 from headgate.gateway import Headgate
 from headgate.guard.adapters import GuardedEvents
 from headgate.guard.dialects.responses import END, ResponsesDialect
@@ -58,6 +59,21 @@ def add_context(
         return ModelInputData(input=placed.with_block(block), instructions=given.instructions)
 
     return add
+
+
+def fold_input(first: InputFilter | None = None) -> InputFilter:
+    """A `call_model_input_filter` that folds tool results which already stand in the window into pointers to it.
+
+    Another filter may come first: `fold_input(add_context(hg))`.
+    """
+    folders = FoldCache()
+
+    async def fold(data: CallModelData[Any]) -> ModelInputData:
+        given = data.model_data if first is None else await first(data)
+        sent, _ = folders.fold(given.input)
+        return ModelInputData(input=sent, instructions=given.instructions)
+
+    return fold
 
 
 class RecallingSession:

@@ -35,7 +35,7 @@ from headgate.types.knowledge import (
 from headgate.types.lengths import METADATA_BYTES, TITLE_CHARS
 from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
 from headgate.types.request import Request
-from headgate.types.trace import SAVED_TOKENS, CallCost, Step, Trace, TraceSummary
+from headgate.types.trace import SAVED_TOKENS, CallCost, FoldUse, Step, Trace, TraceSummary
 from headgate.types.window import Window, WindowLike
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "Edge",
     "Fact",
     "FactChange",
+    "FoldUse",
     "Key",
     "Plan",
     "Record",

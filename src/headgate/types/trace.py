@@ -111,6 +111,35 @@ class CallCost:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FoldUse:
+    """What folding did with a model call, or would have done if its group is measure or holdout."""
+
+    group: str
+    saved: int = 0
+    """Tokens that its request is shorter by, or would be."""
+    saved_cost: float | None = None
+    repeated_calls: int = 0
+    """Results that it brought of calls which were made before."""
+    stops: bool = False
+    """Whether folding stopped with this call."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> "FoldUse | None":
+        """What folding did with the call of a trace; None if nobody asked for it."""
+        found = (s.facts for s in trace.steps if s.stage is Stage.FOLD and "group" in s.facts)
+        facts = next(found, None)
+        if facts is None:
+            return None
+        return cls(
+            str(facts["group"]),
+            int(_number(facts, SAVED_TOKENS) or _number(facts, "would_save") or 0),
+            _number(facts, "saved_cost"),
+            int(_number(facts, "repeated_calls") or 0),
+            bool(facts.get("stops")),
+        )
+
+
 def _number(facts: Mapping[str, float | str], name: str) -> float | None:
     value = facts.get(name)
     return value if isinstance(value, int | float) else None
@@ -143,6 +172,7 @@ class TraceSummary:
     cost: CallCost | None = None
     compaction: str = ""
     """What left the window in a compaction before a model call, as a sentence."""
+    fold: FoldUse | None = None
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -167,4 +197,5 @@ class TraceSummary:
             saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
             cost=CallCost.of(trace),
             compaction=next((str(s.facts.get("reason", "")) for s in trace.steps if s.stage is Stage.COMPACTION), ""),
+            fold=FoldUse.of(trace),
         )  # fmt: skip

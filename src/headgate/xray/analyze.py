@@ -9,6 +9,7 @@ from headgate.prices import Prices
 from headgate.xray.entries import read_entries
 from headgate.xray.files import Lines
 from headgate.xray.findings import Session, Xray
+from headgate.xray.folds import FoldFollower
 from headgate.xray.formats import session_of
 from headgate.xray.session import SessionBuilder
 
@@ -44,7 +45,7 @@ def _sessions(source: Lines, prices: Prices) -> Iterator[Session]:
         current = session_of(entry) or current
         if current not in building:
             name = current or source.path.stem
-            building[current] = SessionBuilder(name, str(source.path), prices)
+            building[current] = SessionBuilder(name, str(source.path), prices, FoldFollower(prices))
         building.move_to_end(current)
         building[current].add_entry(entry)
         if len(building) > OPEN_SESSIONS:

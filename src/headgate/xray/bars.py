@@ -18,6 +18,7 @@ SEGMENTS: Final[Mapping[str, str]] = {
     "stale": "made stale by an edit",
     "repeated": "there already",
     "new": "new in this turn",
+    "folded": "folded",
     "free": "free",
 }
 """What a bar is made of, from below, and what a person reads for it."""
@@ -80,7 +81,11 @@ def segments(window: Window, before: Window | None = None) -> dict[str, int]:
     for name, size in sizes:
         found[name] = min(left, max(0, size))
         left -= found[name]
-    return found | {"earlier": left, "free": max(0, window.length - window.tokens)}
+    return found | {
+        "earlier": left,
+        "folded": window.folded,
+        "free": max(0, window.length - window.tokens),
+    }
 
 
 def draw(windows: Sequence[Window], width: int, height: int) -> Chart:

@@ -33,6 +33,8 @@ class Window:
     written: int = 0
     fresh: int = 0
     broke: str = ""
+    folded: int = 0
+    """Tokens that were folded away, and so do not stand in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,22 @@ class CacheUse:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldSaving:
+    """What folding would have saved: tokens that enter windows, and input of all calls together.
+
+    `cost` is what the input costs with the provider's prices for its cache; None if the model has no price, or if the
+    provider's counts are not known.
+    """
+
+    folds: int = 0
+    tokens: int = 0
+    input: int = 0
+    cost: float | None = None
+    stops: int = 0
+    """Windows in which folding would have stopped, since the model asked again for what was folded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One recorded session: its windows turn by turn and what filled them.
 
@@ -123,6 +141,7 @@ class Session:
     """The largest window as the provider counted it; 0 if the file does not tell."""
     unrecorded: int = 0
     cache: CacheUse = CacheUse()
+    fold: FoldSaving = FoldSaving()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +194,19 @@ class Xray:
     def cache(self) -> CacheUse:
         """What all sessions read from their providers' caches, without the breaks one by one."""
         return add_up(session.cache for session in self.sessions)
+
+    @property
+    def fold(self) -> FoldSaving:
+        """What folding would have saved in all sessions."""
+        found = [session.fold for session in self.sessions]
+        costs = [one.cost for one in found if one.cost is not None]
+        return FoldSaving(
+            sum(one.folds for one in found),
+            sum(one.tokens for one in found),
+            sum(one.input for one in found),
+            sum(costs) if costs else None,
+            sum(one.stops for one in found),
+        )
 
     @property
     def stale(self) -> int:

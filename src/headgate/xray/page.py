@@ -13,6 +13,7 @@ from headgate.xray.findings import KINDS, Session, Window, Xray
 from headgate.xray.summary import (
     LABELS,
     describe_cache,
+    describe_fold,
     describe_rest,
     money,
     share,
@@ -31,7 +32,7 @@ COLORS = {
 }  # fmt: skip
 SEGMENT_COLORS = {
     "system": "#6b7785", "tools": "#8a6d3b", "injected": "#7b5aa6", "earlier": "#7da7b3", "stale": "#d99a2b",
-    "repeated": "#c8553d", "new": "#1f8a9c", "free": "#8883",
+    "repeated": "#c8553d", "new": "#1f8a9c", "folded": "#c8553d44", "free": "#8883",
 }  # fmt: skip
 
 CACHE_COLORS = {"cached": "#7da7b3", "written": "#d99a2b", "fresh": "#c8553d"}
@@ -85,6 +86,7 @@ def _totals(found: Xray) -> Iterator[str]:
     yield _table(
         ("tokens that", "", ""), ((what, short(n), share(n, found.added)) for what, n in rows)
     )
+    yield f"<p>{short(found.fold.tokens)} tokens {escape(describe_fold(found))}.</p>"
     yield f"<p>{loops:,} circles of tool calls, {cuts:,} compactions.</p>"
 
 

@@ -18,7 +18,8 @@ from headgate.guard.touched import Touched, touched_files
 from headgate.prices import Prices
 from headgate.text.tokens import estimate_tokens
 from headgate.xray.cache import CacheFollower
-from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window
+from headgate.xray.findings import KINDS, Compaction, FoldSaving, Loop, Session, ToolUse, Window
+from headgate.xray.folds import FoldFollower
 from headgate.xray.formats import Entry
 from headgate.xray.repeats import KnownText
 from headgate.xray.usage import CallUsage
@@ -66,6 +67,8 @@ class SessionBuilder:
     name: str
     path: str
     prices: Prices = field(default_factory=Prices)
+    folds: FoldFollower | None = None
+    """Works out what folding would have saved; None: nobody asks."""
     _parts: list[_Held] = field(default_factory=list)
     _sizes: Counter[str] = field(default_factory=Counter)
     _stale_now: int = 0
@@ -142,6 +145,7 @@ class SessionBuilder:
             reported=self._reported,
             unrecorded=self._unrecorded,
             cache=self._cache.use,
+            fold=self.folds.saving if self.folds else FoldSaving(),
         )
 
     # Messages
@@ -158,6 +162,7 @@ class SessionBuilder:
         origin = _origin(parts) if self._logged else 0
         for part in parts:
             self._add(part, origin)
+        self._note_message(message, parts)
         events = events_of(message)
         self._follow(event for event in events if not (continues and event.kind == "turn"))
 
@@ -175,7 +180,12 @@ class SessionBuilder:
             origin = _origin(parts)
             for part in parts:
                 self._add(part, origin)
+            self._note_message(message, parts)
             self._follow(events_of(message))
+
+    def _note_message(self, message: dict[str, Any], parts: tuple[Part, ...]) -> None:
+        if self.folds is not None:
+            self.folds.add(message, sum(len(part.text) for part in parts))
 
     def _add(self, part: Part, origin: int) -> None:
         held = _Held(
@@ -230,6 +240,8 @@ class SessionBuilder:
 
     def _begin_turn(self, entry: Entry) -> None:
         self._turn += 1
+        if self.folds is not None:
+            self.folds.begin_turn()
         self._size = size = self._sizes.total()
         self._peak = max(self._peak, size)
         if self._compactions and not self._compactions[-1].after:
@@ -251,6 +263,8 @@ class SessionBuilder:
 
     def _note_usage(self, usage: CallUsage, entry: Entry) -> None:
         """What the provider counted for this turn. A call begins when its last input was written, if that is told."""
+        if self.folds is not None:
+            self.folds.note_usage(usage)
         before = len(self._cache.use.breaks)
         self._cache.note_call(
             usage, turn=self._turn, time=self._asked_at or entry.time, request=entry.request
@@ -304,6 +318,8 @@ class SessionBuilder:
         self._stale_now = sum(part.tokens for part in self._parts if part.stale)
         self._reads = {}
         self._known = KnownText()
+        if self.folds is not None:
+            self.folds.begin()
 
     def _follow(self, events: Iterable[Any]) -> None:
         """Look for circles of calls or texts, and note the last one as it grows."""

@@ -48,11 +48,23 @@ def _head(found: Xray) -> list[str]:
         f"{short(found.added)} tokens entered windows",
         f"  {short(found.repeated):>6} {share(found.repeated, found.added):>5}  stood there already, word for word",
         f"  {short(found.stale):>6} {share(found.stale, found.added):>5}  were files that a later edit made stale",
+        f"  {short(found.fold.tokens):>6} {share(found.fold.tokens, found.added):>5}  {describe_fold(found)}",
         f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {len(loops)} circles of tool calls",
         f"  {short(lost):>6}        were dropped by {len(cuts)} compactions; {short(again)} of that fetched again",
         f"  {short(unrecorded):>6}        more were counted by providers: prompts and tools not in the files",
         *describe_rest(found),
     ]
+
+
+def describe_fold(found: Xray) -> str:
+    """What folding would have saved, as the rest of a sentence."""
+    saved, cost = found.fold, found.cache.cost
+    said = f"could have been folded into {saved.folds:,} pointers"
+    if saved.cost is not None and cost:
+        said += f": about ${saved.cost:,.2f} of ${cost:,.2f} with cache prices"
+    elif saved.input:
+        said += f": {short(saved.input)} tokens less over all calls"
+    return said
 
 
 def describe_rest(found: Xray) -> list[str]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from headgate.notes import Stage
 from headgate.text.tokens import estimate_tokens
 from headgate.types import CallCost, Step, Trace
+from headgate.types.trace import SAVED_TOKENS
 from headgate.xray.findings import KINDS, Window
 
 # A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
@@ -35,6 +36,8 @@ class WindowTurn:
     rungs: tuple[str, ...] = ()
     output: int = 0
     cost: CallCost | None = None
+    folds: tuple[Step, ...] = ()
+    """The runs of lines that were folded in this call for the first time."""
 
     @property
     def compacted(self) -> bool:
@@ -75,7 +78,7 @@ def _turn(
     dropped = {name: -size for name, size in change.items() if size < 0}
     when = datetime.fromtimestamp(trace.created, UTC).isoformat(timespec="seconds")
     grown = max(0, sum(added.values()) - sum(dropped.values()))
-    step = _step(trace, Stage.MODEL)
+    step, folded = _step(trace, Stage.MODEL), _step(trace, Stage.FOLD)
     cost = (CallCost.of(trace) if _step(trace, Stage.CACHE) else None) or CallCost()
     return WindowTurn(
         trace.id,
@@ -86,6 +89,7 @@ def _turn(
             number, window.tokens, window.by_kind, grown, window.repeated, window.stale,
             time=when, tools=window.tools, injected=window.injected, length=window.length,
             read=cost.read, written=cost.written, fresh=cost.fresh, broke=cost.reason if cost.blame else "",
+            folded=_number(folded, SAVED_TOKENS) if folded else 0,
         ),
         added,
         dropped,
@@ -93,6 +97,7 @@ def _turn(
         rungs=tuple(str(s.facts.get("rung")) for s in trace.steps if s.stage is Stage.CIRCLES),
         output=_number(step, "output_tokens") if step else 0,
         cost=CallCost.of(trace),
+        folds=tuple(s for s in trace.steps if s.stage is Stage.FOLD and s.facts.get("lines")),
     )  # fmt: skip
 
 

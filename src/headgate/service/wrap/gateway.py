@@ -39,6 +39,8 @@ def settings_for(spec: GatewaySpec) -> Settings:
         "proxy": {"context": spec.inject, "upstreams": {UPSTREAM: upstream}},
         "service": {"host": "127.0.0.1", "port": 0, "keyless": "loopback", "log": False},
     }
+    if spec.fold:
+        arguments["fold"] = {"mode": "on"}
     if spec.store:
         arguments["store"] = spec.store
     if spec.store == MEMORY:

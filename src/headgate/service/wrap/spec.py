@@ -11,7 +11,7 @@ UPSTREAM = "wrapped"
 
 @dataclass(frozen=True, slots=True)
 class GatewaySpec:
-    """What a gateway shall be: whom it asks, who may ask it, its store, and whether it adds context."""
+    """What a gateway shall be: whom it asks, who may ask it, its store, whether it adds context, whether it folds."""
 
     upstream: str
     secret: str
@@ -21,3 +21,5 @@ class GatewaySpec:
     """What gateways may take of one turn while nothing is under way upstream; half of it without a sign of life is too
     long.
     """
+    fold: bool = False
+    """Whether requests are folded; False: as the settings say."""

@@ -23,6 +23,7 @@ RUNGS, COST, LOST = (
     "headgate_cache_lost_tokens_total",
 )
 MOST_NAMED = 3  # services, or kinds of other requests, that the line names
+FOLDED = "headgate_fold_tokens_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Summary:
     circles: int
     injected: int
     saved: int
+    folded: int
+    """Tokens that folding took out of requests."""
     failures: int
     """Gateways that died or fell silent."""
     last_log: str = ""
@@ -73,6 +76,8 @@ class Summary:
         if self.circles:
             done.append(f"{_number(self.circles, 'note')} on repeated tool calls")
         done.append(f"{_number(self.injected, 'token')} of context injected")
+        if self.folded:
+            done.append(f"{_number(self.folded, 'token')} folded")
         if self.saved:
             done.append(f"{_number(self.saved, 'token')} saved")
         if self.cost:
@@ -115,6 +120,8 @@ def summarize(
                     sums["lost"] += int(sample.value)
                 elif sample.name == COST:
                     cost += sample.value
+                elif sample.name == FOLDED and sample.labels.get("group") == "on":
+                    sums["folded"] += int(sample.value)
     resumed = routes.get("resumed", 0)
     return Summary(
         guarded=routes.get("guarded", 0) + resumed,
@@ -127,6 +134,7 @@ def summarize(
         circles=sums["circles"],
         injected=sums["injected"],
         saved=sums["guard_saved"] + sums["context_saved"],
+        folded=sums["folded"],
         failures=failures,
         last_log=last_log,
         services=_most_frequent(services),

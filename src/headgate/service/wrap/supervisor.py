@@ -66,6 +66,7 @@ class Supervisor:
         open_paths: Sequence[str] = (),
         store: str | None = None,
         inject: bool = False,
+        fold: bool = False,
         patience_s: float = 0.8,
     ) -> None:
         self.routes: Counter[str] = Counter()
@@ -77,7 +78,7 @@ class Supervisor:
         self.url = ""
         """Our address for those who know the secret."""
         self._open_paths = open_paths
-        self._store, self._inject, self._patience_s = store, inject, patience_s
+        self._store, self._inject, self._fold, self._patience_s = store, inject, fold, patience_s
         self._secret = secret or secrets.token_urlsafe(12)
         self._transport = HttpClient()
         self._turns: dict[str, AgentTurn] = {}
@@ -107,7 +108,9 @@ class Supervisor:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{self._secret}"
         upstream = f"{self.url}/{GATEWAY}/v1"
         secret = secrets.token_urlsafe(18)
-        spec = GatewaySpec(upstream, secret, self._store, self._inject, self._patience_s)
+        spec = GatewaySpec(
+            upstream, secret, self._store, self._inject, self._patience_s, self._fold
+        )
         self.pool = GatewayPool(spec, self._transport)
         self.pool.start()
 

@@ -1,0 +1,53 @@
+"""Folded text on the dashboard: how much of a window it was, and the text one click away."""
+
+import pytest
+from tests.service.clients import connected
+
+from headgate.gateway import Headgate
+from headgate.notes import Stage
+from headgate.service.app import create
+from headgate.service.dashboard.turns import turns_of
+from headgate.settings import Settings
+from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from headgate.xray.bars import segments
+
+PLAN = Plan(skip=True, tier=Tier.STUFF, strategy=Strategy.STUFF, budget=0, reasoning="")
+TRACE = Trace(
+    "t1",
+    Request("Fix it.", session="s"),
+    PLAN,
+    (
+        Step(Stage.MODEL, 0.1, facts={"model": "m", "guard": "clean"}),
+        Step(Stage.WINDOW, 0.0, facts={"tokens": 900, "human": 900}),
+        Step(Stage.FOLD, 0.0, facts={"group": "on", "folds": 1, "saved_tokens": 1200}),
+        Step(
+            Stage.FOLD,
+            0.0,
+            facts={"lines": 60, "tokens": 1200, "source": "the result of your call Read(a.py)", "stale": 1},
+            text="value_1 = <load>",
+        ),
+    ),
+    created=1.0,
+)  # fmt: skip
+
+
+@pytest.fixture
+async def client():
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        gate.save_trace(TRACE)
+        async with connected(create(gate)) as client:
+            yield client
+
+
+def test_a_bar_shows_what_was_folded_beside_what_stands_in_the_window():
+    (turn,) = turns_of([TRACE])["m"]
+    bar = segments(turn.window)
+    assert bar["folded"] == 1200
+    assert sum(bar.values()) == 900 + 1200
+
+
+async def test_the_folded_text_is_one_click_away(client):
+    page = (await client.get("/dashboard/")).text
+    assert "<summary>folded 60 lines, 1,200 tokens</summary>" in page
+    assert "They stand in the result of your call Read(a.py); the file was edited since" in page
+    assert "<pre>value_1 = &lt;load&gt;</pre>" in page
