@@ -4,7 +4,7 @@ If no call was guarded, the agent may have made none, or have called a service t
 first can be told from here by what else came, so the line says what came, and from where calls would have.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,14 +16,12 @@ COUNTED = {
     "headgate_guard_tokens_saved_total": "guard_saved",
     "headgate_tokens_injected_total": "injected",
     "headgate_tokens_saved_total": "context_saved",
+    "headgate_circles_total": "circles",
+    "headgate_cache_lost_tokens_total": "lost",
+    "headgate_model_cost_total": "cost",
 }
-RUNGS, COST, LOST = (
-    "headgate_circles_total",
-    "headgate_model_cost_total",
-    "headgate_cache_lost_tokens_total",
-)
-MOST_NAMED = 3  # services, or kinds of other requests, that the line names
 FOLDED = "headgate_fold_tokens_total"
+MOST_NAMED = 3  # services, or kinds of other requests, that the line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +62,19 @@ class Summary:
         """What to tell the user."""
         calls = self.guarded + self.straight + self.broken
         if not calls:
-            nothing = "no model call came through that could be guarded"
-            if self.passed:
-                others = f"{_number(self.passed, 'other request')} passed: {_name(self.others)}"
-                return [f"{nothing}; {others}"]
-            why = "the agent made none, or called a service that it was not led away from"
-            return [f"{nothing}: {why}; see docs/agents.md#wrap"]
+            return [self._say_nothing_came()]
         places = f" to {_name(self.services)}" if self.services else ""
-        done = [f"{_number(calls, 'model call')}{places}, {self.guarded} guarded"]
-        done.append(f"{_number(self.loops, 'loop')} cut, {self.recovered} recovered")
-        if self.circles:
-            done.append(f"{_number(self.circles, 'note')} on repeated tool calls")
-        done.append(f"{_number(self.injected, 'token')} of context injected")
-        if self.folded:
-            done.append(f"{_number(self.folded, 'token')} folded")
-        if self.saved:
-            done.append(f"{_number(self.saved, 'token')} saved")
-        if self.cost:
-            done.append(f"cost about ${self.cost:,.2f}")
-        if self.lost:
-            done.append(f"{_number(self.lost, 'token')} paid again because the prompt cache broke")
-        lines = ["; ".join(done)]
+        done = {
+            f"{_number(calls, 'model call')}{places}, {self.guarded} guarded": True,
+            f"{_number(self.loops, 'loop')} cut, {self.recovered} recovered": True,
+            f"{_number(self.circles, 'note')} on repeated tool calls": self.circles,
+            f"{_number(self.injected, 'token')} of context injected": True,
+            f"{_number(self.folded, 'token')} folded": self.folded,
+            f"{_number(self.saved, 'token')} saved": self.saved,
+            f"cost about ${self.cost:,.2f}": self.cost,
+            f"{_number(self.lost, 'token')} paid again because the prompt cache broke": self.lost,
+        }
+        lines = ["; ".join(what for what, happened in done.items() if happened)]
         if self.failures:
             lines.append(
                 f"the gateway failed {_number(self.failures, 'time')}: {self.resumed} of these calls went on with "
@@ -92,6 +82,13 @@ class Summary:
             )
             lines += [f"  it wrote: {line}" for line in self.last_log.splitlines()[-5:]]
         return lines
+
+    def _say_nothing_came(self) -> str:
+        nothing = "no model call came through that could be guarded"
+        if self.passed:
+            return f"{nothing}; {_number(self.passed, 'other request')} passed: {_name(self.others)}"
+        why = "the agent made none, or called a service that it was not led away from"
+        return f"{nothing}: {why}; see docs/agents.md#wrap"
 
 
 def summarize(
@@ -107,21 +104,14 @@ def summarize(
 
     `services` counts model calls by host, `others` the other requests by what they are.
     """
-    sums: Counter[str] = Counter()
-    cost = 0.0
+    sums: defaultdict[str, float] = defaultdict(float)
     for text in metrics:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if sample.name in COUNTED:
-                    sums[COUNTED[sample.name]] += int(sample.value)
-                elif sample.name == RUNGS:
-                    sums["circles"] += int(sample.value)
-                elif sample.name == LOST:
-                    sums["lost"] += int(sample.value)
-                elif sample.name == COST:
-                    cost += sample.value
+                    sums[COUNTED[sample.name]] += sample.value
                 elif sample.name == FOLDED and sample.labels.get("group") == "on":
-                    sums["folded"] += int(sample.value)
+                    sums["folded"] += sample.value
     resumed = routes.get("resumed", 0)
     return Summary(
         guarded=routes.get("guarded", 0) + resumed,
@@ -129,18 +119,18 @@ def summarize(
         resumed=resumed,
         broken=routes.get("broken", 0),
         passed=routes.get("passed", 0),
-        loops=sums["loops"],
-        recovered=sums["recovered"],
-        circles=sums["circles"],
-        injected=sums["injected"],
-        saved=sums["guard_saved"] + sums["context_saved"],
-        folded=sums["folded"],
+        loops=int(sums["loops"]),
+        recovered=int(sums["recovered"]),
+        circles=int(sums["circles"]),
+        injected=int(sums["injected"]),
+        saved=int(sums["guard_saved"] + sums["context_saved"]),
+        folded=int(sums["folded"]),
         failures=failures,
         last_log=last_log,
         services=_most_frequent(services),
         others=_most_frequent(others),
-        cost=cost,
-        lost=sums["lost"],
+        cost=sums["cost"],
+        lost=int(sums["lost"]),
     )
 
 
