@@ -116,3 +116,12 @@ def test_the_window_of_a_conversation_of_very_many_messages_is_left_out():
         sent = orjson.dumps({field: [{"role": "user", "content": "x"}] * count})
         made = call_trace(ModelCall(f"/v1/{path}", "chat", sent=sent), tenant="t", now=1.0)
         assert len(made.steps) == steps
+
+
+def test_a_repetition_that_was_let_pass_is_noted():
+    report = GuardReport(warnings=[f"{n}.0 copies, let pass: in a tool call" for n in range(20)])
+    step = traced(report=report).steps[0]
+    assert step.stage is Stage.MODEL
+    assert step.facts["repetition"].startswith("0.0 copies, let pass: in a tool call; 1.0 copies")
+    assert step.facts["repetition"].count("copies") == 5
+    assert "repetition" not in traced(report=GuardReport()).steps[0].facts

@@ -44,6 +44,7 @@ from headgate.xray.formats import entries_of
 from headgate.xray.session import SessionBuilder
 
 MOST_GONE = 300  # things that a trace names of those that a compaction lost, those first that nobody can look up
+MOST_WARNINGS = 5  # of the guard that a trace keeps: a line or two of text
 MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds
 GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
 PIECE_CHARS = 8000
@@ -218,6 +219,7 @@ def _call_step(call: ModelCall) -> Step:
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
         "unwatched": call.unwatched,
         "passed_on": call.report.passed_on if call.report else "",
+        "repetition": "; ".join(call.report.warnings[:MOST_WARNINGS]) if call.report else "",
         "rescued_by": call.rescued_by,
         "repaired": call.repaired,
         "response_id": call.response_id,
