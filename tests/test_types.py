@@ -144,8 +144,8 @@ def test_explain_counts_the_rest_of_those_that_fell_for_one_reason():
     made = context()
     made = replace(made, trace=replace(made.trace, candidates=(made.trace.candidates[0], *dropped)))
     *_, last_listed, rest = made.explain().splitlines()
-    assert last_listed.split()[:2] == ["drop", "b9"]
-    assert rest.split() == ["drop", "and", "89", "more", "gate", "no", "room"]
+    assert last_listed.split()[:2] == ["drop", "b13"]
+    assert rest.split() == ["drop", "and", "85", "more", "gate", "no", "room"]
 
 
 def test_a_context_becomes_messages():

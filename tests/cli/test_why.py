@@ -26,7 +26,7 @@ def test_times_are_milliseconds(run, tmp_path, capsys):
     assert "250.00" in capsys.readouterr().out
     with Headgate.open(tmp_path / "kb") as hg:
         hg.save_trace(trace)
-    assert " 250.0 " in run("why", "--store", "kb")[1]
+    assert " 250.0 " in run("why", "--list", "--store", "kb")[1]
 
 
 def test_sizes_are_megabytes_and_a_lag_is_counted():
@@ -103,7 +103,7 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
             replace(sample("c1", tenant="default", created=now), steps=()),
         ):
             hg.save_trace(trace)
-    code, out, err = run("why", "--store", "kb")
+    code, out, err = run("why", "--list", "--store", "kb")
     assert code == 0
     rows = out.splitlines()[1:]
     assert len(rows) == 3
@@ -113,4 +113,4 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
     assert " 1500.0 " in rows[2]
     assert "headgate why --session NAME" in err
     assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[1:]] == ["a3", "a2", "a1"]  # fmt: skip
-    assert len(json.loads(run("why", "--store", "kb", "--json")[1])) == 5
+    assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 5

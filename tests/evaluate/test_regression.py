@@ -130,3 +130,13 @@ def test_the_report_is_xml_that_names_failures(gate):
     assert passed.find("failure") is None
     assert "would enter with budget" in failed.find("failure").text
     assert describe(bad)[0].startswith("refunds does not enter")
+
+
+def test_a_test_that_passes_still_says_that_its_document_has_changed(gate):
+    case = record_case(gate, "How long do refunds take?", budget=400, collection="main")
+    gate.add(
+        [{"id": case.must[0], "text": "Refunds take 15 days now, and refunds are paid by card."}]
+    )
+    outcome = run_case(gate, case)
+    assert outcome.failures == ()
+    assert f"the text of {case.must[0]} has changed" in outcome.since

@@ -150,7 +150,7 @@ def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address
     got = post(address, model, headers={"x-headgate-context": "on"})
     id, context = got.headers["x-headgate-call"], got.headers["x-headgate-trace"]
     run = CliRunner(env={"COLUMNS": "400"}).invoke
-    until(lambda: id[:12] in run(app, ["why", "--store", str(folder)]).output)
+    until(lambda: id[:8] in run(app, ["why", "--list", "--store", str(folder)]).output)
     shown = run(app, ["why", id, "--store", str(folder)]).output
     assert f"/v1/chat/completions {model} at main: recovered" in shown
     assert "channel content" in shown

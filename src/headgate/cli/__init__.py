@@ -30,7 +30,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Context": {
         "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
         "context": ("headgate.cli.context:context", "Print the best context for a query that fits a budget."),
-        "why": ("headgate.cli.why:why", "List the last requests; say why a chunk entered or not."),
+        "ask": ("headgate.cli.ask:ask", "Answer a question from what was added, with citations."),
+        "why": ("headgate.cli.why:why", "Say what became of a request, and why a chunk entered or not."),
         "replay": ("headgate.cli.why:replay", "Run a stored request under other settings."),
         "test": ("headgate.cli.evaluate:test", "Check that what must enter a context still does."),
     },
@@ -68,7 +69,7 @@ COMMANDS = LISTED | STRATEGY | EXPAND
 
 # former name -> present name; a former name still runs its command, and says where the command went
 MOVED = {
-    "traces": "why",
+    "traces": "why --list",
     "remember": "facts remember",
     "recall": "facts recall",
     "feedback": "facts feedback",
@@ -84,6 +85,17 @@ MOVED = {
     "check": "store check",
     "compact": "store compact",
     "completion": "config completion",
+}
+
+
+# what people of other tools type -> what does it here
+MEANT = {
+    "search": "context QUERY",
+    "query": "context QUERY",
+    "retrieve": "context QUERY",
+    "chat": "ask QUESTION",
+    "index": "add PATH",
+    "ingest": "add PATH",
 }
 
 
@@ -135,6 +147,8 @@ def _suggest(given: str) -> str:
     """The sentence that names the command which was probably meant, or nothing."""
     from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
 
+    if given in MEANT:
+        return f" Try: headgate {MEANT[given]}"
     close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
     return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
 

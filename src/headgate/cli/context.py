@@ -140,7 +140,7 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
     graded = f"{made.verdict}, " if made.verdict else ""
     echo(
         f"{graded}{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
-        f"{made.report.total_candidates} candidates, trace {made.trace.id}",
+        f"{made.report.total_candidates} candidates, trace {made.trace.id[:8]}",
         err=True,
     )
 

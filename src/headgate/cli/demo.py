@@ -73,7 +73,7 @@ def _docs() -> Path:
     for folder in (shipped, beside):
         if folder.is_dir():
             return folder
-    raise NotFound("the documentation is not installed", hint="pip install --force-reinstall headgate")  # fmt: skip
+    raise NotFound("the documentation is not installed", hint="in the clone of the repository: pip install --force-reinstall .")  # fmt: skip
 
 
 LOOP_QUESTION = "The nightly job failed. What happened, and what do I do?"
@@ -227,6 +227,7 @@ def _print_loop(console: SafeConsole, loop: Resumed) -> None:
     rows.add_row("", "[red]stopped[/]", escape(f"after {loop.read_chars}: {cut.reason}"))
     rows.add_row("", "is told", escape(loop.asked))
     rows.add_row("", "[green]sent in all[/]", escape(loop.text))
+    rows.add_row("", "", "Two copies of the sentence stay: only the second shows that it loops.")
     console.print(rows)
 
 

@@ -18,7 +18,15 @@ from headgate.errors import InputError
 from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.append_only import SUFFIXES, check_append_only
 from headgate.evaluate.guard import evaluate, read
-from headgate.evaluate.regression import CaseResult, case_of, describe, junit, record_case, run_case
+from headgate.evaluate.regression import (
+    CaseResult,
+    case_of,
+    describe,
+    describe_changes,
+    junit,
+    record_case,
+    run_case,
+)
 from headgate.evaluate.regression_file import as_toml, read_cases
 from headgate.gateway import Headgate
 from headgate.operations.presence import require_collections, whole_trace_id
@@ -135,7 +143,8 @@ def _record(
 def _print_results(outcomes: list[CaseResult]) -> None:
     for outcome in outcomes:
         echo(f"{'FAIL' if outcome.failures else 'ok':<5} {outcome.case.name}")
-        for line in describe(outcome) if outcome.failures else ():
+        lines = describe(outcome) if outcome.failures else describe_changes(outcome)
+        for line in lines:
             echo(f"      {line}")
     failed = sum(bool(outcome.failures) for outcome in outcomes)
     echo(f"{len(outcomes) - failed} passed, {failed} failed")

@@ -31,18 +31,21 @@ from headgate.operations.presence import whole_chunk_id, whole_trace_id
 from headgate.types import Candidate, Step, Trace, TraceSummary
 from headgate.xray.summary import short
 
-ID_CHARS = 12  # of a trace's 32, as git shows its ids: the whole row fits 80 columns, and the beginning is enough to ask
+ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
 QUERY_CHARS = 60
 MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
 # what became of the answers of model calls, what went wrong first
 OUTCOMES = ("failed", "abandoned", "passed", "recovered", "off", "clean")
-MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen of them
+MOST_LEFT_OUT = (
+    15  # of the chunks that were left out, the best first: with what was shown, a screen of them
+)
 
 
 @click.command(epilog="Example: headgate why last docs/refunds.md#2")
 @click.argument("trace", required=False)
 @click.argument("chunk", required=False)
 @place_options
+@click.option("--list", "lists", is_flag=True, help="List the last requests.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most rows to list.")  # fmt: skip
 @click.option("--session", help="List each call of this session; the beginning of its name is enough.")  # fmt: skip
 @json_option
@@ -51,18 +54,19 @@ def why(
     chunk: str | None,
     store: str | None,
     tenant: str | None,
+    lists: bool,
     limit: int,
     session: str | None,
     as_json: bool,
 ) -> None:
-    """List the last requests, show TRACE in full, or say why CHUNK is not in it.
+    """Show the last request or TRACE in full, say why CHUNK is not in it, or list the last requests.
 
     In the list, the model calls of an agent's session are one row with their outcomes.
     The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
     finds the smallest change of the settings that would have let it in.
     """
     with open_existing(store, tenant) as hg:
-        if trace is None:
+        if lists or session is not None:
             found = hg.traces(limit=limit if as_json and session is None else MOST_LISTED)
             if session is not None:
                 found = [row for row in found if row.session.startswith(session)]
@@ -73,7 +77,7 @@ def why(
             else:
                 _print_list(group_sessions(found)[:limit])
             return
-        stored = hg.trace(whole_trace_id(hg, trace))
+        stored = hg.trace(whole_trace_id(hg, trace or "last"))
         if chunk is not None:
             answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
     if chunk is not None:
@@ -97,7 +101,7 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
     id = Column("trace", no_wrap=True, min_width=ID_CHARS)  # it is there to be copied
     when = Column("when", no_wrap=True)
     ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
-    what = Column("query", no_wrap=True, overflow="ellipsis")
+    what = Column("query", overflow="fold")  # a name of a session is there to be copied too
     kept = Column("kept", min_width=len("kept"))
     costs = [add_up(row) for row in rows]
     cost = (
@@ -134,7 +138,7 @@ def _describe_row(row: Sequence[TraceSummary]) -> str:
     outcomes = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
     outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
     calls = "1 call" if len(row) == 1 else f"{len(row):,} calls"
-    return f"{calls}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({clip(row[0].session, 24)})"
+    return f"{calls}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({row[0].session})"
 
 
 def _describe_cost(spent: Costs) -> str:
@@ -230,7 +234,7 @@ def _print_outcome(trace: Trace) -> None:
     if len(fell) > MOST_LEFT_OUT:
         echo(f"and {len(fell) - MOST_LEFT_OUT:,} more: --json lists them all")
     if fell:
-        echo(f"what would have let one in: headgate why {trace.id[:8]} CHUNK")
+        echo(f"what would have let one in: headgate why {trace.id[:ID_CHARS]} CHUNK")
     if not done and not fell:
         echo("nothing was done to this request, and nothing was left out")
 

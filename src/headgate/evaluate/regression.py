@@ -51,7 +51,7 @@ def run_case(gate: Headgate, case: Case) -> CaseResult:
         case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
     )  # fmt: skip
     failures = (*_missing(gate, case, made), *_find_unwanted(case, made), *_texts(case, made))
-    since = tuple(_changes_since_recorded(gate, case)) if failures else ()
+    since = tuple(_changes_since_recorded(gate, case))
     return CaseResult(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
 
 
@@ -84,8 +84,12 @@ def describe(outcome: CaseResult) -> list[str]:
         lines.append(f"{failure.what} {words[failure.kind]}: {failure.why}")
         if failure.change:
             lines.append(f"  {failure.change}")
-    lines += [f"since it was recorded: {change}" for change in outcome.since]
-    return [*lines, f"trace {outcome.trace}"]
+    return [*lines, *describe_changes(outcome), f"trace {outcome.trace}"]
+
+
+def describe_changes(outcome: CaseResult) -> list[str]:
+    """What has changed since a test was recorded, whether it passed or not."""
+    return [f"since it was recorded: {change}" for change in outcome.since]
 
 
 def _missing(gate: Headgate, case: Case, made: Context) -> Iterator[Failure]:

@@ -64,7 +64,7 @@ class Traces(Lifecycle):
             found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(
-                f"there is no trace {id!r}", hint="hg.traces() and `headgate why` list them"
+                f"there is no trace {id!r}", hint="hg.traces() and `headgate why --list` list them"
             )
         return found
 

@@ -75,7 +75,7 @@ def whole_trace_id(gate: Headgate, given: str) -> str:
     ids = [summary.id for summary in gate.traces(limit=gate.settings.trace.keep)]
     if given == LAST and ids:
         return ids[0]
-    return pick("trace", given, ids, see="headgate why")
+    return pick("trace", given, ids, see="headgate why --list")
 
 
 def pick(kind: str, given: str, ids: Collection[str], *, see: str) -> str:

@@ -16,6 +16,7 @@ from headgate.ingest.policy import IngestPolicy
 from headgate.memory.facts import FactsPolicy
 from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.review import ReviewPolicy
+from headgate.models.answer import AskPolicy
 from headgate.models.embed import EmbedPolicy
 from headgate.models.grade import GraderPolicy
 from headgate.models.search import SearchPolicy
@@ -41,6 +42,7 @@ from headgate.stages.propagate import PropagatePolicy
 from headgate.stages.retrieve import RetrievePolicy
 
 __all__ = [
+    "AskPolicy",
     "CirclesPolicy",
     "ComposePolicy",
     "DecidePolicy",

@@ -21,6 +21,7 @@ from headgate.ingest.policy import IngestPolicy
 from headgate.memory.facts import FactsPolicy
 from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.review import ReviewPolicy
+from headgate.models.answer import AskPolicy
 from headgate.models.embed import EmbedPolicy
 from headgate.models.grade import GraderPolicy
 from headgate.models.search import SearchPolicy
@@ -88,6 +89,8 @@ class Settings(Policy):
     """When found text counts as relevant."""
     grader: GraderPolicy = GraderPolicy.default()
     """Which language model grades relevance."""
+    ask: AskPolicy = AskPolicy.default()
+    """Which model answers `headgate ask`."""
     search: SearchPolicy = SearchPolicy.default()
     """Where to look when a collection does not know."""
     review: ReviewPolicy = ReviewPolicy.default()

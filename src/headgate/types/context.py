@@ -12,9 +12,8 @@ from headgate.types.chunks import Chunk
 from headgate.types.plan import Strategy
 from headgate.types.trace import Trace
 
-# Dropped candidates that `explain` lists for one reason, best first. Retrieval hands on 100, and most of them fall for
-# the same reason, so a line for each would hide the others.
-LISTED_PER_REASON = 10
+# Rows of `explain`, those of what was kept first: a screen of them. Retrieval hands on 100 candidates.
+LISTED = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,8 @@ class Context:
         """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and
         why.
 
-        Ids are whole, to be copied. The reason has the numbers that decided. If a stage dropped many candidates for the
-        same reason, the best of them have a line each, and the others one line with their count.
+        Ids are whole, to be copied. The reason has the numbers that decided. Everything that was kept and the best of
+        what was dropped have a line each, fifteen in all, and the others one line for each reason with their count.
         """
         return "\n".join((self._summary(), *self.degraded, "", table(self._fates())))
 
@@ -130,13 +129,13 @@ class Context:
         """A head and a row for each candidate, or a row for many that fell for the same reason."""
         cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
         rows: list[tuple[str, ...]] = [("", "cited", "chunk", "stage", "score", "why", "text")]
-        counts: Counter[tuple[Stage, NoteCode]] = Counter()
-        for candidate in self.trace.candidates:
+        rest: Counter[tuple[Stage, NoteCode]] = Counter()
+        ordered = sorted(self.trace.candidates, key=lambda candidate: candidate.dropped)
+        for number, candidate in enumerate(ordered):
             last = candidate.notes[-1]
-            if candidate.dropped:
-                counts[last.stage, last.code] += 1
-                if counts[last.stage, last.code] > LISTED_PER_REASON:
-                    continue
+            if candidate.dropped and number >= LISTED:
+                rest[last.stage, last.code] += 1
+                continue
             rows.append((
                 Fate.DROP if candidate.dropped else Fate.KEEP,
                 cited.get(candidate.chunk.id, ""),
@@ -146,10 +145,9 @@ class Context:
                 last.reason_with_numbers,
                 clip(candidate.chunk.text, 60),
             ))  # fmt: skip
-        for (stage, code), count in counts.items():
-            if count > LISTED_PER_REASON:
-                more = f"and {count - LISTED_PER_REASON} more"
-                rows.append((Fate.DROP, "", more, stage, "", code.replace("_", " "), ""))
+        for (stage, code), count in rest.items():
+            more = f"and {count} more"
+            rows.append((Fate.DROP, "", more, stage, "", code.replace("_", " "), ""))
         return rows
 
     def as_messages(

@@ -1,0 +1,103 @@
+"""`headgate ask`: an answer with citations from a model, or the context alone."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from headgate.gateway import Headgate
+
+VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with Headgate.open(tmp_path / ".headgate") as hg:
+        hg.add({"id": "policy", "text": "Refunds are paid within 14 days."})
+
+
+@pytest.fixture
+def model():
+    """A model service on loopback that speaks both APIs, and what it was asked."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append((self.path, dict(self.headers), body))
+            said = "Within 14 days [1]; not [7]."
+            answer = {
+                "choices": [{"message": {"content": said}}],
+                "content": [{"type": "text", "text": said}],
+            }
+            data = json.dumps(answer if body["model"] != "mute" else {}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_without_a_model_the_context_is_printed_and_said_to_be_that(run):
+    code, out, err = run("ask", "how long do refunds take?")
+    assert code == 0
+    assert "Refunds are paid within 14 days." in out
+    assert "no model is configured" in err
+
+
+@pytest.mark.parametrize(
+    ("prefix", "base", "path", "header"),
+    [("OPENAI", "/v1", "/v1/chat/completions", "Authorization"), ("ANTHROPIC", "", "/v1/messages", "X-Api-Key")],
+)  # fmt: skip
+def test_the_model_that_the_variables_name_answers_with_its_sources(
+    run, model, monkeypatch, prefix, base, path, header
+):
+    url, asked = model
+    monkeypatch.setenv(f"{prefix}_BASE_URL", url + base)
+    monkeypatch.setenv(f"{prefix}_API_KEY", "sk-test")
+    code, out, _ = run("ask", "how long do refunds take?", "--model", "m")
+    assert code == 0
+    assert out.splitlines() == ["Within 14 days [1]; not [7].", "[1] policy"]
+    ((where, headers, body),) = asked
+    assert where == path
+    assert "sk-test" in {name.title(): value for name, value in headers.items()}[header]
+    assert "Refunds are paid within 14 days." in body["messages"][-1]["content"]
+
+
+def test_the_settings_go_before_the_variables_and_their_keys_stay_apart(run, model, monkeypatch):
+    url, asked = model
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv("HEADGATE_ASK__URL", f"{url}/v1")
+    monkeypatch.setenv("HEADGATE_ASK__MODEL", "m")
+    code, out, _ = run("ask", "how long do refunds take?", "--json")
+    assert code == 0
+    assert json.loads(out)["cited"] == {"1": "policy"}
+    assert "sk-of-openai" not in str(asked)
+
+
+def test_a_model_must_be_named_and_must_say_something(run, model, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{model[0]}/v1")
+    code, _, err = run("ask", "how long do refunds take?")
+    assert (code, "--model NAME" in err) == (2, True)
+    code, _, err = run("ask", "how long do refunds take?", "--model", "mute")
+    assert (code, "answered without text" in err) == (2, True)
+
+
+def test_what_other_tools_call_search_leads_to_context(run):
+    for name in ("search", "query"):
+        code, _, err = run(name, "refunds")
+        assert (code, "headgate context" in err) == (2, True)
