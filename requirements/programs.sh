@@ -1,10 +1,11 @@
 #!/bin/sh
-# Programs that tests drive: a browser for the dashboard, Node.js for a JavaScript client. They come from apt-get if it
+# Programs that tests drive: a browser for the dashboard, Node.js for a JavaScript client, nginx. They come from apt-get if it
 # asks for no password; otherwise their tests are skipped and say how to get them.
 missing=
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
   missing="chromium fonts-dejavu-core"
 command -v npm >/dev/null || missing="$missing nodejs npm"
+command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
 [ -n "$missing" ] && command -v apt-get >/dev/null || exit 0
 if [ "$(id -u)" = 0 ]; then as_root=
 elif sudo -n true 2>/dev/null; then as_root="sudo -n"

@@ -167,4 +167,4 @@ async def test_without_the_package_the_pip_line_is_named(store, monkeypatch):
     with Headgate.open(store) as gate:
         async with connected(create(gate), raising=False) as http:
             answer = await http.post("/mcp", json=PING, headers=ACCEPT)
-    assert "headgate[mcp]" in answer.json()["hint"]
+    assert ".[mcp]" in answer.json()["hint"]
