@@ -3,7 +3,7 @@
 #   make demo      see Headgate keep, drop and explain        make check    format, lint, types, import layers
 #   make test      the tests, in a few minutes                make bench    list the benchmarks; make bench-NAME runs one
 #   make test-all  the slow ones too, and many more examples  make fuzz     hostile input, other cases each time
-#   make data      labeled sets and streams to measure on
+#   make data      labeled sets and streams to measure on     make release  build and try a release; uploads nothing
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -120,6 +120,15 @@ wheel: $(READY)
 	@rm -rf dist/one dist/two
 	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/$$n .; done
 	@cmp dist/one/*.whl dist/two/*.whl && cp dist/one/*.whl dist/ && rm -rf dist/one dist/two && ls dist/*.whl
+
+# the wheel and the source archive, built, checked and tried in an environment of their own; a person uploads them
+release: wheel sbom
+	@test -z "$$(git status --porcelain)" || { echo "there are changes that are not committed"; exit 1; }
+	@rm -f dist/*.tar.gz && $(BIN)/hatchling build --target sdist --directory dist
+	@rm -rf dist/try && $(PYTHON) -m venv dist/try && dist/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	@cd dist && try/bin/headgate --version && try/bin/headgate demo > /dev/null && rm -rf try
+	@cd dist && sha256sum *.whl *.tar.gz sbom.json > SHA256SUMS && cat SHA256SUMS
+	@echo "== built and tried; nothing was uploaded. Tag the commit, and upload what is in dist/"
 
 check: $(READY)
 	@echo "== format" && $(BIN)/ruff format --check .

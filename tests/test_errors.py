@@ -27,7 +27,7 @@ def test_the_hint_is_part_of_what_is_read():
 
 
 def test_a_missing_extra_names_the_pip_line():
-    assert "pip install 'headgate[tokens]'" in str(MissingExtra("splintr-rs", extra="tokens"))
+    assert "pip install '.[tokens]'" in str(MissingExtra("splintr-rs", extra="tokens"))
 
 
 def test_a_loop_error_carries_the_clean_text():

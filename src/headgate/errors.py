@@ -101,11 +101,15 @@ class ConfigError(HeadgateError):
 
 
 class MissingExtra(ConfigError):
-    """An optional package is not installed; the hint is the pip line that installs it."""
+    """An optional package is not installed; the hint is the pip line that installs it.
+
+    It speaks of the clone, since the package `headgate` on PyPI is another project's.
+    """
 
     def __init__(self, package: str | None, *, extra: str) -> None:
         super().__init__(
-            f"{package or extra} is not installed", hint=f"run: pip install 'headgate[{extra}]'"
+            f"{package or extra} is not installed",
+            hint=f"run in the clone of the repository: pip install '.[{extra}]'",
         )
 
 

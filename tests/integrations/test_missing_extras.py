@@ -26,7 +26,7 @@ def test_without_its_package_an_integration_names_the_pip_line(module, monkeypat
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra) as raised:
         importlib.import_module(own)
-    assert raised.value.hint == f"run: pip install 'headgate[{extra}]'"
+    assert raised.value.hint == f"run in the clone of the repository: pip install '.[{extra}]'"
 
 
 def test_hermes_needs_no_package():

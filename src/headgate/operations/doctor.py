@@ -69,7 +69,7 @@ def _check_versions() -> Iterator[Advice]:
         yield Advice("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
     missing = sorted(extra for module, extra in _EXTRAS.items() if find_spec(module) is None)
     if missing:
-        yield Advice("extras", "ok", f"not installed: {', '.join(missing)}", f"if you need them: pip install 'headgate[{missing[0]}]'")  # fmt: skip
+        yield Advice("extras", "ok", f"not installed: {', '.join(missing)}", f"if you need them, in the clone of the repository: pip install '.[{missing[0]}]'")  # fmt: skip
 
 
 def _check_limits() -> Iterator[Advice]:

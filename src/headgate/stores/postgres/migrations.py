@@ -263,7 +263,7 @@ def refuse_newer(address: Address, current: int, *, steps: tuple[str, ...] = STE
     if current > len(steps):
         raise StoreError(
             f"the store {address} has version {current}; this release reads up to {len(steps)}",
-            hint="upgrade headgate: pip install --upgrade 'headgate[postgres]'",
+            hint="upgrade headgate: pull the repository and run in it: pip install '.[postgres]'",
         )
 
 

@@ -244,7 +244,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
     if current > len(steps):
         raise StoreError(
             f"the store {path} has version {current}; this release reads up to {len(steps)}",
-            hint="upgrade headgate: pip install --upgrade headgate",
+            hint="upgrade headgate: pull the repository and run in it: pip install .",
         )
     connection.create_function("fact_key", 1, fact_key, deterministic=True)
     connection.create_function("node_key", 1, node_key, deterministic=True)

@@ -1,0 +1,82 @@
+"""Anthropic: what the context left out is told, and the answer is a real call of the anthropic package."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from headgate import Headgate
+
+try:
+    from anthropic import Anthropic
+except ModuleNotFoundError:
+    raise SystemExit("this example needs the anthropic package: pip install anthropic") from None
+
+ROWS = [
+    {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
+    {"id": "steps", "text": "To get a refund the customer sends the order number."},
+]
+
+
+def main() -> None:
+    window = [
+        {"role": "user", "content": "Refunds are paid within 14 days to the card that was charged."}
+    ]
+    question = "What does the customer send to get a refund?"
+    with Headgate.open(":memory:") as hg, small_model() as url:  # yours is the API: Anthropic()
+        hg.add(ROWS)
+        context = hg.context(question, window=window, budget=200)
+        messages = [*window, {"role": "user", "content": f"{context}\n\n{question}"}]
+        client = Anthropic(base_url=url, api_key="none")
+        answer = client.messages.create(
+            model="claude-sonnet-5-5", max_tokens=1000, messages=messages
+        )
+        print(answer.content[0].text)
+        print("left out: policy,", context.why("policy")[-1].reason)
+        client.close()
+
+
+# -- what follows only stands in for a model: a server on this machine with one answer --
+
+ANSWER = {
+    "id": "1",
+    "type": "message",
+    "role": "assistant",
+    "model": "small",
+    "content": [{"type": "text", "text": "The order number [1]."}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
+class SmallModel(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        data = json.dumps(ANSWER).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def small_model() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SmallModel)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+if __name__ == "__main__":
+    main()
