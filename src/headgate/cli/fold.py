@@ -43,7 +43,7 @@ def fold() -> None:
     """
 
 
-@fold.command("messages", epilog="Example: headgate fold request.json > folded.json")
+@fold.command("messages", epilog="Example: headgate fold messages request.json")
 @click.argument("file", default="-")
 @json_option
 def messages(file: str, as_json: bool) -> None:
@@ -66,14 +66,22 @@ def messages(file: str, as_json: bool) -> None:
         echo(f"folded: {found[0].describe()}", err=True)
 
 
-@click.command(epilog="Example: headgate fold expand folded.json > request.json")
+@fold.command("expand", epilog="Example: headgate fold expand folded.json")
+@click.argument("file", default="-")
+def expand_folded(file: str) -> None:
+    """Print the folded messages or request in FILE (JSON, - for stdin) as they were before folding."""
+    echo(_expand(file))
+
+
+@click.command(epilog="Example: headgate expand folded.json")
 @click.argument("file", default="-")
 def expand(file: str) -> None:
-    """Print the folded messages or request in FILE (JSON, - for stdin) as they were before folding."""
-    echo(_change(file, lambda conversation, _: expand_messages(conversation)))
+    """Print the folded messages or request in FILE as they were; the same as `headgate fold expand`."""
+    echo(_expand(file))
 
 
-fold.add_command(expand)
+def _expand(file: str) -> str:
+    return _change(file, lambda conversation, _: expand_messages(conversation))
 
 
 def _change(file: str, work: Callable[[list[Any], dict[str, Any]], list[Any]]) -> str:
