@@ -35,11 +35,11 @@ class FoldCommands(click.Group):
         return super().resolve_command(ctx, named)
 
 
-@click.group(cls=FoldCommands, epilog="Example: headgate fold request.json > folded.json")
+@click.group(cls=FoldCommands, epilog="Example: headgate fold messages request.json")
 def fold() -> None:
     """Fold what a conversation holds twice into pointers, undo it, and report what folding did.
 
-    `headgate fold FILE` is short for `headgate fold messages FILE`.
+    `messages` may be left out: a file in its place is folded.
     """
 
 
