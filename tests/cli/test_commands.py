@@ -121,7 +121,8 @@ def test_strategy_tells_limit_trust_and_skip_to_machines(run):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("contxt", "context"), ("tarces", "why --list"), ("reindx", "store reindex")]
+    ("typed", "meant"),
+    [("contxt", "context"), ("tarces", "why --list"), ("reindx", "store reindex")],
 )
 def test_a_mistyped_command_names_the_nearest(run, typed, meant):
     code, _, err = run(typed)

@@ -86,7 +86,9 @@ class Summary:
     def _say_nothing_came(self) -> str:
         nothing = "no model call came through that could be guarded"
         if self.passed:
-            return f"{nothing}; {_number(self.passed, 'other request')} passed: {_name(self.others)}"
+            return (
+                f"{nothing}; {_number(self.passed, 'other request')} passed: {_name(self.others)}"
+            )
         why = "the agent made none, or called a service that it was not led away from"
         return f"{nothing}: {why}; see docs/agents.md#wrap"
 
