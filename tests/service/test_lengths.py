@@ -160,7 +160,7 @@ def test_a_long_path_is_looked_at_only_near_its_end():
     """Each folder above costs one look at the disk: all of 2 000 took five seconds, and those of 40 kB gigabytes."""
     calls = _calls_of_stat(lambda: project_of("/" + "a/" * 2_000))
     assert 0 < calls <= (MOST_PARENTS + 1) * len(MARKERS)
-    assert project_of("/" + "a/" * 1_000_000 + "b") == "b"
+    assert project_of("/" + "a/" * 20_000 + "b") == "b"
 
 
 def _calls_of_stat(work):
