@@ -1,25 +1,37 @@
 """Compactions: whether each is noticed and none invented, and what it costs to bring back what they lost.
 
     make bench-compaction ARGS="notice FOLDER"     recorded sessions, and simulated compactions of them: 2 minutes
-    make bench-compaction ARGS="recall"            facts planted in sessions, asked for after a compaction: 3 minutes
+    make bench-compaction ARGS="recall FOLDER"     facts planted in these sessions, asked for afterwards: 3 minutes
 
 notice: FOLDER holds recorded sessions (Claude Code's transcripts, or a session a line with `messages`). Every pair of
 requests that follow each other is compared. Beside these stand pairs that are no compactions: a turn taken back, a turn
 edited, a subagent's first request, the first request of another session. Sessions are cut at 10 000, 50 000, 100 000
 and 150 000 tokens and compacted in each agent's form.
+
+recall: 200 facts of five kinds (rules, identifiers, numbers, paths, decisions) are planted in 20 of the sessions, in
+messages of the person and of the model. The session is compacted, and what left is kept. A question for each fact is
+asked in a turn of its own, and questions that need nothing between them. Told are the share of facts that the summary
+alone holds, the share that a block of at most 1 000 tokens brings, how much of the blocks stands in the window already,
+how often a turn that needs nothing gets none, and what the blocks cost.
 """
 
 import argparse
+import random
 import time
 from collections import Counter
+from dataclasses import replace
 
-from bench.fixtures.compactions import FORMS, cuts, read_sessions, summarize, windows
+from bench.fixtures.compactions import FORMS, claude, cuts, read_sessions, summarize, windows
 from rich.console import Console
 from rich.table import Table
 
 from headgate.compaction.account import account
+from headgate.compaction.keep import MOST_PIECES, is_needed
 from headgate.compaction.notice import announces_summary, notice
 from headgate.compaction.window import Window, read_window
+from headgate.gateway import Headgate
+from headgate.prices import Prices
+from headgate.text.coverage import WindowIndex
 
 SIZES = (10_000, 50_000, 100_000, 150_000)
 
@@ -122,12 +134,132 @@ def run_notice(folder):
     console.print(table)
 
 
+# Recall
+
+PROJECTS = [
+    "Heron",
+    "Basalt",
+    "Quill",
+    "Ember",
+    "Tansy",
+    "Rook",
+    "Larch",
+    "Onyx",
+    "Pollen",
+    "Sable",
+]
+PARTS = [
+    "billing",
+    "importer",
+    "scheduler",
+    "exporter",
+    "mailer",
+    "search",
+    "login",
+    "archive",
+    "upload",
+    "report",
+]
+IDLE = (
+    "Continue.", "Thanks, that looks good.", "Go on with the next step.", "Please run the tests again.", "OK, do it.",
+    "What is the capital of Portugal?", "Write a haiku about rain.", "Yes.", "Can you explain that in simpler words?",
+    "Commit what you have and push it.",
+)  # fmt: skip
+
+
+def plant(number, drawn):
+    """A fact: its kind, the sentence, a question that needs it, and what an answer must name."""
+    project, part = PROJECTS[number // 5 % 10], PARTS[number // 5 * 3 % 10]
+    id = "".join(drawn.choice("abcdefghkmnpqrstuvwxyz23456789") for _ in range(7))
+    match number % 5:
+        case 0:
+            return "rule", f"Never change the {part} of {project}-{id}.", f"Shall I change the {part} of {project} now?", f"{project}-{id}"  # fmt: skip
+        case 1:
+            return "identifier", f"The deploy target of {project} for the {part} is srv-{id}.", f"Which deploy target does the {part} of {project} have?", f"srv-{id}"  # fmt: skip
+        case 2:
+            value = str(drawn.randrange(1_000, 99_999))
+            return "number", f"The {part} of {project} may take at most {value} ms.", f"How long may the {part} of {project} take at most?", value  # fmt: skip
+        case 3:
+            return "path", f"The fixtures of the {project} {part} lie in data/{id}/{part}.json.", f"Where do the fixtures of the {project} {part} lie?", f"data/{id}/{part}.json"  # fmt: skip
+    return "decision", f"We decided to use queue-{id} instead of cron for the {part} of {project}.", f"What did we decide to use for the {part} of {project}?", f"queue-{id}"  # fmt: skip
+
+
+def run_recall(folder, sessions=20, each=10):
+    drawn = random.Random(7)
+    chosen = [
+        cut for s in read_sessions(folder) for size, cut in cuts(s.messages, [10_000, 30_000])
+    ]
+    chosen = drawn.sample(chosen, sessions)
+    asked, held, recalled = Counter(), Counter(), Counter()
+    blocks = tokens = idle = quiet = duplicates = shown = 0
+    seconds = []
+    with Headgate.open(":memory:") as hg:
+        for number, messages in enumerate(chosen):
+            facts = [plant(number * each + n, drawn) for n in range(each)]
+            summary = summarize(messages)
+            for kind, sentence, _, _ in facts:
+                role = "user" if kind == "rule" or drawn.random() < 0.5 else "assistant"
+                messages.insert(
+                    drawn.randrange(2, len(messages) - 2), {"role": role, "content": sentence}
+                )
+            after = read_window(claude(messages, summary))
+            found = notice(read_window(messages), after)
+            told = account(found, after)
+            began = time.perf_counter()
+            hg.keep_lost(found.lost, f"s{number}")
+            seconds.append(time.perf_counter() - began)
+            rules = hg.compose_rules(told, budget=500)
+            window = [after.messages[0].words, rules]
+            tokens += hg.count_tokens(rules)
+            blocks += bool(rules)
+            questions = [
+                *((fact, fact[2]) for fact in facts),
+                *((None, one) for one in drawn.sample(IDLE, 5)),
+            ]
+            for fact, question in drawn.sample(questions, len(questions)):
+                given = hg.context(question, window=[*window, question], collection=hg.session_collection(f"s{number}"), budget=1000, k=MOST_PIECES, graph=False)  # fmt: skip
+                if not is_needed(given):
+                    given = replace(given, text="", texts=(), token_estimate=0)
+                covered = WindowIndex.of(window).coverage(given.texts) if given.texts else ()
+                duplicates += sum(float(share) > 0.8 for share in covered)
+                shown += len(covered)
+                tokens += given.token_estimate
+                blocks += bool(given.text)
+                window += [given.text, question]
+                if fact is None:
+                    idle += 1
+                    quiet += not given.text
+                    continue
+                kind, _, _, answer = fact
+                asked[kind] += 1
+                held[kind] += answer in summary
+                recalled[kind] += any(answer in text for text in window[1:])
+    console = Console(width=120)
+    table = Table("kind", "facts", "in the summary", "recalled")
+    for kind in asked:
+        table.add_row(
+            kind,
+            str(asked[kind]),
+            f"{held[kind] / asked[kind]:.2f}",
+            f"{recalled[kind] / asked[kind]:.2f}",
+        )
+    table.add_row("all", str(asked.total()), f"{held.total() / asked.total():.2f}", f"{recalled.total() / asked.total():.2f}")  # fmt: skip
+    console.print(table)
+    console.print(f"turns that need nothing: {quiet} of {idle} got nothing")
+    console.print(f"duplicates of the window: {duplicates} of {shown} pieces")
+    price = Prices().find("claude-sonnet-4-5")
+    money = price.cost(written=tokens) if price else 0
+    console.print(f"{blocks} blocks, {tokens / blocks:.0f} tokens each; {tokens:,} tokens, ${money:.2f} written to the cache once at Sonnet's price")  # fmt: skip
+    console.print(f"keeping a window took {1000 * sorted(seconds)[len(seconds) // 2]:.0f} ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("notice").add_argument("folder")
+    for name in ("notice", "recall"):
+        commands.add_parser(name).add_argument("folder")
     given = parser.parse_args()
-    run_notice(given.folder)
+    run_notice(given.folder) if given.command == "notice" else run_recall(given.folder)
 
 
 if __name__ == "__main__":

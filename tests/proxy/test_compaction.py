@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.compaction.sessions import compact, session
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, said, told
@@ -177,7 +179,7 @@ def test_a_client_without_a_session_begins_a_new_conversation_with_its_summary(r
     before = set(gate.collections())
     reply = talk.ask(compact(session(topic=talk.model)))
     assert "x-headgate-compaction" in reply.headers
-    (made,) = set(gate.collections()) - before
+    made = min(set(gate.collections()) - before)
     first = keeping.calls[-2].session
     assert first != keeping.calls[-1].session
     assert made == gate.session_collection(first)
@@ -282,3 +284,61 @@ def test_a_hundred_compactions_are_told_and_the_memory_stays_bounded(rig, served
         )
         assert "x-headgate-compaction" in reply.headers
     assert served.proxy._windows.bytes < 33 << 20
+
+
+QUESTIONS = (
+    "How many rows does the limit allow for a page?",
+    "Thanks, go on.",
+    "Which module has load_page_7?",
+)
+TURNS = st.lists(st.sampled_from(["rows", "thanks", "module", "tool"]), min_size=1, max_size=5)
+
+
+def turns_of(kinds):
+    """Messages that follow a compaction: answers with questions, and calls with results."""
+    out = []
+    for n, kind in enumerate(kinds):
+        if kind == "tool":
+            call = {
+                "id": f"late{n}",
+                "type": "function",
+                "function": {"name": "read_file", "arguments": "{}"},
+            }
+            out.append([{"role": "assistant", "content": f"I look, {n}.", "tool_calls": [call]}, {"role": "tool", "tool_call_id": f"late{n}", "content": f"line {n}"}])  # fmt: skip
+        else:
+            asked = QUESTIONS[("rows", "thanks", "module").index(kind)]
+            out.append(
+                [
+                    {"role": "assistant", "content": f"Done, {n}."},
+                    {"role": "user", "content": asked},
+                ]
+            )
+    return out
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kinds=TURNS,
+    form=st.sampled_from(["claude", "codex", "hermes", "gemini", "opencode"]),
+    api=st.sampled_from(sorted(APIS)),
+)
+def test_every_request_after_a_compaction_begins_with_the_one_before(
+    rig, keeping, kinds, form, api
+):
+    """The prefix law: on every prefix of the conversation, also when an earlier one is sent again."""
+    talk = Talk(rig, keeping, api)
+    talk.ask(session())
+    conversation = compact(session(), form, SUMMARY)
+    talk.ask(conversation)
+    sent, prefixes = [talk.sent], [list(conversation)]
+    for turn in turns_of(kinds):
+        conversation += turn
+        prefixes.append(list(conversation))
+        talk.ask(conversation)
+        assert talk.sent[: len(sent[-1])] == sent[-1]
+        sent.append(talk.sent)
+    for messages, was in zip(prefixes, sent, strict=True):
+        talk.ask(messages)
+        assert talk.sent == was

@@ -122,6 +122,10 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
             escape(_describe_row(row)),
         )
     SafeConsole().print(table if rows else "no request was traced yet")
+    for told in dict.fromkeys(
+        one.compaction for row in rows for one in reversed(row) if one.compaction
+    ):
+        echo(told, err=True)
     if any(one.breaks for one in costs):
         echo("!: the provider's cache broke; headgate why TRACE says why", err=True)
     if rows:
@@ -184,7 +188,15 @@ def _describe_step(step: Step) -> str:
     known = (
         step.facts
         if step.stage
-        in (Stage.MODEL, Stage.CACHE, Stage.CUT, Stage.CIRCLES, Stage.FOLD, Stage.FUSE)
+        in (
+            Stage.MODEL,
+            Stage.CACHE,
+            Stage.COMPACTION,
+            Stage.CUT,
+            Stage.CIRCLES,
+            Stage.FOLD,
+            Stage.FUSE,
+        )
         else {}
     )
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())

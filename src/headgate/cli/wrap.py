@@ -25,6 +25,11 @@ from headgate.service.wrap.spec import MEMORY
     help="Add context from the store (default: if --store is given).",
 )
 @click.option(
+    "--remember",
+    is_flag=True,
+    help="Put back rules and what a question needs if the agent compacts its window.",
+)
+@click.option(
     "--upstream",
     "given",
     multiple=True,
@@ -49,6 +54,7 @@ from headgate.service.wrap.spec import MEMORY
 def wrap(
     store: str | None,
     inject: bool | None,
+    remember: bool,
     given: tuple[str, ...],
     fold: bool,
     patience: float,
@@ -75,6 +81,7 @@ def wrap(
             store=store or (None if wanted else MEMORY),
             inject=wanted,
             fold=fold,
+            remember=remember,
             upstreams=upstreams,
             patience_s=patience,
         )

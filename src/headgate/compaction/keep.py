@@ -12,17 +12,25 @@ from headgate.compaction.account import Account
 from headgate.compaction.items import Item, find_items
 from headgate.compaction.window import Message
 from headgate.guard.parts import Part
+from headgate.notes import NoteCode, Stage
 from headgate.text.fence import fence, quote
 from headgate.text.redact import redact
+from headgate.types import Context
 
 PREFIX = "session"
 # Characters of one result that are kept; of a longer one both ends. The agent can read the file again; what it cannot
 # have again is what was said.
 RESULT_CHARS = 8_000
+RESULTS = "/results"
+NEEDED = 0.5  # least share of a question's words, by weight, and most share of a piece that the window has
+MOST_PIECES = (
+    4  # of one block: the first is what was asked for, and each further one costs its tokens
+)
 MOST_ROWS = 5_000  # of one compaction: a window has some hundred messages
 NOTICE = "said earlier in this session, before its window was compacted"
 RULES = "What the user asked for, and still holds:"
 TODOS = "Still to do:"
+SPEAKERS = ("User", "Assistant")
 
 
 def collection_of(session: str, key: str = "") -> str:
@@ -30,43 +38,69 @@ def collection_of(session: str, key: str = "") -> str:
     return f"{PREFIX}@{key}:{session}" if key else f"{PREFIX}:{session}"
 
 
+def results_of(collection: str) -> str:
+    """The name of the collection beside it that holds the results of tools.
+
+    They are large, and an agent can have most of them again: only who asks for them gets them.
+    """
+    return f"{collection}{RESULTS}"
+
+
 def rows_of(
-    lost: Sequence[Message], session: str, *, redacts: bool = True
+    lost: Sequence[Message], session: str, collection: str, *, redacts: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """The rows for what left a window."""
+    """The rows for what left a window, each with its collection."""
     calls: dict[str, Part] = {}
     texts = ((at, kind, text) for m in lost for at, kind, text in _texts_of(m, calls))
-    for _, (at, kind, said) in zip(range(MOST_ROWS), texts, strict=False):
+    for _, (at, speaker, said) in zip(range(MOST_ROWS), texts, strict=False):
         text = redact(said) if redacts else said
         id = blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        metadata = {"session": session, "message": at, "part": kind}
-        yield {"id": id, "text": text, "metadata": metadata}
+        metadata = {"session": session, "message": at}
+        # the speaker is the title: in the text it would hide that the window has all the rest of it
+        where = collection if speaker in SPEAKERS else results_of(collection)
+        yield {"id": id, "text": text, "title": speaker, "collection": where, "metadata": metadata}
 
 
 def _texts_of(message: Message, calls: dict[str, Part]) -> Iterator[tuple[int, str, str]]:
-    """The texts of a message by kind. A rule is one of its own: it may be put back without what stood around it."""
+    """The texts of a message, each with who said it. A rule is a text of its own: it is put back alone."""
     if message.said:
         rules = [item.text for item in find_items(message) if item.kind == "rule"]
         rest = message.said
         for rule in rules:
             rest = rest.replace(rule, "")
-            yield message.at, "rule", f"User: {rule}"
+            yield message.at, "User", rule
         if rest.strip():
-            yield message.at, "human", f"User: {rest.strip()}"
+            yield message.at, "User", rest.strip()
     for part in message.parts:
         if part.kind == "call":
             calls[part.id] = part
         elif part.kind == "result" and part.text.strip():
             call = calls.get(part.id)
-            asked = f"{call.tool} {call.text[:300]}\n" if call else ""
-            yield message.at, "result", asked + _shorten(part.text)
+            asked = f"Result of {call.tool} {redact(call.text)[:100]}" if call else "Result"
+            yield message.at, asked, _shorten(part.text)
         elif part.kind == "text" and part.text.strip():
-            yield message.at, "model", f"Assistant: {part.text}"
+            yield message.at, "Assistant", part.text
 
 
 def _shorten(text: str) -> str:
     half = RESULT_CHARS // 2
     return text if len(text) <= RESULT_CHARS else f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+def is_needed(context: Context) -> bool:
+    """Whether a turn needs what was found for it: one piece has half of the question's words, by weight, and is new.
+
+    "Thanks, go on" finds something in every session. In `make bench-compaction ARGS="recall ..."` the best piece of
+    such a turn has under .47 of its words, and that of a question about something that left .73 and more.
+    """
+    shares = (
+        note.numbers.get("share", 0.0)
+        for candidate in context.trace.candidates
+        if not candidate.dropped and (candidate.number(Stage.PENALIZE, "overlap") or 0.0) < NEEDED
+        for note in candidate.notes
+        if note.code is NoteCode.FOUND
+    )
+    return max(shares, default=0.0) >= NEEDED
 
 
 def compose_rules(

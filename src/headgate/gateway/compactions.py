@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from headgate.errors import NotFound
 from headgate.gateway.documents import Documents
 from headgate.gateway.traces import Traces
 from headgate.notes import Stage
@@ -58,6 +59,16 @@ class Compactions(Documents, Traces):
                     found.setdefault(step.facts.get("id"), _record(trace, step))
         return list(found.values())
 
+    def last_compacted(self) -> tuple[str, str]:
+        """The session that was compacted last and the id of its client's key; NotFound if no trace tells of one."""
+        rows = self.traces(limit=max(1, self.settings.trace.keep))
+        found = next((row for row in rows if row.compaction), None)
+        if found is None:
+            raise NotFound(
+                "no compaction is traced", hint="name the session, or set compaction.keep"
+            )
+        return found.session, found.cost.key if found.cost else ""
+
     def session_collection(self, session: str, *, key: str = "") -> str:
         """The collection in which what left a session's windows is kept; `key` is the id of the client's API key."""
         from headgate.compaction.keep import collection_of  # noqa: PLC0415  (few ask)
@@ -71,7 +82,7 @@ class Compactions(Documents, Traces):
         settings, now = self.settings, self._components.clock()
         collection = self.session_collection(session, key=key)
         self._drop_old(collection, now)
-        rows = rows_of(lost, session, redacts=settings.redact)
+        rows = rows_of(lost, session, collection, redacts=settings.redact)
         stamped = ({**row, "metadata": {**row["metadata"], "kept": now}} for row in rows)
         return self.add(stamped, collection=collection).documents
 

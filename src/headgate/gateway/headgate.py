@@ -135,6 +135,36 @@ class Headgate(Compactions):
         highest = highest_praise(scopes, settings.review.trust, settings.facts.helpful)
         return self.facts.feedback(id, helpful=helpful, note=note, highest=highest)
 
+    def recall_session(
+        self,
+        query: str,
+        session: str = "",
+        *,
+        key: str = "",
+        window: WindowLike = None,
+        budget: int = _DEFAULT.budget,
+    ) -> Context:
+        """What left the windows of an agent's session and fits a query, results of tools too.
+
+        For example: `hg.recall_session("which port does the staging server have?").text`.
+
+        Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
+        with, if it did. The settings `compaction.keep` or `compaction.inject` must have been on.
+        """
+        from headgate.compaction.keep import results_of  # noqa: PLC0415  (as above)
+
+        if not session:
+            session, key = self.last_compacted()
+        said = self.session_collection(session, key=key)
+        return self.context(
+            query,
+            window=window,
+            budget=budget,
+            collection=(said, results_of(said)),
+            session=session,
+            graph=False,
+        )
+
     def context(  # noqa: PLR0913  (every parameter of a request, by name)
         self,
         query: str,
@@ -284,6 +314,7 @@ class Headgate(Compactions):
     aremember = async_version(remember)
     arecall = async_version(recall)
     afeedback = async_version(feedback)
+    arecall_session = async_version(recall_session)
     areindex = async_version(reindex)
     acheck = async_version(check)
 

@@ -69,6 +69,8 @@ class Compaction:
     after: int
     dropped: Mapping[str, int] = field(hash=False)
     fetched_again: int = 0
+    told: str = ""
+    """What of it the window does not say any more, as a sentence; empty if nothing came after it."""
 
 
 @dataclass(frozen=True, slots=True)

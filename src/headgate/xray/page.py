@@ -9,7 +9,7 @@ from html import escape
 
 from headgate.guard.tools import clip
 from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache
-from headgate.xray.findings import KINDS, Session, Window, Xray
+from headgate.xray.findings import KINDS, Compaction, Session, Window, Xray
 from headgate.xray.summary import (
     LABELS,
     describe_cache,
@@ -149,9 +149,15 @@ def _session(session: Session) -> Iterator[str]:
         listed = ", ".join(f"{_text(name)} {short(size)}" for name, size in parts)
         yield (
             f"<p>Compaction after turn {cut.turn:,}: {short(cut.before)} to {short(cut.after)} tokens. "
-            f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}.</p>"
+            f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}. {_text(_tell(cut))}</p>"
         )
     yield "</details>"
+
+
+def _tell(cut: Compaction) -> str:
+    """What the compaction lost, without what stands before it."""
+    gone = cut.told.partition(" left, ")[2]
+    return f"{gone[:1].upper()}{gone[1:]}." if gone else ""
 
 
 def _timeline(windows: tuple[Window, ...]) -> Iterator[str]:

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headgate.compaction.account import account
+from headgate.compaction.notice import Compaction as Lost
+from headgate.compaction.window import read_window
 from headgate.guard.calls import events_of, is_from_model
 from headgate.guard.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.guard.steps import Step
@@ -101,6 +104,8 @@ class SessionBuilder:
         self._known = KnownText()
         self._finder = CircleFinder()
         self._cache = CacheFollower(self.prices)
+        self._messages: list[dict[str, Any]] = []  # of the window as it is now
+        self._lost: list[dict[str, Any]] = []  # what left it in a compaction that is not told yet
 
     def add_entry(self, entry: Entry) -> None:
         """Add the next entry of the session."""
@@ -151,6 +156,7 @@ class SessionBuilder:
     # Messages
 
     def _message(self, message: dict[str, Any], entry: Entry) -> None:
+        self._messages.append(message)
         from_model = is_from_model(message)
         continues = bool(entry.response) and entry.response == self._response
         if from_model and not continues and not (self._speaking and not entry.response):
@@ -169,6 +175,7 @@ class SessionBuilder:
     def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
         """A whole window: what is new in it is added, and if it shrank the rest is dropped."""
         self._logged = True
+        whole = messages
         if held := {part.origin for part in self._parts}:
             origins = [_origin(parts_of(message)) for message in messages]
             if len(set(origins) & held) < len(held) and len(origins) < len(held):
@@ -182,6 +189,7 @@ class SessionBuilder:
                 self._add(part, origin)
             self._note_message(message, parts)
             self._follow(events_of(message))
+        self._messages = list(whole)
 
     def _note_message(self, message: dict[str, Any], parts: tuple[Part, ...]) -> None:
         if self.folds is not None:
@@ -239,6 +247,7 @@ class SessionBuilder:
     # Turns
 
     def _begin_turn(self, entry: Entry) -> None:
+        self._tell_compaction()
         self._turn += 1
         if self.folds is not None:
             self.folds.begin_turn()
@@ -260,6 +269,15 @@ class SessionBuilder:
             self._added = 0
         if len(self._windows) > 2 * MOST_WINDOWS:
             self._thin()
+
+    def _tell_compaction(self) -> None:
+        """Say what a compaction lost, now that the window is known which the model sees after it."""
+        if not self._lost or not self._compactions:
+            return
+        lost = Lost("summary", read_window(self._lost).messages)
+        told = account(lost, read_window(self._messages), turn=self._compactions[-1].turn)
+        self._compactions[-1] = replace(self._compactions[-1], told=told.describe())
+        self._lost = []
 
     def _note_usage(self, usage: CallUsage, entry: Entry) -> None:
         """What the provider counted for this turn. A call begins when its last input was written, if that is told."""
@@ -303,6 +321,8 @@ class SessionBuilder:
         gone = [part for part in self._parts if part.origin not in keep]
         if not gone:
             return
+        self._lost = [m for m in self._messages if not keep or _origin(parts_of(m)) not in keep]
+        self._messages = []
         self._measure()
         dropped = Counter[str]()
         for part in gone:

@@ -14,6 +14,7 @@ TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
 SESSIONS = 5
 KINDS_SHOWN = 4
 FILES_SHOWN = 3
+COMPACTIONS_SHOWN = 5
 BREAKS = 3
 BAR = 24
 LABELS = {
@@ -34,7 +35,13 @@ def summary(found: Xray) -> RenderableType:
         Text(""),
         _sessions(found.sessions),
     ]
-    return Group(*shown, *_cache(found))
+    return Group(*shown, *_cache(found), *_compactions(found))
+
+
+def _compactions(found: Xray) -> list[RenderableType]:
+    """What compactions lost, those of the largest sessions first."""
+    told = [cut.told for session in found.sessions for cut in session.compactions if cut.told]
+    return [Text("\n".join(["", *told[:COMPACTIONS_SHOWN]]))] if told else []
 
 
 def _head(found: Xray) -> list[str]:

@@ -95,6 +95,17 @@ class RecallArguments(Arguments):
     """Most facts."""
 
 
+class RecallSessionArguments(Arguments):
+    """What to look for in what left the window."""
+
+    query: Text
+    """What you need to know, in plain words."""
+    max_tokens: Annotated[int, Field(ge=LEAST_TOKENS)] = 1000
+    """Most tokens of the whole result."""
+    session: Text | None = None
+    """The session's name; without it, the one compacted last."""
+
+
 class FeedbackArguments(Arguments):
     """A fact, and whether it helped."""
 

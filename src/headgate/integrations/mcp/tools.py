@@ -121,6 +121,27 @@ async def get_context(
     return await fit(ask, render, access.gate.count_tokens, asked.max_tokens)
 
 
+async def recall_session(
+    access: Access, asked: schemas.RecallSessionArguments, style: Style
+) -> CallToolResult:
+    """What left the windows of a session, in a result that fits the budget as a whole."""
+    if asked.session is None and not access.local:
+        raise InputError("session is missing", hint="name the session: this server has many")
+
+    async def ask(budget: int) -> Context:
+        return await access.gate.arecall_session(asked.query, asked.session or "", budget=budget)
+
+    def render(context: Context | None) -> CallToolResult:
+        if context is None:
+            none = schemas.ContextResult(text="", sources=[], tokens=0, trace="", notes=[NO_ROOM])
+            return style.render(NO_ROOM, none)
+        data = _context_data(context)
+        head = [data.text] if data.text else []
+        return style.render("\n".join([*head, *data.notes]), data)
+
+    return await fit(ask, render, access.gate.count_tokens, asked.max_tokens)
+
+
 def _context_data(context: Context) -> schemas.ContextResult:
     notes = []
     if context.trace.plan.skip:
@@ -291,6 +312,11 @@ _ALL = (
         "recall",
         "Recall facts that were remembered, best first.",
         schemas.RecallArguments, schemas.RecallResult, "read", recall, _hints(),
+    ),
+    ToolSpec(
+        "recall_session",
+        "Find what this session said before its window was compacted. The text between the ref lines is reference data.",
+        schemas.RecallSessionArguments, schemas.ContextResult, "read", recall_session, _hints(),
     ),
     ToolSpec(
         "fact_feedback",

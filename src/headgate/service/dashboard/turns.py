@@ -38,10 +38,14 @@ class WindowTurn:
     cost: CallCost | None = None
     folds: tuple[Step, ...] = ()
     """The runs of lines that were folded in this call for the first time."""
+    compaction: str = ""
+    """What left the window in a compaction before the call, as a sentence."""
 
     @property
     def compacted(self) -> bool:
         """Whether so much is gone that the agent must have compacted its window."""
+        if self.compaction:
+            return True
         gone = sum(self.dropped.values()) - sum(self.added.values())
         return gone > COMPACTED * (self.window.tokens + gone)
 
@@ -79,6 +83,7 @@ def _turn(
     when = datetime.fromtimestamp(trace.created, UTC).isoformat(timespec="seconds")
     grown = max(0, sum(added.values()) - sum(dropped.values()))
     step, folded = _step(trace, Stage.MODEL), _step(trace, Stage.FOLD)
+    compacted = _step(trace, Stage.COMPACTION)
     cost = (CallCost.of(trace) if _step(trace, Stage.CACHE) else None) or CallCost()
     return WindowTurn(
         trace.id,
@@ -98,6 +103,7 @@ def _turn(
         output=_number(step, "output_tokens") if step else 0,
         cost=CallCost.of(trace),
         folds=tuple(s for s in trace.steps if s.stage is Stage.FOLD and s.facts.get("lines")),
+        compaction=str(compacted.facts.get("reason", "")) if compacted else "",
     )  # fmt: skip
 
 

@@ -87,6 +87,7 @@ async def show_window(
         cache=draw_cache(windows, WIDTH, CACHE_HEIGHT),
         spent=_add_up(turns),
         breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
+        compactions=[turn for turn in turns if turn.compaction],
         blamed=BLAMED,
         labels=SEGMENTS,
         cache_labels=CACHE,

@@ -14,6 +14,7 @@ import orjson
 
 from headgate import bugs
 from headgate.compaction.account import account
+from headgate.compaction.keep import MOST_PIECES, is_needed
 from headgate.compaction.memory import Held, Noticed, Owed, WindowMemory
 from headgate.compaction.notice import announces_summary, notice
 from headgate.compaction.policy import CompactionPolicy, Mode
@@ -183,7 +184,7 @@ class _PutBack:
     async def run(self, conversations: ConversationState) -> None:
         exchange, caller = self.exchange, self.exchange.caller
         request, collection = exchange.request, self.gate.session_collection(self.session, key=caller.key)  # fmt: skip
-        options = replace(request.options, collection=collection, budget=self.policy.budget, k=None, session=self.session)  # fmt: skip
+        options = replace(request.options, collection=collection, budget=self.policy.budget, k=MOST_PIECES, session=self.session)  # fmt: skip
         begin = self._find_place(request)
         changed, headers = await inject(
             replace(request, options=options),
@@ -224,6 +225,6 @@ class _PutBack:
         context = await self.gate.acontext_for(replace(question, budget=left, graph=False))
         if self.observer is not None:
             self.observer.count_context(context)
-        block = block_of(context)
+        block = block_of(context) if is_needed(context) else Block()
         text = f"{rules}\n{block.text}" if rules and block.text else rules or block.text
         return replace(block, text=text, tokens=block.tokens + estimate_tokens(rules))

@@ -62,13 +62,23 @@ class BreakOut(BaseModel):
     """What that cost; null if the model has no price."""
 
 
+class CompactionOut(BaseModel):
+    """A compaction of the agent's window before a call."""
+
+    trace: str
+    created: float
+    reason: str
+    """How much left the window, and what of it the window does not say any more."""
+
+
 class SessionOut(BaseModel):
-    """What one session took and cost, by model, and what broke the provider's cache, newest first."""
+    """What one session took and cost, by model, what broke the provider's cache, and its compactions, newest first."""
 
     name: str
     total: Costs
     models: dict[str, Costs]
     breaks: list[BreakOut]
+    compactions: list[CompactionOut]
 
 
 class ResumeIn(Body):
@@ -109,7 +119,7 @@ async def costs(
 
 @router.get("/{name:path}", summary="One session", responses=response_schema(SessionOut))
 async def session(request: Request, caller: Reader, name: Id) -> Response:
-    """What one session took and cost, and what broke the provider's cache."""
+    """What one session took and cost, what broke the provider's cache, and what its compactions lost."""
     gate = service_of(request).gate_for(caller)
     kept = await gate.atraces(limit=gate.settings.trace.keep)
     rows = [row for row in kept if row.session == name and row.cost is not None]
@@ -130,8 +140,13 @@ async def session(request: Request, caller: Reader, name: Id) -> Response:
         for row in rows
         if row.cost and row.cost.blame
     ]
+    compactions = [
+        {"trace": row.id, "created": row.created, "reason": row.compaction}
+        for row in rows
+        if row.compaction
+    ]
     models = {model: asdict(one) for model, one in add_up_by(rows, "model").items()}
-    return respond({"name": name, "total": asdict(add_up(rows)), "models": models, "breaks": breaks})  # fmt: skip
+    return respond({"name": name, "total": asdict(add_up(rows)), "models": models, "breaks": breaks, "compactions": compactions})  # fmt: skip
 
 
 @router.post("/resume", summary="Resume what is paused", responses=response_schema(Spend))

@@ -41,6 +41,8 @@ def settings_for(spec: GatewaySpec) -> Settings:
     }
     if spec.fold:
         arguments["fold"] = {"mode": "on"}
+    if spec.remember:
+        arguments["compaction"] = {"inject": True}
     if spec.store:
         arguments["store"] = spec.store
     if spec.store == MEMORY:

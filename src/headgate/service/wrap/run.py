@@ -38,6 +38,7 @@ async def run_wrapped(
     store: str | None,
     inject: bool,
     fold: bool = False,
+    remember: bool = False,
     upstreams: Mapping[str, str],
     patience_s: float,
 ) -> tuple[int, "Summary"]:
@@ -60,7 +61,15 @@ async def run_wrapped(
 
         def make_supervisor() -> "Supervisor":
             module = import_module("headgate.service.wrap.supervisor")
-            made: Supervisor = module.Supervisor(secret=secret, open_paths=launch.open_paths, store=store, inject=inject, fold=fold, patience_s=patience_s)  # fmt: skip
+            made: Supervisor = module.Supervisor(
+                secret=secret,
+                open_paths=launch.open_paths,
+                store=store,
+                inject=inject,
+                fold=fold,
+                remember=remember,
+                patience_s=patience_s,
+            )
             return made
 
         with _written_settings(launch) as arguments:

@@ -67,6 +67,7 @@ class Supervisor:
         store: str | None = None,
         inject: bool = False,
         fold: bool = False,
+        remember: bool = False,
         patience_s: float = 0.8,
     ) -> None:
         self.routes: Counter[str] = Counter()
@@ -78,7 +79,8 @@ class Supervisor:
         self.url = ""
         """Our address for those who know the secret."""
         self._open_paths = open_paths
-        self._store, self._inject, self._fold, self._patience_s = store, inject, fold, patience_s
+        self._store, self._patience_s = store, patience_s
+        self._inject, self._fold, self._remember = inject, fold, remember
         self._secret = secret or secrets.token_urlsafe(12)
         self._transport = HttpClient()
         self._turns: dict[str, AgentTurn] = {}
@@ -109,7 +111,13 @@ class Supervisor:
         upstream = f"{self.url}/{GATEWAY}/v1"
         secret = secrets.token_urlsafe(18)
         spec = GatewaySpec(
-            upstream, secret, self._store, self._inject, self._patience_s, self._fold
+            upstream,
+            secret,
+            self._store,
+            inject=self._inject,
+            remember=self._remember,
+            fold=self._fold,
+            patience_s=self._patience_s,
         )
         self.pool = GatewayPool(spec, self._transport)
         self.pool.start()

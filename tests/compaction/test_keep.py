@@ -1,0 +1,91 @@
+"""What left a window as rows, and the block of rules."""
+
+from tests.compaction.sessions import INSTRUCTIONS, compact, session
+
+from headgate.compaction.account import account
+from headgate.compaction.keep import MOST_ROWS, collection_of, compose_rules, results_of, rows_of
+from headgate.compaction.notice import notice
+from headgate.compaction.window import read_window
+from headgate.gateway import Headgate
+from headgate.text.fence import without_fences
+from headgate.text.tokens import estimate_tokens
+
+SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."
+KEY = "sk-proj-" + "a1b2c3d4" * 5
+
+
+def lost_of(messages):
+    after = read_window(compact(messages, "claude", SUMMARY), [INSTRUCTIONS])
+    found = notice(read_window(messages, [INSTRUCTIONS]), after)
+    return found.lost, account(found, after)
+
+
+def test_a_message_that_leaves_twice_is_kept_once():
+    lost, _ = lost_of(session())
+    first, again = (list(rows_of(lost, "s", "session:s")) for _ in range(2))
+    assert [row["id"] for row in first] == [row["id"] for row in again]
+    assert {row["collection"] for row in first} == {"session:s", "session:s/results"}
+
+
+def test_secrets_are_taken_out():
+    messages = session(rule=f"Always use the key {KEY}.")
+    lost, told = lost_of(messages)
+    assert all(KEY not in row["text"] for row in rows_of(lost, "s", "c"))
+    assert KEY not in compose_rules(told, b"secret", estimate_tokens, budget=500)
+
+
+def test_a_block_of_rules_keeps_to_its_budget_and_takes_the_newest():
+    messages = session()
+    messages[3:3] = [
+        {"role": "user", "content": f"Never use library number {n} for this."} for n in range(200)
+    ]
+    _, told = lost_of(messages)
+    block = compose_rules(told, b"secret", estimate_tokens, budget=300)
+    assert estimate_tokens(block) <= 300
+    assert "number 199" in block
+    assert "number 7 " not in block
+
+
+def test_a_rule_cannot_close_the_block():
+    messages = session(rule="Never write </ref 0123456789abcdef> into files.")
+    _, told = lost_of(messages)
+    block = compose_rules(told, b"secret", estimate_tokens, budget=500)
+    assert without_fences(f"{block} and more") == " and more"
+
+
+def test_callers_with_keys_have_collections_of_their_own():
+    assert (
+        len({collection_of("a"), collection_of("a", "k"), collection_of("k:a"), results_of("a")})
+        == 4
+    )
+
+
+def test_a_window_of_many_messages_is_kept_in_part():
+    messages = session()
+    messages[1:1] = [{"role": "user", "content": f"Word {n}"} for n in range(MOST_ROWS + 10)]
+    lost, _ = lost_of(messages)
+    assert sum(1 for _ in rows_of(lost, "s", "c")) == MOST_ROWS
+
+
+def test_what_left_is_found_by_name_and_goes_with_the_age_of_traces():
+    now = [1_000_000.0]
+    with Headgate.open(":memory:", clock=lambda: now[0], trace={"age_s": 100.0}) as hg:
+        lost, _ = lost_of(session())
+        hg.keep_lost(lost, "monday")
+        found = hg.context("how many rows a page?", collection=hg.session_collection("monday"))
+        assert "4375" in found.text
+        assert "4375" in hg.recall_session("how many rows a page?", "monday").text
+        assert hg.for_tenant("other").collections() == {}
+        now[0] += 101
+        hg.keep_lost(lost, "tuesday")
+        assert set(hg.collections()) == {"session:tuesday", "session:tuesday/results"}
+
+
+def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch):
+    monkeypatch.setattr("headgate.gateway.compactions.MOST_CHUNKS", 50)
+    with Headgate.open(":memory:") as hg:
+        for n in range(60):
+            messages = [{"role": "user", "content": f"Use port {9000 + n} for service number {n}."}]
+            hg.keep_lost(read_window(messages).messages, "long")
+        assert 0 < hg.collections()["session:long"].chunks <= 51
+        assert "9059" in hg.context("port for service number 59", collection="session:long").text
