@@ -61,7 +61,7 @@ class Bed:
         with Headgate.open(self.store) as gate:
             gate.add([{"id": "list", "text": PASSAGE}])
 
-    def run(self, agent, scenario, way):
+    def run(self, agent, scenario, way, *, task=TASK, options=PATIENCE):
         """Run an agent in a clean home and project, always at the same paths."""
         home, project = self.folder / "home", self.folder / "project"
         for place in (home, project, self.folder / "tmp"):
@@ -73,9 +73,9 @@ class Bed:
         environ = self.environ(agent, home) | agent.set_up(home, project, root)
         if scenario.needs == "mcp":
             agent.add_mcp(home, project, self.store)
-        command = agent.command(TASK)
+        command = agent.command(task)
         if way == "wrap":
-            command = [*HEADGATE, "wrap", *PATIENCE, *command]
+            command = [*HEADGATE, "wrap", *options, *command]
         before = files_in(project)
         done = run_to_end(command, cwd=project, env=environ)
         files = {name: data for name, data in files_in(project).items() if name not in before}
