@@ -101,8 +101,11 @@ def price_fold(exchange: Exchange) -> None:
     call = exchange.call
     if call.fold is None or not call.answered:
         return
-    prices = exchange.gate.spending.prices if exchange.gate else Prices()
-    call.fold.price(prices.find(call.model), call.cache_counts)
+    try:
+        prices = exchange.gate.spending.prices if exchange.gate else Prices()
+        call.fold.price(prices.find(call.model), call.cache_counts)
+    except Exception as error:  # noqa: BLE001  a price may not cost the client its answer
+        bugs.report(error, "pricing a fold")
 
 
 def _describe(folded: FoldedCall) -> str:
