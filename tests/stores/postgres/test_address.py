@@ -1,6 +1,7 @@
 """What a store's URL says, what is wrong with one, and that no message shows the password."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -68,3 +69,16 @@ def test_an_address_that_is_no_folder_makes_none(store):
     with pytest.raises(ConfigError) as caught:
         folder_of(store)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("application_name", "my app"),
+        ("options", "-c statement_timeout=5s -c work_mem=8MB"),
+        ("sslrootcert", "/etc/our certs/root+1.pem"),
+    ],
+)
+def test_options_for_libpq_keep_their_spaces_and_pluses(option, value):
+    address = parse_address(f"postgresql://gate@db/kb?{option}={quote(value)}")
+    assert address.parameters[option] == value

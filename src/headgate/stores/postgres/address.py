@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from psycopg import Error
 from psycopg.conninfo import conninfo_to_dict
@@ -83,7 +83,9 @@ def parse_address(url: str) -> Address:
     if place.count("@") > 1:  # libpq would take a part of the password for the host, and show it
         raise ConfigError("the store address holds more than one @", hint=_HINT)
     try:
-        found = conninfo_to_dict(f"{place}?{urlencode(theirs)}" if theirs else place)
+        # libpq takes + for a plus, so a space is %20
+        rest = f"?{urlencode(theirs, quote_via=quote)}" if theirs else ""
+        found = conninfo_to_dict(f"{place}{rest}")
     except (Error, UnicodeError):  # libpq's own words may quote a part of the password
         names = ", ".join(k for k, _ in theirs)
         about = f", or one of its options ({names}) is unknown" if names else ""
