@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import ContextBudget, Headgate
-from headgate.errors import InputError, LimitError
+from headgate.errors import InputError, LimitError, NotReady
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 from headgate.text.tokens import counter, estimate_tokens
@@ -153,3 +153,16 @@ def test_a_remembered_fact_is_given_though_no_document_knows(hg):
     context = hg.context("where is the deploy key of Falcon?", collection="notes")
     assert [chunk.source for chunk in context.chunks] == ["memory"]
     assert hg.context("where does Melanie run marathons?", collection="notes").chunks == ()
+
+
+@pytest.mark.parametrize("method", ["head", "chunks", "secret"])
+def test_a_store_that_cannot_be_reached_is_not_one_that_knows_nothing(method):
+    """Whenever it fails: an empty context would tell the agent that there is nothing to know."""
+    store = MemoryStore()
+    away = NotReady("a server of the store cannot be reached", retry_after=1.0)
+    failing = FailingStore(store, methods={method}, error=away)
+    with Headgate.open(store=store) as whole, Headgate.open(store=failing) as gate:
+        whole.add([{"id": "refunds", "text": "Refunds take 14 days."}])
+        with pytest.raises(NotReady, match="cannot be reached"):
+            gate.context("how long do refunds take?")
+        assert failing.failed

@@ -37,13 +37,18 @@ class RunningStep:
     """
 
     def __init__(
-        self, recorder: "TraceRecorder", stage: Stage, received: Sequence[Candidate]
+        self,
+        recorder: "TraceRecorder",
+        stage: Stage,
+        received: Sequence[Candidate],
+        fatal: tuple[type[Exception], ...],
     ) -> None:
         self.sifted = Sifted(kept=tuple(received))
         self.facts: dict[str, float | str] = {}
         self._recorder = recorder
         self._stage = stage
         self._received = len(received)
+        self._fatal = fatal
 
     def sift(self, result: S) -> S:
         """Remember what the stage kept and dropped; returns the result itself."""
@@ -55,7 +60,7 @@ class RunningStep:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if error is not None and not is_failure(error):
+        if error is not None and (not is_failure(error) or isinstance(error, self._fatal)):
             return False
         degraded, bug = survive(error, self._stage) if error else ("", False)
         kept, dropped, added = map(len, (self.sifted.kept, self.sifted.dropped, self.sifted.added))
@@ -103,10 +108,19 @@ class TraceRecorder:
         self._steps: list[Step] = []
         self._latest: dict[str, Candidate] = {}
 
-    def step(self, stage: Stage, received: Sequence[Candidate] = ()) -> RunningStep:
-        """Run a stage on what it received, unless the request is over before."""
+    def step(
+        self,
+        stage: Stage,
+        received: Sequence[Candidate] = (),
+        *,
+        fatal: tuple[type[Exception], ...] = (),
+    ) -> RunningStep:
+        """Run a stage on what it received, unless the request is over before.
+
+        Errors that are `fatal` are raised: without the stage nothing is known.
+        """
         self._before_step()
-        return RunningStep(self, stage, received)
+        return RunningStep(self, stage, received, fatal)
 
     def attempt(self, stage: Stage, *, fatal: tuple[type[Exception], ...] = ()) -> Attempt:
         """Run work around a stage. Errors that are `fatal` are raised: the caller can mend them."""

@@ -220,7 +220,8 @@ class RequestRun:
         found: dict[str, Sifted] = {}
         for name in self.request.collections if self.stuffs else self.views:
             found[name] = Sifted()
-            with self.recorder.step(Stage.RETRIEVE) as step:
+            # a store that cannot be reached is not one that knows nothing
+            with self.recorder.step(Stage.RETRIEVE, fatal=(NotReady,)) as step:
                 if self.stuffs:
                     found[name] = step.sift(self._load_whole(name, vector))
                 else:
@@ -607,7 +608,7 @@ class RequestRun:
         """One block of what may be shown; `strips` are those that the gate cut for lack of room."""
         request, resources = self.request, self.resources
         nothing = Composed("", 0, Sifted())
-        with self.recorder.step(Stage.COMPOSE, verdict.kept) as step:
+        with self.recorder.step(Stage.COMPOSE, verdict.kept, fatal=(NotReady,)) as step:
             step.sift(nothing)  # unless the stage comes to its end
             return step.sift(
                 compose(
