@@ -85,6 +85,7 @@ class Pool:
 
     def __init__(self, address: Address, parameters: Mapping[str, Any] | None = None) -> None:
         self.address = address
+        self.patience_s = address.timeout_s
         self._parameters = dict(parameters or address.parameters)
         self._idle: list[Connection] = []
         self._inherited: list[Connection] = []
@@ -264,12 +265,8 @@ class Pool:
             while True:
                 if self._closed:
                     raise StoreError(f"the store {self.address} is closed", hint="open it again")
-                while self._idle:
-                    connection = self._idle.pop()
-                    if _is_alive(connection):
-                        return connection
-                    connection.close()
-                    self._made -= 1
+                if (connection := self._pop_idle()) is not None:
+                    return connection
                 if self._made < self.address.pool_size:
                     self._made += 1
                     break
@@ -287,10 +284,20 @@ class Pool:
                 self._lock.notify()
             raise
 
+    def _pop_idle(self) -> Connection | None:
+        """An idle connection that the server has not closed; None if there is none. The caller holds the lock."""
+        while self._idle:
+            connection = self._idle.pop()
+            if _is_alive(connection):
+                return connection
+            connection.close()
+            self._made -= 1
+        return None
+
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
             if not connection.closed and not self._closed:
-                connection.patience_s = self.address.timeout_s
+                connection.patience_s = self.patience_s
                 self._idle.append(connection)
             else:
                 self._made -= 1
@@ -304,7 +311,7 @@ class Pool:
             attempt += 1
             pause = _PAUSES_S[min(attempt, len(_PAUSES_S)) - 1]
             try:
-                return self._connect_once()
+                return self.connect_once()
             except psycopg.Error as error:
                 reason = translate_login(self.address, error)
                 if not is_coming_back(error) or time.monotonic() + pause > deadline:
@@ -314,7 +321,8 @@ class Pool:
                     LOGGER.warning("%s; waiting for it, %.0f s more", reason.message, left)
             time.sleep(pause)
 
-    def _connect_once(self) -> Connection:
+    def connect_once(self) -> Connection:
+        """A new connection that is not one of the pool, or the error that the server or the way to it gave."""
         connection = Connection.connect(
             autocommit=True,
             prepare_threshold=5 if self.address.prepared_statements else None,
@@ -323,7 +331,7 @@ class Pool:
         try:
             refuse_old_server(self.address, connection.info.server_version)
             register_texts(connection)
-            connection.patience_s = self.address.timeout_s
+            connection.patience_s = self.patience_s
             connection.is_citus = connection.execute(_CITUS).fetchone() == (True,)
         except BaseException:
             connection.close()
