@@ -23,7 +23,7 @@ from headgate.own_parts import contain
 from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
 from headgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
-from headgate.policy import TracePolicy
+from headgate.pipeline.trace_upkeep import TraceUpkeep
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -76,6 +76,7 @@ class Components:
     count: TokenCounter
     clock: Clock
     writes: DeferredWrites
+    upkeep: TraceUpkeep
     threads: RequestThreads
     own: UserComponents
     own_embedder: OwnEmbedder | None = None
@@ -95,9 +96,15 @@ class Components:
             traces = [self._redact(trace) for trace in traces]
         if len(traces) > 1 and isinstance(self.store, TraceBatchStore):
             self.store.save_traces(traces, keep=keeping.keep, text=keeping.text)
-            return
-        for trace in traces:
-            self.store.save_trace(trace, keep=keeping.keep, text=keeping.text)
+        else:
+            for trace in traces:
+                self.store.save_trace(trace, keep=keeping.keep, text=keeping.text)
+        self.upkeep.note(trace.request.tenant for trace in traces)
+
+    def settle_traces(self) -> None:
+        """Wait a little for traces that are still to be written, and for old ones that go when a store is opened."""
+        self.upkeep.wait_for_first()
+        self.writes.flush()
 
     def _redact(self, trace: Trace) -> Trace:
         """The trace without secrets; of one whose texts are not kept, only the session's name is."""
@@ -115,6 +122,7 @@ class Components:
             self.own_embedder.close()
         self.threads.close()
         self.writes.close()
+        self.upkeep.close()
         self.memory.close()
         self.indexes.close()
         self.store.close()
@@ -173,7 +181,7 @@ def _build_over(
     providers = load_plugins() if own.providers is None else own.providers
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
-    writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
+    writes, upkeep = DeferredWrites(), TraceUpkeep(store, settings.trace)
     count = _remember_counts(own.counter or counter(settings.tokens))
     threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
     if not wait_for_index:  # as in a service
@@ -195,10 +203,10 @@ def _build_over(
         computing=threads.computing,
     )
     if own.store is None and folder and not _is_read_only(store):
-        writes.start()  # traces that are too old go even if no request comes
+        upkeep.start()  # traces that are too old go even if no request comes
     pool.start(settings.tenant)
     return Components(
-        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, upkeep,
         threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
@@ -281,11 +289,6 @@ def _setting(settings: Settings, name: str) -> object:
 def _is_read_only(store: Store) -> bool:
     """Whether a store takes no writes; one that does not say takes them."""
     return isinstance(store, ReadOnlyStore) and store.read_only
-
-
-def _prune(store: Store, policy: TracePolicy) -> None:
-    if not _is_read_only(store):
-        store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
 
 
 def _policies(settings: Settings) -> Policies:

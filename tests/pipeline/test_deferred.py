@@ -155,18 +155,6 @@ def test_what_no_second_try_can_mend_is_counted_too_and_told_without_a_path(capl
     writes.close()
 
 
-def test_upkeep_that_fails_is_logged_and_no_answer_says_that_it_was_not_stored(caplog):
-    def fail():
-        raise StoreError("the store is held")
-
-    writes = DeferredWrites(upkeep=fail)
-    writes.start()
-    assert writes.flush()
-    assert writes.put("trace", lambda: None) == ""
-    assert "old traces are not pruned: the store is held" in caplog.text
-    writes.close()
-
-
 def test_what_cannot_be_written_is_dropped_and_counted(monkeypatch, caplog):
     monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
 
@@ -190,18 +178,6 @@ def test_closing_does_not_wait_for_a_stuck_write_and_logs_what_is_lost(caplog):
     assert "writes were waiting at the end and are lost" in caplog.text
     assert writes.put("late", lambda: None).startswith("not stored")
     go.set()
-
-
-def test_upkeep_runs_at_the_start_and_again_after_many_writes():
-    ran = []
-    writes = DeferredWrites(upkeep=lambda: ran.append(1))
-    assert writes.flush()
-    assert len(ran) == 1
-    for _ in range(250):
-        writes.put("one", lambda: None)
-        writes.flush()
-    writes.close()
-    assert len(ran) == 3
 
 
 def test_a_flush_waits_for_what_is_queued_and_not_for_what_comes_after():

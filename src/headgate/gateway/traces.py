@@ -60,7 +60,7 @@ class Traces(Lifecycle):
         id = id.id if isinstance(id, Trace) else id
         found = store.trace(self.tenant, id)
         if found is None:  # it may still be waiting to be written
-            self._components.writes.flush()
+            self._components.settle_traces()
             found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(
@@ -73,7 +73,7 @@ class Traces(Lifecycle):
 
         For example: `for row in hg.traces(limit=10): print(row.id, row.query)`.
         """
-        self._components.writes.flush()
+        self._components.settle_traces()
         return self._components.store.traces(self.tenant, limit=limit)
 
     def save_trace(self, trace: Trace) -> None:

@@ -29,8 +29,6 @@ PAUSE_S = 1.0  # between two tries
 # as much as the rest of a small call. Chosen, not measured: a person who opens a trace does not notice the wait.
 GATHER_S = 0.02
 TOGETHER = 64  # writes at once
-UPKEEP_S = 3600.0
-UPKEEP_WRITES = 100  # writes after which upkeep is due early
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +39,15 @@ class _Write:
 
 
 class DeferredWrites:
-    """A bounded queue of writes and the thread that does them. `upkeep` runs at the start, and every hour or 100
-    writes.
-    """
+    """A bounded queue of writes and the thread that does them."""
 
-    def __init__(self, *, upkeep: Callable[[], object] = lambda: None, most: int = MOST) -> None:
-        self._upkeep = upkeep
+    def __init__(self, *, most: int = MOST) -> None:
         self._most = most
         self._changed = Condition()
         self._queue: deque[_Write] = deque()
         self._left = 0  # writes that have left the queue so far
         self._thread: Thread | None = None
         self._closing = False
-        self._upkeep_done = False
         self._resting = False  # whether the thread must be woken
         self._flushing = 0
         self._problem = ""
@@ -77,11 +71,6 @@ class DeferredWrites:
             problem, self._problem = self._problem, ""
         return problem
 
-    def start(self) -> None:
-        """Start the thread, which begins with upkeep."""
-        with self._changed:
-            self._start()
-
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until all that is queued now is written or dropped; False when that takes too long."""
         with self._changed:
@@ -90,9 +79,7 @@ class DeferredWrites:
             self._flushing += 1
             self._changed.notify_all()
             try:
-                return self._changed.wait_for(
-                    lambda: self._upkeep_done and self._left >= last, timeout=timeout_s
-                )
+                return self._changed.wait_for(lambda: self._left >= last, timeout=timeout_s)
             finally:
                 self._flushing -= 1
 
@@ -119,30 +106,23 @@ class DeferredWrites:
             self._thread.start()
 
     def _run(self) -> None:
-        due, writes, last = 0.0, 0, 0.0
+        last = 0.0
         while True:
-            if time.monotonic() >= due or writes >= UPKEEP_WRITES:
-                if problem := self._attempt(_Write("upkeep", lambda _: self._upkeep()))[0]:
-                    LOGGER.warning("old traces are not pruned: %s", problem)
-                due, writes = time.monotonic() + UPKEEP_S, 0
-                with self._changed:
-                    self._upkeep_done = True
-                    self._changed.notify_all()
             with self._changed:
-                self._rest(due)
+                self._rest()
                 self._gather(last + GATHER_S)
                 gathered = len(self._queue)
                 if not gathered and self._closing:
                     return
             while gathered > 0 and (found := self._next()):
                 self._write_all(found)
-                gathered, writes = gathered - len(found), writes + len(found)
+                gathered -= len(found)
             last = time.monotonic()
 
-    def _rest(self, due: float) -> None:
-        while not self._queue and not self._closing and time.monotonic() < due:
+    def _rest(self) -> None:
+        while not self._queue and not self._closing:
             self._resting = True
-            self._changed.wait(due - time.monotonic())
+            self._changed.wait()
         self._resting = False
 
     def _gather(self, until: float) -> None:

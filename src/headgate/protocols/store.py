@@ -281,6 +281,51 @@ class TraceBatchStore(Protocol):
 
 
 @runtime_checkable
+class TenantTraceStore(Protocol):
+    """A store that prunes the traces of one tenant alone; in others those of all tenants are pruned each time."""
+
+    def prune_tenant_traces(
+        self, tenant: str, *, keep: int, max_bytes: int | None = None
+    ) -> int: ...
+
+
+@runtime_checkable
+class SharedUpkeepStore(Protocol):
+    """A store whose gateways take turns at pruning the traces of all tenants.
+
+    `lease_upkeep` gives the turn to one of them, if none had it for so many seconds: it answers the time by which the
+    age of traces counts, None if it is not this one's turn. With 0 seconds the one that has it keeps it.
+    """
+
+    def tenants(self) -> list[str]: ...
+    def lease_upkeep(self, seconds: float) -> float | None: ...
+    def prune_tenant_traces(
+        self,
+        tenant: str,
+        *,
+        keep: int,
+        created_after: float | None = None,
+        max_bytes: int | None = None,
+    ) -> int: ...
+
+
+@runtime_checkable
+class ClusterStore(Protocol):
+    """A store that may lie on several servers, of which one takes all calls.
+
+    `ping` asks that one whether it can serve, and raises what is wrong. `unreachable_workers` names the others that do
+    not answer, if the rows are there (`is_distributed`). `local_tables` are those that a cluster could spread and does
+    not.
+    """
+
+    is_distributed: bool
+
+    def ping(self) -> None: ...
+    def local_tables(self) -> Sequence[str]: ...
+    def unreachable_workers(self) -> list[str]: ...
+
+
+@runtime_checkable
 class RequestScopedStore(Protocol):
     """A store that wants to know which reads belong to one request, so that it can read ahead.
 

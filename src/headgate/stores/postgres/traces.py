@@ -18,6 +18,13 @@ DAY = 86_400.0
 _BATCH = 500  # traces deleted in one transaction
 _OLD = "created < %s"
 _BEYOND = "number <= %s"
+# what there is to prune of a tenant: mostly nothing, and then this is all that is asked
+_HELD = """
+SELECT (SELECT min(number) FROM headgate.traces WHERE tenant = %s),
+  (SELECT max(number) FROM headgate.traces WHERE tenant = %s),
+  (SELECT min(created) FROM headgate.traces WHERE tenant = %s),
+  (SELECT sum(size) FROM headgate.traces WHERE tenant = %s)
+"""
 _CUT = """
 SELECT number FROM (
   SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM headgate.traces WHERE tenant = %s
@@ -66,19 +73,44 @@ class PostgresTraces:
     def prune_traces(
         self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
     ) -> int:
-        now = self._trusted_now()
+        now = self.lease_upkeep(0.0) or _trust(self._clock(), self._noted_clock())
+        after = None if age_s is None else now - age_s
+        return sum(
+            self.prune_tenant_traces(tenant, keep=keep, created_after=after, max_bytes=max_bytes)
+            for tenant in self._tenants.names()
+        )
+
+    def prune_tenant_traces(
+        self,
+        tenant: str,
+        *,
+        keep: int,
+        created_after: float | None = None,
+        max_bytes: int | None = None,
+    ) -> int:
+        ((first, last, oldest, size),) = self._pool.fetch(tenant, _HELD, (tenant,) * 4)
+        if last is None:
+            return 0
         gone = 0
-        for tenant in self._tenants.names():
-            if age_s is not None:
-                gone += self._delete(tenant, _OLD, now - age_s)
-            sql = "SELECT coalesce(max(number), 0) FROM headgate.traces WHERE tenant = %s"
-            ((last,),) = self._pool.fetch(tenant, sql, (tenant,))
-            if last > keep:
-                gone += self._delete(tenant, _BEYOND, last - keep)
-            if max_bytes is not None:
-                for (cut,) in self._pool.fetch(tenant, _CUT, (tenant, max_bytes)):
-                    gone += self._delete(tenant, _BEYOND, cut)
+        if created_after is not None and oldest < created_after:
+            gone += self._delete(tenant, _OLD, created_after)
+        if first <= last - keep:
+            gone += self._delete(tenant, _BEYOND, last - keep)
+        if max_bytes is not None and size > max_bytes:
+            for (cut,) in self._pool.fetch(tenant, _CUT, (tenant, max_bytes)):
+                gone += self._delete(tenant, _BEYOND, cut)
         return gone
+
+    def lease_upkeep(self, seconds: float) -> float | None:
+        """The store's clock is when all tenants were pruned last: the gateway that moves it on has the turn."""
+        before = self._noted_clock()
+        trusted = _trust(self._clock(), before)
+        if abs(trusted - before) < seconds:
+            return None
+        with self._pool.directory(write=True) as connection:
+            sql = "UPDATE headgate.store SET clock = %s WHERE clock = %s"
+            taken = connection.execute(sql, (trusted, before)).rowcount == 1
+        return trusted if taken else None
 
     def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
         sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
@@ -99,13 +131,12 @@ class PostgresTraces:
             if count < _BATCH:
                 return gone
 
-    def _trusted_now(self) -> float:
-        """The time, which moves at most a day from one call to the next: a clock that is far ahead deletes little."""
-        now = self._clock()
+    def _noted_clock(self) -> float:
         with self._pool.directory() as connection:
             (before,) = fetch_one(connection, "SELECT clock FROM headgate.store")
-        trusted = min(now, before + DAY) if before else now
-        if abs(trusted - before) > 60:
-            with self._pool.directory(write=True) as connection:
-                connection.execute("UPDATE headgate.store SET clock = %s", (trusted,))
-        return float(trusted)
+        return float(before)
+
+
+def _trust(now: float, before: float) -> float:
+    """The time, which moves at most a day from one call to the next: a clock that is far ahead deletes little."""
+    return min(now, before + DAY) if before else now

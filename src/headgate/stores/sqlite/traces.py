@@ -84,12 +84,21 @@ class SqliteTraces:
         with self._pool.read() as connection:
             sql = "SELECT tenant, sum(size) FROM traces GROUP BY tenant"
             sizes = connection.execute(sql).fetchall()
-        for tenant, size in sizes:
-            gone += self._delete(_SURPLUS, tenant, keep)
-            if max_bytes is not None and size > max_bytes:
-                with self._pool.read() as connection:
-                    cut = connection.execute(_CUT, (tenant, max_bytes)).fetchone()
-                gone += self._delete(_BEYOND, tenant, cut[0]) if cut else 0
+        return gone + sum(self._prune(tenant, size, keep, max_bytes) for tenant, size in sizes)
+
+    def prune_tenant_traces(self, tenant: str, *, keep: int, max_bytes: int | None = None) -> int:
+        with self._pool.read() as connection:
+            sql = "SELECT coalesce(sum(size), 0) FROM traces WHERE tenant = ?"
+            (size,) = connection.execute(sql, (tenant,)).fetchone()
+        return self._prune(tenant, size, keep, max_bytes)
+
+    def _prune(self, tenant: str, size: int, keep: int, max_bytes: int | None) -> int:
+        """Delete a tenant's traces beyond a number and, if they have this size, beyond the bytes that it may have."""
+        gone = self._delete(_SURPLUS, tenant, keep)
+        if max_bytes is not None and size > max_bytes:
+            with self._pool.read() as connection:
+                cut = connection.execute(_CUT, (tenant, max_bytes)).fetchone()
+            gone += self._delete(_BEYOND, tenant, cut[0]) if cut else 0
         return gone
 
     def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
