@@ -56,6 +56,8 @@ class IndexPolicy(Policy):
 
     max_chunks: PositiveCount = 5_000_000
     """Most chunks of a collection that a process indexes itself; a larger one is narrowed inside the database first."""
+    max_open: PositiveCount = 128
+    """Most collections whose indexes a process keeps open; each holds a few mapped files."""
 
 
 class TracePolicy(Policy):

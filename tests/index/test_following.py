@@ -10,6 +10,7 @@ import pytest
 from headgate.errors import NotReady, StoreError
 from headgate.index.folder import folder_of, read_state
 from headgate.index.indexes import Indexes
+from headgate.policy import IndexPolicy
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing import FailingStore
 from headgate.testing.samples import document
@@ -202,9 +203,8 @@ def descriptors():
 
 
 def test_many_collections_hold_few_descriptors_and_little_memory(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("headgate.index.indexes.OPEN", 8)
     monkeypatch.setattr("headgate.index.files._READ", 0)  # every file is mapped
-    indexes = Indexes(store, tmp_path / "index")
+    indexes = Indexes(store, tmp_path / "index", policy=IndexPolicy(max_open=8))
     before = descriptors()
     for n in range(60):
         fill(store, 2, f"c{n}")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # Seconds that closing waits for a batch under way. Chosen: several times what 5 000 chunks take without an embedder.
 CLOSE_S = 30.0
-OPEN = 128  # collections that stay open; each may hold a few mapped files
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
 _SIZES_BYTES = 1 << 20  # of the numbers of chunks of collections, some thousand ...
 _SIZED_S = 10.0  # ... each of which is believed for so long
@@ -184,7 +183,7 @@ class Indexes:
             held = self._open.pop(key, None) or self._make_collection(tenant, collection)
             self._open[key] = held
             # in memory only, closing one would mean to build it again
-            while self._folder and len(self._open) > OPEN:
+            while self._folder and len(self._open) > self._policy.max_open:
                 surplus.append(self._open.popitem(last=False)[1])
         for closed in surplus:
             closed.flush()
