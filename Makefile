@@ -137,7 +137,7 @@ check: $(READY)
 	@echo "== import layers" && $(BIN)/lint-imports --no-cache
 	@echo "== deployment files"
 	@$(BIN)/hadolint deploy/Containerfile
-	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml deploy/citus/compose.yaml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/kubernetes-validate --quiet --strict deploy/kubernetes/*.yaml
 

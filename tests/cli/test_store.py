@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import psycopg
 import pytest
+from tests.postgres_server import GATEWAY, gateway_role, has_distributed_tables
 
 from headgate.gateway import Headgate
 
@@ -59,8 +60,8 @@ def test_a_store_is_copied_there_and_back(run, url):
 
 
 def test_stats_check_doctor_and_export_know_a_database(run, url, postgres):
-    with psycopg.connect(postgres.admin) as admin:
-        server = f"PostgreSQL {admin.info.server_version // 10_000}"
+    with psycopg.connect(postgres.url) as owner:
+        server = f"PostgreSQL {owner.info.server_version // 10_000}"
     run("add", "--store", url)
     with Headgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
@@ -97,12 +98,35 @@ def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
         assert code in (0, 1, 2)
 
 
-def test_distribute_shows_its_sql_and_says_what_is_missing(run, url):
-    code, out, _ = run("store", "distribute", "--dry-run", "--store", url)
-    assert (code, "create_distributed_table('headgate.chunks', 'tenant'" in out) == (0, True)
-    code, _, err = run("store", "distribute", "--store", url)
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_distribute_says_what_is_missing(run, postgres, url, dry):
+    if has_distributed_tables(postgres.url):
+        code, out, _ = run("store", "distribute", *dry, "--store", url)
+        assert (code, out) == (0, "all tables are distributed already\n")
+        return
+    code, _, err = run("store", "distribute", *dry, "--store", url)
     assert (code, "CREATE EXTENSION citus" in err) == (2, True)
-    assert run("store", "distribute", "--store", "kb")[0] == 2
+    assert run("store", "distribute", *dry, "--store", "kb")[0] == 2
+
+
+def test_a_role_for_gateways_gets_no_more_than_it_needs(run, postgres, url, tmp_path):
+    with gateway_role(postgres) as gateway:
+        here = f"{gateway}?cache={tmp_path / 'other'}"
+        code, out, _ = run("store", "migrate", "--dry-run", "--role", GATEWAY, "--store", url)
+        assert (code, f'GRANT USAGE ON SCHEMA headgate TO "{GATEWAY}"' in out) == (0, True)
+        with Headgate.open(here) as gate:
+            gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(600))
+            gate.remember("Refunds take 14 days.")
+            assert gate.context("how is refund 3 paid?").chunks
+        assert run("store", "check", "--store", here)[:2] == (0, "everything is as it should be\n")
+        code, out, _ = run("doctor", "--store", here)
+        assert (code, "keep them apart" in out) == (0, False)
+        assert run("store", "stats", "--store", here)[0] == 0
+        code, _, err = run("store", "migrate", "--role", GATEWAY, "--store", here)
+        assert (code, "is the one that migrates" in err) == (2, True)
+    code, _, err = run("store", "migrate", "--role", "who's", "--store", url)
+    assert (code, 'CREATE ROLE "who\'s" LOGIN' in err) == (2, True)
+    assert run("store", "migrate", "--role", "x", "--store", "kb")[0] == 2
 
 
 class Lengths(BaseHTTPRequestHandler):

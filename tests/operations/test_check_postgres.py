@@ -1,6 +1,5 @@
 """The check of a PostgreSQL store finds what does not fit together, and mends what is derived."""
 
-import psycopg
 import pytest
 
 from headgate.gateway import Headgate
@@ -9,31 +8,31 @@ from headgate.stores.postgres.store import PostgresStore
 
 
 @pytest.fixture
-def gate(postgres_url, tmp_path):
-    with Headgate.open(f"{postgres_url}?cache={tmp_path}") as gate:
+def gate(gateway_url, tmp_path):
+    with Headgate.open(f"{gateway_url}?cache={tmp_path}") as gate:
         gate.add([{"id": f"d{n}", "text": f"Refund {n} takes {n} days."} for n in range(20)])
         gate.context("how long does refund 3 take?")
         yield gate
 
 
-def damage(server, *statements):
-    with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement)
+def damage(gate, *statements):
+    for statement in statements:
+        gate.store.execute(gate.tenant, statement)
 
 
 def test_a_sound_store_has_no_findings(gate, tmp_path):
     assert check_postgres(gate.store, tmp_path) == []
 
 
-def test_what_is_wrong_is_found_and_mended(gate, postgres, tmp_path):
+def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
     damage(
-        postgres,
-        "UPDATE headgate.collections SET chunks = 3",
-        "DELETE FROM headgate.attachments WHERE id = 'd1'",
+        gate,
+        "UPDATE headgate.collections SET chunks = 3 WHERE tenant = 'default'",
+        "DELETE FROM headgate.attachments WHERE tenant = 'default' AND id = 'd1'",
         "INSERT INTO headgate.attachments SELECT tenant, collection, 'gone', kind, value"
-        " FROM headgate.attachments LIMIT 1",
-        "INSERT INTO headgate.removed SELECT tenant, collection, id, 1 FROM headgate.chunks LIMIT 1",
+        " FROM headgate.attachments WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
+        "INSERT INTO headgate.removed SELECT tenant, collection, id, 1 FROM headgate.chunks"
+        " WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
     )
     found = [one.what for one in check_postgres(gate.store, tmp_path)]
     for words in (
@@ -47,11 +46,11 @@ def test_what_is_wrong_is_found_and_mended(gate, postgres, tmp_path):
     assert check_postgres(gate.store, tmp_path) == []
 
 
-def test_what_cannot_be_mended_is_told(gate, postgres, tmp_path):
+def test_what_cannot_be_mended_is_told(gate, tmp_path):
     damage(
-        postgres,
-        "DELETE FROM headgate.documents WHERE id = 'd1'",
-        "UPDATE headgate.collections SET seq = 1",
+        gate,
+        "DELETE FROM headgate.documents WHERE tenant = 'default' AND id = 'd1'",
+        "UPDATE headgate.collections SET seq = 1 WHERE tenant = 'default'",
     )
     found = check_postgres(gate.store, tmp_path, repair=True)
     assert {one.repaired for one in found if "no document" in one.what or "feed" in one.what} == {
@@ -67,3 +66,24 @@ def test_a_role_that_sees_all_tenants_is_told(postgres, postgres_url, tmp_path):
     (finding,) = check_postgres(store, tmp_path)
     assert "without SUPERUSER" in finding.what
     store.close()
+
+
+def test_an_owner_above_the_policies_of_its_tables_is_told_to_give_gateways_another_role(
+    gateway_url, postgres_url, tmp_path
+):
+    owner, gateway = PostgresStore(postgres_url), PostgresStore(gateway_url)
+    sql = "SELECT relforcerowsecurity FROM pg_class WHERE oid = 'headgate.chunks'::regclass"
+    with owner.session() as connection:
+        (forced,) = connection.execute(sql).fetchone()
+        connection.execute("ALTER TABLE headgate.chunks NO FORCE ROW LEVEL SECURITY")
+    try:
+        (finding,) = check_postgres(owner, tmp_path)
+        assert "headgate store migrate --role NAME" in finding.what
+        assert check_postgres(gateway, tmp_path) == []
+    finally:
+        if forced:
+            with owner.session() as connection:
+                connection.execute("ALTER TABLE headgate.chunks FORCE ROW LEVEL SECURITY")
+        gateway.close()
+    assert not forced or check_postgres(owner, tmp_path) == []
+    owner.close()

@@ -99,6 +99,7 @@ async def test_injected_blocks_are_the_same_on_both_gateways(gates):
 
 
 async def test_a_database_that_is_away_degrades_or_waits_and_comes_back(gates, postgres):
+    postgres.require_own()
     gate = gates("one", service={"deadline_s": 20.0})
     gate.add([{"id": "refunds", "text": "Refunds are paid to the card."}])
     async with connected(create(gate)) as client:

@@ -141,15 +141,19 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
 
 @click.command(epilog="Example: headgate store migrate --dry-run")
 @store_option
+@click.option("--role", default="", metavar="NAME", help="A role of the database that may then read and write rows, for gateways.")  # fmt: skip
 @dry_option
 @json_option
-def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
+def migrate(store: str | None, role: str, dry_run: bool, as_json: bool) -> None:
     """Bring the tables of a store to this release.
 
-    A service does it when it starts, if its database role is allowed to.
+    A service does it when it starts, if its database role owns the tables. If it does not, run this before each new
+    release with the address of the role that does, and name the role of the gateways once with --role.
     """
     name = store_name(store)
     if not is_postgres(name):
+        if role:
+            raise InputError("only a PostgreSQL store has roles", hint="name it: --store postgresql://user@host/database")  # fmt: skip
         open_kept(name).close()
         steps: list[str] = []
     else:
@@ -157,7 +161,7 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
             from headgate.stores.postgres.migrations import migrate_postgres  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name, extra="postgres") from error
-        steps = migrate_postgres(name, dry_run=dry_run)
+        steps = migrate_postgres(name, dry_run=dry_run, role=role)
     if as_json:
         print_json({"store": hide_password(name), "steps": steps, "taken": not dry_run})
     elif not steps:
@@ -174,21 +178,26 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
 @dry_option
 @json_option
 def distribute(store: str | None, dry_run: bool, as_json: bool) -> None:
-    """Spread the tables over the servers of a Citus cluster. The rows of a tenant stay together."""
+    """Spread the tables over the servers of a Citus cluster. The rows of a tenant stay together.
+
+    The tables are locked until all rows are copied. A large store is faster to move into an empty one: migrate,
+    distribute, then `headgate store copy`.
+    """
     name = store_name(store)
     if not is_postgres(name):
         raise InputError("only a PostgreSQL store can be distributed", hint="name it: --store postgresql://user@host/database")  # fmt: skip
     from headgate.stores.postgres import citus  # noqa: PLC0415  an extra
 
-    if dry_run:
-        statements = citus.distribute_sql()
-        if as_json:
-            print_json({"statements": statements})
-        else:
-            for statement in statements:
-                echo(f"{statement};")
-        return
     with _postgres(name) as (opened, _), opened.session() as connection:
+        if dry_run:
+            statements = citus.distribute_sql(citus.read_layout(connection, opened.address))
+            if as_json:
+                print_json({"statements": statements})
+            elif not statements:
+                echo("all tables are distributed already")
+            for statement in () if as_json else statements:
+                echo(f"{statement};")
+            return
         count = citus.distribute(connection, opened.address)
     if as_json:
         print_json({"tables": count})

@@ -21,7 +21,7 @@ from headgate.memory.trust import highest_praise
 from headgate.notes import Stage
 from headgate.pipeline.recorder import survive
 from headgate.pipeline.threads import LoopCalls
-from headgate.protocols import Snapshot
+from headgate.protocols import ClusterStore, Snapshot
 from headgate.sync_async import async_version
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 
@@ -292,17 +292,33 @@ class Headgate(Compactions):
         """
         return self._components.count(text)
 
-    def check(self, part: Literal["store", "index", "providers"]) -> str:
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the rows of the store lie on the workers of a cluster."""
+        store = self._components.store
+        return isinstance(store, ClusterStore) and store.is_distributed
+
+    def check(self, part: Literal["store", "index", "providers", "workers"]) -> str:
         """Ask a part whether it can serve; what is wrong with it, or "".
 
-        For example: `hg.check("index")`.
+        For example: `hg.check("index")`. A cluster serves if its coordinator does: a worker that is away takes its own
+        tenants along, and no others.
         """
         components = self._components
+        store = components.store
+        if part == "workers":
+            away = store.unreachable_workers() if isinstance(store, ClusterStore) else ()
+            # everybody may ask, so their addresses are for the log
+            return f"{len(away)} cannot be reached" if away else ""
         if part == "store":
-            components.store.collections(_PROBE)
+            if isinstance(store, ClusterStore):
+                store.ping()
+            else:
+                store.collections(_PROBE)
             return ""
         if part == "index":
-            return components.indexes.latest(_PROBE, "main").degraded
+            # an index is read through the store: of a cluster it would ask the one worker that this name falls to
+            return "" if self.is_distributed else components.indexes.latest(_PROBE, "main").degraded
         health = components.memory.providers.health().items()
         # their messages may name paths of this machine, and every caller may ask: traces have the messages
         return "; ".join(

@@ -29,6 +29,10 @@ WHERE d.tenant = c.tenant AND d.collection = c.collection AND d.place = c.place)
 """
 
 
+LOCAL = "this server has Citus, and {} tables of the store are on the coordinator alone"
+DISTRIBUTE = "run: headgate store distribute"
+
+
 def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) -> list[Finding]:
     """What is wrong with a store, best read in order; an empty list when nothing is."""
     found = list(_check_role(store))
@@ -43,11 +47,13 @@ def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) 
 
 
 def _check_role(store: PostgresStore) -> Iterator[Finding]:
-    if store.bypasses_policies():
+    if todo := store.policy_advice():
         yield Finding(
             "this role sees every tenant's rows whatever the policies say: queries alone keep tenants apart;"
-            " use a role without SUPERUSER and BYPASSRLS"
+            f" {todo}"
         )
+    if local := store.local_tables():
+        yield Finding(f"{LOCAL.format(len(local))}; {DISTRIBUTE}")
 
 
 def _check_counts(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:

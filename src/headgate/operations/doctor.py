@@ -117,14 +117,19 @@ def _check_database(url: str) -> Iterator[Advice]:
     except HeadgateError as error:
         yield Advice("store", "problem", error.message, error.hint)
         return
-    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
+    from headgate.operations.check_postgres import DISTRIBUTE, LOCAL  # noqa: PLC0415  an extra
+    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  (as above)
 
     assert isinstance(opened, PostgresStore)
     try:
         size = opened.disk_bytes()
         yield Advice("store", "ok", f"{opened.address} answers: {opened.server()}, {_mb(size)}")
-        if opened.bypasses_policies():
-            yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", "use a role without SUPERUSER and BYPASSRLS")  # fmt: skip
+        if todo := opened.policy_advice():
+            yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", todo)  # fmt: skip
+        if local := opened.local_tables():
+            yield Advice("store", "warning", LOCAL.format(len(local)), DISTRIBUTE)
+        if away := opened.unreachable_workers():
+            yield Advice("workers", "problem", f"they cannot be reached: {', '.join(away)}", "start them: their tenants are refused meanwhile")  # fmt: skip
         if opened.segments:
             yield _check_segments(*opened.segments)
     finally:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.types import Scope
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
-from headgate.protocols import SharedState
+from headgate.protocols import ClusterStore, SharedState
 from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
@@ -37,6 +38,7 @@ from headgate.service.state import ServiceState
 from headgate.settings import Settings
 from headgate.thread_work import WorkThreads
 
+LOGGER = logging.getLogger("headgate.service")
 ABOUT = """The gate between an LLM agent and its model: context that is relevant, new to the window and within the budget,
 with the fate of every candidate."""
 
@@ -99,6 +101,12 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
 def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
     """The service that some settings describe."""
     gate = Headgate.open(settings=settings, wait_for_index=False)
+    if isinstance(gate.store, ClusterStore) and (local := gate.store.local_tables()):
+        LOGGER.warning(
+            "the server of the store has Citus, and %d tables are on the coordinator alone;"
+            " to spread them run: headgate store distribute",
+            len(local),
+        )
     return create(gate, close_gate=True, folder=folder)
 
 

@@ -20,7 +20,7 @@ OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'headgate
 
 
 def connections(server):
-    with psycopg.connect(server.admin, autocommit=True) as connection:
+    with psycopg.connect(server.url, autocommit=True) as connection:
         return connection.execute(OURS).fetchone()[0]
 
 
@@ -68,7 +68,7 @@ def test_a_lock_that_is_held_too_long_is_told(postgres_url):
     other = PostgresStore(f"{postgres_url}?timeout_s=0.2")
     store.put("t", [document("a", "x")])
     with store._pool.write("t") as connection:
-        connection.execute("SELECT * FROM headgate.collections FOR UPDATE")
+        connection.execute("SELECT * FROM headgate.collections WHERE tenant = 't' FOR UPDATE")
         with pytest.raises(NotReady, match="held by another writer"):
             other.put("t", [document("b", "x")])
     assert other.put("t", [document("b", "x")]) == 1
@@ -79,6 +79,7 @@ def test_a_lock_that_is_held_too_long_is_told(postgres_url):
 def test_a_server_that_comes_back_is_waited_for_and_nothing_acknowledged_is_lost(
     postgres, postgres_url
 ):
+    postgres.require_own()
     store = PostgresStore(f"{postgres_url}?timeout_s=15")
     done, acknowledged, failed = threading.Event(), [], []
 
@@ -174,8 +175,8 @@ def test_a_killed_gateway_loses_nothing_it_acknowledged_and_the_other_goes_on(po
 def test_an_idle_connection_that_the_server_closed_is_replaced_unseen(postgres, postgres_url):
     store = PostgresStore(postgres_url)
     store.head("t", "main")
-    with psycopg.connect(postgres.admin, autocommit=True) as admin:
-        admin.execute(
+    with psycopg.connect(postgres.url, autocommit=True) as owner:
+        owner.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE application_name = 'headgate'"
         )

@@ -10,7 +10,7 @@ from tests.postgres_server import PASSWORD
 from headgate.errors import LimitError, NotReady, StoreError
 from headgate.gateway import Headgate
 from headgate.stores.postgres.address import parse_address
-from headgate.stores.postgres.failures import is_coming_back, refuse_old_server
+from headgate.stores.postgres.failures import is_coming_back, refuse_old_server, translate
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -46,11 +46,25 @@ def test_missing_rights_are_told_with_the_grants(postgres, postgres_url):
     guest = f"postgresql://guest:s3cret@127.0.0.1:{postgres.port}"
     try:
         error = refusal(f"{guest}/bare")
-        assert "GRANT CREATE, TEMPORARY ON DATABASE bare TO guest" in error.hint
+        assert "GRANT CREATE ON DATABASE bare TO guest" in error.hint
         PostgresStore(postgres_url).close()
-        assert "GRANT ALL ON SCHEMA headgate TO guest" in refusal(f"{guest}/headgate").hint
+        error = refusal(f"{guest}/headgate")
+        assert error.hint.endswith("owns the tables, run: headgate store migrate --role guest")
+        with psycopg.connect(postgres.admin, dbname="headgate", autocommit=True) as admin:
+            admin.execute("GRANT USAGE ON SCHEMA headgate TO guest")
+            admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA headgate TO guest")
+        reader = PostgresStore(f"{guest}/headgate")
+        with pytest.raises(StoreError, match="headgate store migrate --role guest"):
+            reader.put("t", [document("a", "x")])
+        with (
+            pytest.raises(StoreError, match="address of the role that owns"),
+            reader.session() as it,
+        ):
+            it.execute("DROP TABLE headgate.chunks")
+        reader.close()
     finally:
-        with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        with psycopg.connect(postgres.admin, dbname="headgate", autocommit=True) as admin:
+            admin.execute("DROP OWNED BY guest")
             admin.execute("DROP DATABASE bare")
             admin.execute("DROP ROLE guest")
 
@@ -116,3 +130,21 @@ def test_without_prepared_statements_none_is_made(postgres_url):
 def test_a_server_that_stops_in_the_middle_of_a_login_may_come_back(stopping):
     assert is_coming_back(stopping("terminating connection due to administrator command"))
     assert not is_coming_back(psycopg.errors.InvalidPassword("no"))
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        psycopg.errors.ConnectionException,
+        psycopg.errors.ConnectionFailure,
+        psycopg.errors.SqlclientUnableToEstablishSqlconnection,
+        psycopg.errors.CannotConnectNow,
+    ],
+)
+def test_a_worker_that_cannot_be_reached_is_not_ready_and_not_a_store_that_knows_nothing(lost):
+    address = parse_address("postgresql://gate:s3cret@coordinator/headgate")
+    said = "connection to the remote node app@10.0.0.2:5432 failed"
+    error = translate(address, lost(said))
+    assert isinstance(error, NotReady)
+    assert error.retry_after == 1.0
+    assert said in error.message

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from tests.postgres_server import has_distributed_tables
 from tests.waiting import until
 
 from headgate.stores.postgres.store import PostgresStore
@@ -43,9 +44,11 @@ class SlowWriter:
 
 
 def wait_for_lock(server):
-    """Until a writer of the store waits for another one."""
+    """Until a writer of the store waits for another one, here or on a worker of a cluster."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    with psycopg.connect(server.admin, autocommit=True) as connection:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        if has_distributed_tables(server.url):
+            sql = f"SELECT sum(result::int) FROM run_command_on_workers($${sql}$$)"
         until(lambda: connection.execute(sql).fetchone()[0])
 
 

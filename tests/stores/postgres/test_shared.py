@@ -7,6 +7,7 @@ import pytest
 from headgate.protocols import SharedState
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.postgres.store import PostgresStore
+from headgate.types import Fact
 
 
 @pytest.fixture
@@ -62,3 +63,39 @@ def test_values_go_after_a_month(postgres_url, stores):
 def test_only_a_store_that_machines_share_has_shared_state(stores):
     assert isinstance(stores[0], SharedState)
     assert not isinstance(MemoryStore(), SharedState)
+
+
+def test_a_tenant_that_is_known_is_looked_up_and_not_written_again(stores, monkeypatch):
+    """A write would need every server of a cluster, and a new gateway could write for nobody while one is away."""
+    one, two = stores
+    one.save_fact("t", Fact("f", "fact"))
+    monkeypatch.setattr(two._tenants._pool, "write", lambda *_: pytest.fail("it was written again"))
+    two._tenants.add("t")
+    monkeypatch.undo()
+    two.save_fact("u", Fact("f", "fact"))
+    assert one.tenants() == ["t", "u"]
+
+
+def test_what_is_remembered_of_tenants_is_bounded(stores, monkeypatch):
+    one, _ = stores
+    monkeypatch.setattr(one._pool, "fetch", lambda *_: [(1,)])
+    for n in range(20_000):
+        one._tenants.add(f"tenant-{n}")
+    assert one._tenants._seen.bytes <= 4 << 20
+    assert len(one._tenants._seen) < 20_000
+
+
+def test_gateways_take_turns_at_pruning_all_tenants(postgres_url):
+    now = [1_000_000.0]
+    one, two = (PostgresStore(postgres_url, clock=lambda: now[0]) for _ in range(2))
+    assert one.lease_upkeep(3600.0) == now[0]
+    assert two.lease_upkeep(3600.0) is None
+    now[0] += 3000
+    assert one.lease_upkeep(0.0) == now[0], "it is still at it"
+    now[0] += 3000
+    assert two.lease_upkeep(3600.0) is None
+    now[0] += 3000
+    assert two.lease_upkeep(3600.0) == now[0]
+    assert one.lease_upkeep(3600.0) is None
+    for store in (one, two):
+        store.close()

@@ -2,7 +2,8 @@
 
 /healthz says that the process runs. /readyz checks every part at once: it reads the store, brings an index up to date,
 and runs the checks in ServiceState. It responds with 503 when a part cannot serve, or while the service shuts down.
-Memory providers that failed are reported, but do not make it unready: contexts are built without them.
+Memory providers that failed are reported, but do not make it unready: contexts are built without them. Nor do workers
+of a cluster that are away: the tenants of the others are served.
 """
 
 import asyncio
@@ -68,6 +69,8 @@ async def check_parts(service: ServiceState) -> ReadyOut:
         **service.checks,
     }
     soft: dict[str, Check] = {"providers": lambda: _check_providers(service), **service.soft_checks}
+    if service.gate.is_distributed:
+        soft["workers"] = lambda: _check_workers(service)
     checks = hard | soft
     found = await asyncio.gather(*map(_run_check, checks.values()))
     problems = dict(zip(checks, found, strict=True))
@@ -121,3 +124,7 @@ async def _check_index(service: ServiceState) -> str:
 
 async def _check_providers(service: ServiceState) -> str:
     return await service.gate.acheck("providers")
+
+
+async def _check_workers(service: ServiceState) -> str:
+    return await service.gate.acheck("workers")

@@ -40,9 +40,7 @@ _POOLED = (
 _STATES = {
     "42501": (
         "refuses this role a right it needs",
-        "as owner of the database: GRANT ALL ON SCHEMA headgate TO {user};"
-        " GRANT ALL ON ALL TABLES IN SCHEMA headgate TO {user};"
-        " GRANT CREATE, TEMPORARY ON DATABASE {dbname} TO {user}",
+        "as the role that owns the tables, run: headgate store migrate --role {user}",
     ),
     "25006": (
         "can only be read: it is a replica, or set to read only",
@@ -54,6 +52,16 @@ _STATES = {
     "42P01": ("lacks a table", "run: headgate store migrate"),
     "3F000": ("has no schema headgate", "run: headgate store migrate"),
 }
+# words in the message of a missing right -> what to do, if more is needed than to read and write rows
+_RIGHTS = (
+    ("must be owner", "run this with the address of the role that owns the tables"),
+    ("create temporary tables", "as owner of the database: GRANT TEMPORARY ON DATABASE {dbname} TO {user}"),
+    (
+        "for database",
+        "as owner of the database: GRANT CREATE ON DATABASE {dbname} TO {user}; or let another role make the tables:"
+        " headgate store migrate --role {user}",
+    ),
+)  # fmt: skip
 _BUSY = {
     "55P03": "was held by another writer for too long",
     "57014": "did not finish a statement in time",
@@ -74,8 +82,18 @@ def translate(address: Address, error: Error) -> HeadgateError:
         return NotReady(
             f"the store {here} {_BUSY[state]}: {said}", retry_after=1.0, hint="try again"
         )
+    if state.startswith(
+        "08"
+    ):  # Citus says so of a worker; our own connection has no code when it breaks
+        return NotReady(
+            f"a server of the store {here} cannot be reached: {said}",
+            retry_after=1.0,
+            hint="try again; if it lasts, start the server that is named",
+        )
     if state in _STATES:
         what, todo = _STATES[state]
+        if state == "42501":
+            todo = next((more for words, more in _RIGHTS if words in said), todo)
         return StoreError(f"the store {here} {what}: {said}", hint=todo.format_map(_names(address)))
     if state == "54000":
         return LimitError(

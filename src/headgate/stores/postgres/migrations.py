@@ -3,8 +3,11 @@
 Step n brings a store of version n-1 to version n. Steps are never edited once released, only added. Gateways that start
 at once wait at an advisory lock while one migrates.
 
-Every key begins with the tenant, and a policy shows a tenant's own rows alone, to the owner of the table too. No table
-refers to another and no number comes from a sequence, so that all can be distributed. Names compare byte by byte.
+Every key begins with the tenant, and a policy shows a tenant's own rows alone, on a single server to the owner of the
+table too. No table refers to another and no number comes from a sequence, so that all can be distributed. Names
+compare byte by byte.
+
+One role may own the tables and migrate, and gateways use another that can only read and write rows (`grant_sql`).
 """
 
 import time
@@ -12,8 +15,9 @@ from secrets import token_bytes, token_hex
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
+from psycopg.sql import SQL, Identifier
 
-from headgate.errors import StoreError
+from headgate.errors import InputError, StoreError
 from headgate.stores.postgres.address import Address, parse_address
 from headgate.stores.postgres.connection import Pool
 
@@ -221,6 +225,16 @@ SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tabl
 _THERE = """
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tablename = 'migrations'
 """
+_OWNED = """
+SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
+ON n.oid = c.relnamespace WHERE n.nspname = 'headgate' AND c.relname = 'migrations'
+"""
+# What a gateway needs of the schema, of the tables that are there, and of those that later releases add.
+_GRANTS = (
+    "GRANT USAGE ON SCHEMA headgate TO {}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA headgate TO {}",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA headgate GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {}",
+)
 
 
 def version(connection: Connection[TupleRow]) -> int:
@@ -247,6 +261,16 @@ def has_vectors(connection: Connection[TupleRow]) -> bool:
 def lacks_vectors(connection: Connection[TupleRow]) -> bool:
     """Whether the database has pgvector, and the store no table for it yet."""
     return not has_vectors(connection) and bool(vector_schema(connection))
+
+
+def owns_tables(connection: Connection[TupleRow]) -> bool:
+    """Whether this role may change the tables; a role that gateways alone use may not."""
+    return connection.execute(_OWNED).fetchone() == (True,)
+
+
+def grant_sql(connection: Connection[TupleRow], role: str) -> list[str]:
+    """The statements that let a role read and write rows, and nothing more."""
+    return [SQL(line).format(Identifier(role)).as_string(connection) + ";\n" for line in _GRANTS]
 
 
 def pending(current: int, *, steps: tuple[str, ...] = STEPS, vectors_in: str = "") -> list[str]:
@@ -290,17 +314,38 @@ def migrate(
         return len(steps) - current
 
 
-def migrate_postgres(url: str, *, dry_run: bool) -> list[str]:
-    """The SQL that a store needs, step by step; unless `dry_run` it is run."""
+def migrate_postgres(url: str, *, dry_run: bool, role: str = "") -> list[str]:
+    """The SQL that a store needs, step by step; unless `dry_run` it is run. `role` may read and write rows then."""
     address = parse_address(url)
     pool = Pool(address)
     try:
         with pool.session() as connection:
+            grants = _grants_for(connection, role) if role else []
             current = version(connection)
             refuse_newer(address, current)
             vectors_in = "" if has_vectors(connection) else vector_schema(connection)
             if not dry_run:
                 migrate(connection, address)
-            return pending(current, vectors_in=vectors_in)
+                with connection.transaction():
+                    for statement in grants:
+                        connection.execute(statement)
+            return [*pending(current, vectors_in=vectors_in), *grants]
     finally:
         pool.close()
+
+
+def _grants_for(connection: Connection[TupleRow], role: str) -> list[str]:
+    sql = "SELECT rolname = current_user FROM pg_catalog.pg_roles WHERE rolname = %s"
+    row = connection.execute(sql, (role,)).fetchone()
+    if row is None:
+        name = Identifier(role).as_string(connection)
+        raise InputError(
+            f"there is no role {role!r} on this server",
+            hint=f"as superuser: CREATE ROLE {name} LOGIN PASSWORD '...'; then run this again",
+        )
+    if row[0]:
+        raise InputError(
+            f"the role {role!r} is the one that migrates, so it owns the tables",
+            hint="name the other one, that of the gateways",
+        )
+    return grant_sql(connection, role)

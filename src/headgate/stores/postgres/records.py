@@ -64,9 +64,7 @@ JOIN headgate.edges e ON e.tenant = %s AND e.source_key = n.source COLLATE "C"
 _OUT = _STRONGEST.format(side="source")
 _IN = _STRONGEST.format(side="target")
 _SECRETS = """
-SELECT key, created, expires FROM (
-  SELECT key, created, expires, number FROM headgate.secrets WHERE tenant = %s
-  UNION ALL SELECT secret, created, NULL, 0 FROM headgate.store) known ORDER BY number DESC
+SELECT key, created, expires FROM headgate.secrets WHERE tenant = %s ORDER BY number DESC
 """
 _TOUCHING = {"out": _OUT, "in": _IN, "both": f"{_OUT} UNION {_IN}"}
 
@@ -78,6 +76,8 @@ class PostgresRecords:
     _clock: Clock
     _tenants: KnownTenants
     _tenant_bytes: int | None
+    _secret: tuple[bytes, float]
+    """The store's own, and when it was made."""
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
@@ -177,7 +177,14 @@ class PostgresRecords:
 
     def secrets(self, tenant: str) -> list[Secret]:
         check_name("tenant", tenant)
-        return _known_secrets(tenant, self._pool.fetch_first(tenant, _SECRETS, tenant))
+        return self._known_secrets(tenant, self._pool.fetch_first(tenant, _SECRETS, tenant))
+
+    def _known_secrets(self, tenant: str, rows: Sequence[Row]) -> list[Secret]:
+        """The secrets of a tenant, the one in use first. A tenant without any has one derived from the store's own."""
+        if rows:
+            return [Secret(*row) for row in rows]
+        key, created = self._secret
+        return [Secret(blake2b(tenant.encode(), key=key, digest_size=32).digest(), created)]
 
     def rotate(self, tenant: str, *, expires: float) -> Secret:
         check_name("tenant", tenant)
@@ -185,7 +192,8 @@ class PostgresRecords:
         fresh = Secret(token_bytes(32), self._clock())
         with self._pool.write(tenant) as connection:
             lock_counter(connection, tenant, "secret")
-            first, *_ = _known_secrets(tenant, connection.execute(_SECRETS, (tenant,)).fetchall())
+            rows = connection.execute(_SECRETS, (tenant,)).fetchall()
+            first, *_ = self._known_secrets(tenant, rows)
             connection.execute(
                 "INSERT INTO headgate.secrets VALUES (%s, 1, %s, %s, NULL) ON CONFLICT DO NOTHING",
                 (tenant, first.key, first.created),
@@ -334,11 +342,3 @@ def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterat
 
 def _key(fact: Fact) -> bytes:
     return blake2b(fact.key.encode(), digest_size=32).digest()
-
-
-def _known_secrets(tenant: str, rows: Sequence[Row]) -> list[Secret]:
-    """The secrets of a tenant, the one in use first. A tenant without any has one derived from the store's own."""
-    *own, (key, created, _) = rows
-    if own:
-        return [Secret(*row) for row in own]
-    return [Secret(blake2b(tenant.encode(), key=key, digest_size=32).digest(), created)]

@@ -5,16 +5,21 @@ deleted after a month.
 """
 
 from collections.abc import Sequence
+from sys import getsizeof
 
 from headgate.protocols import Clock
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.validate import check_name
+from headgate.text.cache import Cache
 
 AGE_S = 30 * 86_400.0  # that a value is kept
 _PRUNE_EVERY = (
     500  # values written between two deletions of old ones, so that one write in 500 pays for it
 )
+
+# Names of tenants that a process remembers: some ten thousand. A write for one that it forgot costs one more read.
+_SEEN_BYTES = 4 << 20
 
 _TAKE = """
 INSERT INTO headgate.rates AS r (tenant, key, remaining, counted, taken)
@@ -63,21 +68,23 @@ class PostgresShared:
 
 
 class KnownTenants:
-    """The table `tenants`. A process writes each name once and remembers that it did."""
+    """The table `tenants`. A process remembers the names that it has seen there, and looks before it writes one."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._seen: set[str] = set()
+        self._seen: Cache[str, int] = Cache(_SEEN_BYTES, lambda name, _: getsizeof(name))
 
     def add(self, tenant: str) -> None:
         check_name("tenant", tenant)
-        if tenant in self._seen:
+        if self._seen.get(tenant):
             return
-        with self._pool.write(tenant) as connection:
-            connection.execute(
-                "INSERT INTO headgate.tenants VALUES (%s) ON CONFLICT DO NOTHING", (tenant,)
-            )
-        self._seen.add(tenant)
+        look = "SELECT 1 FROM headgate.tenants WHERE tenant = %s"
+        if not self._pool.fetch(tenant, look, (tenant,)):
+            with self._pool.write(tenant) as connection:
+                connection.execute(
+                    "INSERT INTO headgate.tenants VALUES (%s) ON CONFLICT DO NOTHING", (tenant,)
+                )
+        self._seen.put(tenant, 1)
 
     def names(self) -> list[str]:
         """Every tenant that ever wrote anything."""

@@ -10,10 +10,18 @@ from headgate.errors import StoreError
 from headgate.protocols import Clock
 from headgate.stores.postgres.accounts import PostgresAccounts
 from headgate.stores.postgres.address import Address, parse_address
+from headgate.stores.postgres.citus import is_distributed
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.documents import PostgresDocuments
 from headgate.stores.postgres.embedding_work import PostgresEmbeddingWork
-from headgate.stores.postgres.migrations import STEPS, lacks_vectors, migrate, refuse_newer, version
+from headgate.stores.postgres.migrations import (
+    STEPS,
+    lacks_vectors,
+    migrate,
+    owns_tables,
+    refuse_newer,
+    version,
+)
 from headgate.stores.postgres.postings import PostgresPostings
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
@@ -41,6 +49,8 @@ class PostgresStore(
 
     id: str
     """What tells this store from every other."""
+    is_distributed: bool
+    """Whether its rows lie on the workers of a cluster."""
 
     def __init__(
         self,
@@ -80,11 +90,16 @@ class PostgresStore(
         with self._pool.session() as connection:
             current = version(connection)
             refuse_newer(self.address, current)
-            if migrates and (current < len(STEPS) or lacks_vectors(connection)):
+            behind = current < len(STEPS)
+            may = migrates and (not current or owns_tables(connection))
+            if may and (behind or lacks_vectors(connection)):
                 migrate(connection, self.address)
-            elif current < len(STEPS):
+            elif behind:
                 raise StoreError(
                     f"the store {self.address} has version {current}; this release needs {len(STEPS)}",
-                    hint="run: headgate store migrate",
+                    hint="with the address of the role that owns the tables, run: headgate store migrate",
                 )
-            (self.id,) = fetch_one(connection, "SELECT id FROM headgate.store")
+            # neither ever changes, so a cluster need not keep them beside the rows of a tenant
+            row = fetch_one(connection, "SELECT id, secret, created FROM headgate.store")
+            self.id, self._secret = row[0], (row[1], row[2])
+            self.is_distributed = connection.is_citus and is_distributed(connection)

@@ -7,7 +7,9 @@ from operator import itemgetter
 
 from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import decode_metadata, decode_or_skip
-from headgate.stores.postgres.connection import Connection, Pool
+from headgate.stores.postgres.address import Address
+from headgate.stores.postgres.citus import has_citus, read_layout, unreachable_workers
+from headgate.stores.postgres.connection import LOGGER, Connection, Pool
 from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.shared import KnownTenants
 from headgate.types import Document, Edge, Fact, Record, Review, Secret
@@ -40,6 +42,11 @@ _RECOUNT = """
 UPDATE headgate.collections SET documents = %s, chunks = %s, chars = %s, bytes = %s
 WHERE tenant = %s AND collection = %s
 """
+_ABOVE_POLICIES = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_OWNS_UNFORCED = """
+SELECT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = 'headgate'::regnamespace AND relrowsecurity
+  AND NOT relforcerowsecurity AND pg_has_role(relowner, 'USAGE'))
+"""
 _TABLES = """
 SELECT relname, pg_total_relation_size(oid){} FROM pg_class
 WHERE relnamespace = 'headgate'::regnamespace AND relkind IN ('r', 'p') ORDER BY 2 DESC, 1
@@ -51,6 +58,8 @@ _SHARDS = """ + coalesce((SELECT citus_total_relation_size(oid, false) FROM pg_d
 class PostgresUpkeep:
     """For the commands that look after a store; nothing else calls it."""
 
+    address: Address
+    is_distributed: bool
     _pool: Pool
     _tenants: KnownTenants
 
@@ -104,11 +113,37 @@ class PostgresUpkeep:
         """Write the four sizes of a collection."""
         self.execute(tenant, _RECOUNT, (*sizes, tenant, collection))
 
-    def bypasses_policies(self) -> bool:
-        """Whether the role of this store sees the rows of all tenants, whatever their policies say."""
-        sql = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    def policy_advice(self) -> str:
+        """What to do if the role of this store sees the rows of all tenants, whatever their policies say; else ""."""
         with self._pool.session() as connection:
-            return connection.execute(sql).fetchone() == (True,)
+            (above,) = fetch_one(connection, _ABOVE_POLICIES)
+            (owner,) = fetch_one(connection, _OWNS_UNFORCED)
+        if above:
+            return "use a role without SUPERUSER and BYPASSRLS"
+        # the owner of distributed tables stands above their policies, since their shards could not move else
+        return "let gateways use another role than the owner of the tables: headgate store migrate --role NAME" if owner else ""  # fmt: skip
+
+    def local_tables(self) -> tuple[str, ...]:
+        """The tables that a server with Citus has not distributed; none on another server."""
+        with self._pool.session() as connection:
+            if not has_citus(connection):
+                return ()
+            return read_layout(connection, self.address).local
+
+    def unreachable_workers(self) -> list[str]:
+        """The servers of a cluster that do not answer, as host:port."""
+        if not self.is_distributed:
+            return []
+        with self._pool.session(patience_s=self.address.timeout_s) as connection:
+            away = unreachable_workers(connection)
+        if away:
+            LOGGER.warning("workers that cannot be reached: %s", ", ".join(away))
+        return away
+
+    def ping(self) -> None:
+        """Ask the server that all calls go through whether it can serve; an error if it cannot."""
+        with self._pool.directory() as connection:
+            connection.execute("SELECT id FROM headgate.store")
 
     def tables(self) -> dict[str, int]:
         """Each table with its bytes on disk, indexes included; the largest first."""

@@ -15,7 +15,7 @@ import orjson
 from headgate.errors import LimitError, StoreError
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.connection import Pool, quote
-from headgate.stores.postgres.migrations import has_vectors, vector_schema
+from headgate.stores.postgres.migrations import has_vectors, owns_tables, vector_schema
 from headgate.stores.postgres.rows import HERE, Link, as_array
 
 _FEW = 20_000  # vectors that are compared one by one: some 10 ms of the server's time
@@ -131,7 +131,8 @@ class PostgresVectors:
             (tenant, collection),
         )
         with self._pool.write(tenant) as connection:
-            for (kind,) in kinds:
+            # another role than the owner leaves the graphs: then the rows are only slower to write
+            for (kind,) in kinds if owns_tables(connection) else ():
                 name = _graph_name(tenant, collection, kind)
                 connection.execute(f"DROP INDEX IF EXISTS headgate.{name}")
             sql = f"DELETE FROM headgate.posting_vectors WHERE {HERE}"
