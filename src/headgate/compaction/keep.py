@@ -12,7 +12,7 @@ from headgate.compaction.account import Account
 from headgate.compaction.items import Item, find_items
 from headgate.compaction.window import Message
 from headgate.guard.parts import Part
-from headgate.notes import NoteCode, Stage
+from headgate.notes import NoteCode
 from headgate.text.fence import fence, quote
 from headgate.text.redact import redact
 from headgate.types import Context
@@ -22,7 +22,7 @@ PREFIX = "session"
 # have again is what was said.
 RESULT_CHARS = 8_000
 RESULTS = "/results"
-NEEDED = 0.5  # least share of a question's words, by weight, and most share of a piece that the window has
+NEEDED = 0.5  # share of a question's words, by weight
 MOST_PIECES = (
     4  # of one block: the first is what was asked for, and each further one costs its tokens
 )
@@ -88,7 +88,7 @@ def _shorten(text: str) -> str:
 
 
 def is_needed(context: Context) -> bool:
-    """Whether a turn needs what was found for it: one piece has half of the question's words, by weight, and is new.
+    """Whether a turn needs what was found for it: one piece has at least half of the question's words, by weight.
 
     "Thanks, go on" finds something in every session. In `make bench-compaction ARGS="recall ..."` the best piece of
     such a turn has under .47 of its words, and that of a question about something that left .73 and more.
@@ -96,7 +96,7 @@ def is_needed(context: Context) -> bool:
     shares = (
         note.numbers.get("share", 0.0)
         for candidate in context.trace.candidates
-        if not candidate.dropped and (candidate.number(Stage.PENALIZE, "overlap") or 0.0) < NEEDED
+        if not candidate.dropped
         for note in candidate.notes
         if note.code is NoteCode.FOUND
     )
