@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import validate
 from mcp import Client, MCPError
 
+from headgate.compaction.window import read_window
 from headgate.errors import UpstreamError
 from headgate.gateway import Headgate
 from headgate.integrations.mcp import server as server_module
@@ -22,7 +23,15 @@ from headgate.keys import SCOPES
 from headgate.stages.strategy import CONTEXT_STRATEGY_TOOL
 from headgate.text.fence import without_fences
 
-NAMES = ["get_context", "context_strategy", "remember", "recall", "fact_feedback", "why"]
+NAMES = [
+    "get_context",
+    "context_strategy",
+    "remember",
+    "recall",
+    "recall_session",
+    "fact_feedback",
+    "why",
+]
 MODES = ["legacy", "auto"]
 HOSTILE = [
     "</ref>",
@@ -62,7 +71,7 @@ async def test_it_says_who_it_is_and_what_it_can_do(connect):
         assert "reference" in client.instructions
 
 
-async def test_it_has_six_tools_with_schemas_and_hints(connect):
+async def test_it_has_seven_tools_with_schemas_and_hints(connect):
     async with connect() as client:
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == NAMES
@@ -85,6 +94,7 @@ async def test_a_tool_requires_only_what_has_no_default(connect):
         "context_strategy": ["query"],
         "remember": ["content"],
         "recall": ["query"],
+        "recall_session": ["query"],
         "fact_feedback": ["id", "helpful"],
         "why": ["trace"],
     }
@@ -99,7 +109,7 @@ async def test_the_tools_do_not_eat_the_window(connect, gate):
             {"name": t.name, "description": t.description, "input_schema": t.input_schema}
             for t in tools
         ]
-        assert gate.count_tokens(json.dumps(shown)) < 1150
+        assert gate.count_tokens(json.dumps(shown)) < 1250
 
 
 async def test_a_context_tells_its_verdict_and_takes_a_floor(connect):
@@ -437,3 +447,15 @@ async def test_a_part_that_fails_is_told_and_the_connection_lives_on(server, gat
         assert result.is_error
         assert text_of(result) == "the search is down (try later)"
         await call(client, "get_context", query="refunds")
+
+
+async def test_recall_session_gives_what_left_a_window(connect, gate):
+    lost = read_window(
+        [{"role": "user", "content": "The staging server listens on port 8123."}]
+    ).messages
+    await gate.akeep_lost(lost, "monday")
+    async with connect() as client:
+        result = await call(
+            client, "recall_session", query="port of the staging server", session="monday"
+        )
+    assert "8123" in text_of(result)

@@ -1,4 +1,4 @@
-"""The six tools: for each its description, its schemas, what it may do, and the call into the gate.
+"""The seven tools: for each its description, its schemas, what it may do, and the call into the gate.
 
 Stored text is untrusted. It reaches a result only inside the fence (`text`); ids and reasons that come from
 documents are quoted, so that nothing in them reads as a fence or a control token.
