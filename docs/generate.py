@@ -283,8 +283,8 @@ def http_page() -> str:
 
 LENGTHS_HEAD = """## Lengths
 
-Every text and every list that comes from outside has a length, and a longer one is refused before any work is done
-with it (413 or 422, an error of the tool, or exit code 2). Lengths that are settings are shown as they are by default.
+Every text and every list that comes from outside has a length. A longer one is refused before any work is done with
+it: with 413 or 422, an error of the tool, or exit code 2. Lengths that are settings are shown as they are by default.
 Commands and the library have those of the fields of the same name. Objects of any shape have the length of the body,
 `service.body_bytes`. What a store keeps of titles, metadata, chunks and names is checked once more when it is written."""
 

@@ -275,6 +275,7 @@ def test_two_agents_in_one_session_are_compacted_each_for_itself(rig, served):
     assert all("/web/" in path for path in gone)
 
 
+@pytest.mark.slow
 def test_a_hundred_compactions_are_told_and_the_memory_stays_bounded(rig, served):
     talk = Talk(rig, served)
     for n in range(100):
@@ -317,7 +318,7 @@ def turns_of(kinds):
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     kinds=TURNS,
