@@ -151,8 +151,8 @@ def test_every_setting_says_what_it_does():
     assert [s.name for s in inspect(environ={}).settings if not s.doc] == []
 
 
-def test_there_are_at_most_96_settings():
-    assert len(inspect(environ={}).settings) <= 96
+def test_there_are_at_most_94_settings():
+    assert len(inspect(environ={}).settings) <= 94
 
 
 def test_the_published_environment_names_are_read_and_ours_goes_before():

@@ -34,6 +34,25 @@ class Policy(BaseModel):
         return cls.model_construct()
 
 
+SCOPES: Final = ("session", "key", "upstream")
+M = TypeVar("M", bound=str)
+
+
+def check_scopes(by: Mapping[str, M]) -> Mapping[str, M]:
+    """Refuse what names neither a session, nor an API key, nor an upstream."""
+    for name in by:
+        scope, _, value = name.partition(":")
+        if scope not in SCOPES or not value:
+            raise ValueError(f"{name!r} must be session:NAME, key:ID or upstream:NAME")
+    return by
+
+
+def mode_in(by: Mapping[str, M], mode: M, *, session: str, key: str, upstream: str) -> M:
+    """The mode for a call: that of its session, else of its key, else of its upstream, else the general one."""
+    names = f"session:{session}", f"key:{key}", f"upstream:{upstream}"
+    return next((by[name] for name in names if name in by), mode)
+
+
 class Limits(Policy):
     """The largest inputs a request may bring, and how much a tenant may keep; an error names the limit it broke."""
 

@@ -28,7 +28,7 @@ def gate():
 @pytest.fixture(scope="module")
 def keeping(rig, gate):
     """A proxy that puts back what compactions lose."""
-    return rig.serve(compaction=CompactionPolicy(inject=True), gate_for=lambda _caller: gate)
+    return rig.serve(compaction=CompactionPolicy(mode="inject"), gate_for=lambda _caller: gate)
 
 
 def as_messages(messages):
@@ -219,18 +219,22 @@ def test_by_header_a_client_chooses_for_its_session(rig, served, keeping, gate):
     assert "x-headgate-compaction" not in off.ask(compact(session())).headers
     wrong = web.post(served.url + "/v1/chat/completions", json={"model": "m", "messages": session()}, headers={"x-headgate-compaction": "maybe"})  # fmt: skip
     assert wrong.status_code == 400
-    assert "off, observe, keep, inject" in wrong.text
+    assert "off, observe, keep or inject" in wrong.text
 
 
-def test_by_key_and_by_upstream_settings_stand_before_the_general_ones():
-    policy = CompactionPolicy(keep=True, by_key={"k1": "off"}, by_upstream={"slow": "inject"})
-    assert policy.mode_for("k1", "slow") == "off"
-    assert policy.mode_for("k2", "slow") == "inject"
-    assert policy.mode_for("k2", "fast") == "keep"
+def test_modes_of_sessions_keys_and_upstreams_stand_before_the_general_one():
+    by = {"session:s": "observe", "key:k1": "off", "upstream:slow": "inject"}
+    policy = CompactionPolicy(mode="keep", by=by)
+    assert policy.mode_for(session="s", key="k1", upstream="slow") == "observe"
+    assert policy.mode_for(key="k1", upstream="slow") == "off"
+    assert policy.mode_for(key="k2", upstream="slow") == "inject"
+    assert policy.mode_for(key="k2", upstream="fast") == "keep"
+    with pytest.raises(ValueError, match="must be session:NAME, key:ID or upstream:NAME"):
+        CompactionPolicy(by={"k1": "off"})
 
 
 def test_a_client_that_names_a_session_of_another_key_gets_nothing_of_it(rig, gate):
-    policy = CompactionPolicy(inject=True)
+    policy = CompactionPolicy(mode="inject")
     one = rig.serve(compaction=policy, gate_for=lambda _caller: gate, key="key-1")
     other = rig.serve(compaction=policy, gate_for=lambda _caller: gate, key="key-2")
     name = {"x-headgate-session": "shared"}

@@ -3,27 +3,33 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from headgate.policy import Policy, PositiveCount
+from pydantic import field_validator
+
+from headgate.policy import Policy, PositiveCount, check_scopes, mode_in
 
 Mode = Literal["off", "observe", "keep", "inject"]
 MODES: tuple[Mode, ...] = ("off", "observe", "keep", "inject")
 
 
 class CompactionPolicy(Policy):
-    """What is done when an agent compacts its window: it is told; what left is kept; or it is also put back."""
+    """What is done when an agent compacts its window."""
 
-    keep: bool = False
-    """Whether what left a window is kept in a collection of its session, so that it can be asked for."""
-    inject: bool = False
-    """Whether rules and to-dos that are gone, and what a question needs, are put back; what left is kept then too."""
+    mode: Mode = "observe"
+    """off; observe: tell what left and what is gone; keep: also keep what left in a collection of its session; inject:
+    also put back rules and to-dos that are gone, and what a question needs.
+    """
     budget: PositiveCount = 1000
     """Most tokens that one block may have."""
-    by_key: Mapping[str, Mode] = {}
-    """Other settings for single API keys, by the id of the key: off, observe, keep or inject."""
-    by_upstream: Mapping[str, Mode] = {}
-    """Other settings for single upstreams, by name."""
+    by: Mapping[str, Mode] = {}
+    """Other modes for single sessions, API keys and upstreams, which count in this order:
+    {"session:nightly" = "off", "key:3f2a" = "keep", "upstream:local" = "inject"}.
+    """
 
-    def mode_for(self, key: str, upstream: str) -> Mode:
-        """What is done for a call with this key to this upstream; the key's own setting stands first."""
-        own = self.by_key.get(key) or self.by_upstream.get(upstream)
-        return own or ("inject" if self.inject else "keep" if self.keep else "observe")
+    @field_validator("by")
+    @classmethod
+    def _check_names(cls, by: Mapping[str, Mode]) -> Mapping[str, Mode]:
+        return check_scopes(by)
+
+    def mode_for(self, *, upstream: str = "", key: str = "", session: str = "") -> Mode:
+        """The mode for a call."""
+        return mode_in(self.by, self.mode, session=session, key=key, upstream=upstream)

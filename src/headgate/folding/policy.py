@@ -6,11 +6,10 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from headgate.policy import Policy, Unit
+from headgate.policy import Policy, Unit, check_scopes, mode_in
 
 Mode = Literal["off", "measure", "on"]
 MODES: tuple[Mode, ...] = ("off", "measure", "on")
-SCOPES = ("session", "key", "upstream")
 
 
 class FoldPolicy(Policy):
@@ -28,15 +27,11 @@ class FoldPolicy(Policy):
     @field_validator("by")
     @classmethod
     def _check_names(cls, by: Mapping[str, Mode]) -> Mapping[str, Mode]:
-        for name in by:
-            if name.partition(":")[0] not in SCOPES or not name.partition(":")[2]:
-                raise ValueError(f"{name!r} must be session:NAME, key:ID or upstream:NAME")
-        return by
+        return check_scopes(by)
 
     def mode_for(self, *, upstream: str = "", key: str = "", session: str = "") -> Mode:
         """The mode for a request."""
-        names = f"session:{session}", f"key:{key}", f"upstream:{upstream}"
-        return next((self.by[name] for name in names if name in self.by), self.mode)
+        return mode_in(self.by, self.mode, session=session, key=key, upstream=upstream)
 
     def is_held_out(self, session: str) -> bool:
         """Whether a session is one of those that are left alone to compare with: always the same ones."""

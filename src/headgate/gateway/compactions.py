@@ -46,7 +46,7 @@ class Compactions(Documents, Traces):
         For example: `for one in hg.compactions("monday"): print(one.reason, one.gone)`.
 
         `hg.context(question, collection=hg.session_collection("monday"))` finds what left its windows, if
-        `compaction.keep` or `compaction.inject` was on.
+        `compaction.mode` was "keep" or "inject".
         """
         rows = self.traces(limit=max(1, self.settings.trace.keep))
         ids = [row.id for row in rows if row.compaction and row.session == session]
@@ -65,7 +65,7 @@ class Compactions(Documents, Traces):
         found = next((row for row in rows if row.compaction), None)
         if found is None:
             raise NotFound(
-                "no compaction is traced", hint="name the session, or set compaction.keep"
+                "no compaction is traced", hint="name the session, or set compaction.mode = 'keep'"
             )
         return found.session, found.cost.key if found.cost else ""
 

@@ -149,7 +149,7 @@ class Headgate(Compactions):
         For example: `hg.recall_session("which port does the staging server have?").text`.
 
         Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
-        with, if it did. The settings `compaction.keep` or `compaction.inject` must have been on.
+        with, if it did. The setting `compaction.mode` must have been "keep" or "inject".
         """
         from headgate.compaction.keep import results_of  # noqa: PLC0415  (as above)
 

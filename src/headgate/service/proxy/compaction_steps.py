@@ -41,7 +41,9 @@ async def observe_compaction(
 ) -> None:
     """Compare the request with the last window of its conversation; `exchange.window` says what was found."""
     request, caller = exchange.original, exchange.caller
-    mode = request.options.compaction or policy.mode_for(caller.key, exchange.upstream_name)
+    mode = request.options.compaction or policy.mode_for(
+        upstream=exchange.upstream_name, key=caller.key, session=exchange.call.session
+    )
     if mode == "off" or len(request.body) > HUGE:
         return
     try:

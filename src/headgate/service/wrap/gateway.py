@@ -42,7 +42,7 @@ def settings_for(spec: GatewaySpec) -> Settings:
     if spec.fold:
         arguments["fold"] = {"mode": "on"}
     if spec.remember:
-        arguments["compaction"] = {"inject": True}
+        arguments["compaction"] = {"mode": "inject"}
     if spec.store:
         arguments["store"] = spec.store
     if spec.store == MEMORY:
