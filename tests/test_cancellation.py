@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.compaction.account import Account
 from headgate.errors import InputError, StoreError
 from headgate.gateway import Headgate
 from headgate.memory.facts import Facts
@@ -63,6 +64,10 @@ CALLS = {
     "afeedback": lambda hg: hg.afeedback(hg.fact, helpful=True),
     "atrace": lambda hg: hg.atrace(hg.known),
     "atraces": lambda hg: hg.atraces(),
+    "acompactions": lambda hg: hg.acompactions("s"),
+    "akeep_lost": lambda hg: hg.akeep_lost([], "s"),
+    "acompose_rules": lambda hg: hg.acompose_rules(Account("summary", 0), budget=100),
+    "arecall_session": lambda hg: hg.arecall_session("which port?", "s"),
     "areindex": lambda hg: hg.areindex(),
     "acheck": lambda hg: hg.acheck("index"),
     "facts.aadd": lambda hg: hg.facts.aadd("Linus sells the tickets."),

@@ -169,7 +169,7 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
             assert "--store" in options or group in NO_STORE or path in NO_STORE, path
 
 
-NO_JSON = {"store export", "config completion", "mcp", "wrap"}
+NO_JSON = {"store export", "fold expand", "expand", "config completion", "mcp", "wrap"}
 # a copy names both of its stores as arguments
 NO_STORE = {
     "demo",
@@ -182,6 +182,9 @@ NO_STORE = {
     "wrap",
     "store copy",
     "hermes",
+    "fold messages",
+    "fold expand",
+    "expand",
 }
 
 

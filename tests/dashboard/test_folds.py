@@ -33,7 +33,7 @@ TRACE = Trace(
 
 @pytest.fixture
 async def client():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Headgate.open(settings=Settings(store=":memory:", trace={"age_s": None})) as gate:
         gate.save_trace(TRACE)
         async with connected(create(gate)) as client:
             yield client

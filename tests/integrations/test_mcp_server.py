@@ -134,6 +134,9 @@ async def test_every_structured_result_fits_its_schema(connect):
                 await call(client, "recall", query="where is the office?"),
                 await call(client, "recall", query="xylophone"),
             ],
+            "recall_session": [
+                await call(client, "recall_session", query="which port?", session="monday")
+            ],
             "fact_feedback": [
                 await call(client, "fact_feedback", id=fact, helpful=True, note="yes")
             ],
@@ -366,7 +369,7 @@ async def test_a_client_that_wants_logs_hears_of_what_went_wrong(gate):
         ) as client:
             await client.call_tool("why", {"trace": "nothing"})
         assert heard.pop() == (
-            "error", "headgate.why", "there is no trace 'nothing' (hg.traces() and `headgate why` list them)"
+            "error", "headgate.why", "there is no trace 'nothing' (hg.traces() and `headgate why --list` list them)"
         )  # fmt: skip
         assert not heard
 

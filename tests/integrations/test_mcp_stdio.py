@@ -24,7 +24,7 @@ async def test_a_client_starts_it_asks_it_and_ends_it(store, mode):
     )
     async with Client(parameters, mode=mode) as client:
         assert client.server_info.name == "headgate"
-        assert len((await client.list_tools()).tools) == 6
+        assert len((await client.list_tools()).tools) == 7
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
         assert "within 14 days" in answer.content[0].text
         bad = await client.call_tool("get_context", {"query": 3})
@@ -78,7 +78,7 @@ def test_a_client_has_the_tools_before_anything_is_loaded(store, form):
         hello, listed = (json.loads(process.stdout.readline())["result"] for _ in range(2))
         assert hello["protocolVersion"] == "2025-06-18"
         assert hello["serverInfo"]["version"] == __version__
-        assert len(listed["tools"]) == 6
+        assert len(listed["tools"]) == 7
         assert ("outputSchema" in listed["tools"][0]) is (form == "both")
         process.stdin.write(message("tools/call", 3, name="recall", arguments={"query": "x"}))
         process.stdin.flush()
@@ -183,5 +183,5 @@ def test_without_the_package_the_pip_line_is_named(store, monkeypatch):
         if name.startswith("headgate.integrations.mcp.") or name.split(".")[0] == "mcp":
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(MissingExtra, match=r"headgate\[mcp\]"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[mcp\]'"):
         app.main(["mcp", "--store", str(store)], standalone_mode=False)

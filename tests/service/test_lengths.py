@@ -30,12 +30,13 @@ from headgate.types.lengths import (
     MOST_REASONS,
     NAME_CHARS,
     NOTE_CHARS,
+    PROVENANCE_CHARS,
     SESSION_CHARS,
     SUMMARY_CHARS,
 )
 
 # Their lengths are settings, which the gate checks before anything else.
-BY_SETTING = {("ContextArguments", "query"), ("ContextArguments", "window"), ("StrategyArguments", "query"), ("LocalStrategyArguments", "query"), ("RememberArguments", "content"), ("RecallArguments", "query")}  # fmt: skip
+BY_SETTING = {("ContextArguments", "query"), ("ContextArguments", "window"), ("StrategyArguments", "query"), ("LocalStrategyArguments", "query"), ("RememberArguments", "content"), ("RecallArguments", "query"), ("RecallSessionArguments", "query")}  # fmt: skip
 SECRET = "ghp_" + "a1B2" * 9
 
 
@@ -219,7 +220,7 @@ LONG_ROWS = {
     "a category": lambda store: store.save_fact("t", Fact("f", "x", "c" * (LABEL_CHARS + 1))),
     "a tag": lambda store: store.save_fact("t", Fact("f", "x", tags=("t" * (LABEL_CHARS + 1),))),
     "a question": lambda store: store.save_review("t", Review("r", "q" * (CHUNK_CHARS + 1))),
-    "who says so": lambda store: store.link("t", [Edge("a", "is_a", "b", 1.0, "p" * (NAME_CHARS + 1))]),
+    "who says so": lambda store: store.link("t", [Edge("a", "is_a", "b", 1.0, "p" * (PROVENANCE_CHARS + 1))]),
     "the name of a key": lambda store: Keys(store, "t").create(["read"], name="n" * (LABEL_CHARS + 1)),
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ async def client_with(url, key):
 async def test_a_client_lists_calls_and_reads(url, mode):
     async with Client(url, mode=mode) as client:
         assert client.server_info.name == "headgate"
-        assert len((await client.list_tools()).tools) == 6
+        assert len((await client.list_tools()).tools) == 7
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
         assert answer.structured_content is None
         assert "within 14 days" in answer.content[0].text

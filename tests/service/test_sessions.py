@@ -10,12 +10,13 @@ from headgate.service.app import create
 from headgate.settings import Settings
 from headgate.types import Amount
 
+KEPT = {"age_s": None}  # the traces are of a day that is long over
 FUSE = {"caps": {"session": {"tokens": 100}, "tenant": {"tokens": 10_000}}}
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:", fuse=FUSE)) as gate:
+    with Headgate.open(settings=Settings(store=":memory:", fuse=FUSE, trace=KEPT)) as gate:
         book = gate.spending
         for session in ("a", "b"):
             book.settle(book.hold(session, "", Amount(100)), Amount(60 if session == "a" else 120))

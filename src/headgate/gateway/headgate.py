@@ -146,7 +146,7 @@ class Headgate(Compactions):
     ) -> Context:
         """What left the windows of an agent's session and fits a query, results of tools too.
 
-        For example: `hg.recall_session("which port does the staging server have?").text`.
+        For example: `hg.recall_session("which port does the staging server have?", "monday").text`.
 
         Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
         with, if it did. The setting `compaction.mode` must have been "keep" or "inject".

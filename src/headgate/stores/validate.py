@@ -29,6 +29,7 @@ from headgate.types.lengths import (
     LABEL_CHARS,
     METADATA_BYTES,
     NAME_CHARS,
+    PROVENANCE_CHARS,
     TITLE_CHARS,
 )
 
@@ -94,7 +95,7 @@ def check_edges(tenant: str, edges: Sequence[Edge]) -> None:
     for edge in edges:
         for what in ("source", "predicate", "target"):
             check_name(f"the {what} of an edge", getattr(edge, what))
-        check_length("the provenance of an edge", edge.provenance, NAME_CHARS)
+        check_length("the provenance of an edge", edge.provenance, PROVENANCE_CHARS)
         if not isfinite(edge.weight):
             name = (edge.source, edge.predicate, edge.target)
             raise InputError(f"the edge {name} weighs {edge.weight}; it must be a number")

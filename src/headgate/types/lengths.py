@@ -18,6 +18,9 @@ FOLDER_CHARS: Final = 4_096  # of a path: what Linux takes (PATH_MAX)
 LABEL_CHARS: Final = 1_024  # of a category, a tag, a kind of task or a person's name, as of an id
 NOTE_CHARS: Final = 1_000  # of feedback or a decision; a hundred are kept with a fact
 FACT_CHARS: Final = 10_000  # longer texts are documents
+PROVENANCE_CHARS: Final = (
+    10_000  # of an edge: where it was said, which may be a quotation as long as a fact
+)
 TITLE_CHARS: Final = 500  # of a document or a chunk; longer ones are texts by mistake
 # Of the metadata of a document or a chunk, as JSON: chosen; more is a text that should be a document.
 METADATA_BYTES: Final = 16_384

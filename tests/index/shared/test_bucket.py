@@ -199,7 +199,7 @@ def test_a_place_that_is_none_is_refused_without_repeating_it(place):
 def test_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "headgate.index.shared.bucket")
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
-    with pytest.raises(MissingExtra, match=r"headgate\[s3\]"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[s3\]'"):
         open_storage("s3://shared/x", "store")
 
 

@@ -15,6 +15,7 @@ from headgate.types.lengths import (
     MOST_LABELS,
     NAME_CHARS,
     NOTE_CHARS,
+    SESSION_CHARS,
 )
 
 LEAST_TOKENS = 256
@@ -102,7 +103,7 @@ class RecallSessionArguments(Arguments):
     """What you need to know, in plain words."""
     max_tokens: Annotated[int, Field(ge=LEAST_TOKENS)] = 1000
     """Most tokens of the whole result."""
-    session: Text | None = None
+    session: Annotated[str, Field(min_length=1, max_length=SESSION_CHARS)] | None = None
     """The session's name; without it, the one compacted last."""
 
 

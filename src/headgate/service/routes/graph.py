@@ -14,12 +14,12 @@ from headgate.errors import NotFound
 from headgate.graph.graph import Graph
 from headgate.graph.kernel import Slice
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Label, Name, Page, StrictRoute
+from headgate.service.parse import Body, Name, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.types import Edge
-from headgate.types.lengths import MOST_ROWS, NAME_CHARS
+from headgate.types.lengths import MOST_ROWS, NAME_CHARS, PROVENANCE_CHARS
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
 
@@ -42,7 +42,7 @@ class EdgeIn(Body):
     target: Name = Field(examples=["sqlite"])
     weight: float = Field(1.0, gt=0, le=1)
     """How strong it is."""
-    provenance: Label = ""
+    provenance: Annotated[str, Field(max_length=PROVENANCE_CHARS)] = ""
     """Who says so."""
 
 
