@@ -26,6 +26,7 @@ TRACE = Trace(
             facts={"lines": 60, "tokens": 1200, "source": "the result of your call Read(a.py)", "stale": 1},
             text="value_1 = <load>",
         ),
+        Step(Stage.FOLD, 0.0, facts={"lines": 20, "tokens": 300}),  # not stale, and its source is not kept
     ),
     created=1.0,
 )  # fmt: skip

@@ -1,6 +1,9 @@
 """Folder: what is folded and what is not, case by case."""
 
+import pytest
+
 import headgate
+from headgate.errors import InputError
 from headgate.folding import Folder
 from headgate.folding.rules import clears_of
 
@@ -230,3 +233,9 @@ def test_what_is_not_a_conversation_passes():
     for messages in ([], [None, 3, "text"], [{"role": "tool"}], [{"role": "user", "content": [None]}]):  # fmt: skip
         assert headgate.fold(messages)[0] == messages
         assert headgate.expand(messages) == messages
+
+
+@pytest.mark.parametrize("call", [headgate.fold, headgate.expand])
+def test_what_is_no_list_of_messages_is_refused(call):
+    with pytest.raises(InputError, match="messages must be a list, not dict"):
+        call({"messages": []})

@@ -7,11 +7,13 @@ import pypdf
 import pytest
 
 from headgate.errors import InputError, NotFound
+from headgate.gateway import Headgate
 from headgate.ingest import child, readers
 from headgate.ingest import pdf as pdf_reader
 from headgate.ingest.html import extract
 from headgate.ingest.load import add_files, add_rows, add_stream
 from headgate.ingest.policy import IngestPolicy
+from headgate.ingest.walk import walk
 from headgate.stores.memory.store import MemoryStore
 
 
@@ -432,3 +434,22 @@ def test_a_file_that_holds_more_text_than_is_kept_says_so(monkeypatch):
     assert child._answer("html", b"<title>T</title><p>words</p>") == {"title": "T", "text": "words"}
     assert "more than 5 characters" in child._answer("html", b"<p>words.</p>")["reason"]
     assert child._answer("pdf", b"no PDF")["reason"].startswith("broken PDF")
+
+
+def test_a_file_has_one_id_from_wherever_it_is_named(tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("A note.")
+    monkeypatch.chdir(tmp_path / "work")
+    elsewhere = tmp_path / "kb"
+    ids = {file.id for name in ("../notes", tmp_path / "notes") for file in walk([name], root=elsewhere)}  # fmt: skip
+    assert ids == {(tmp_path / "notes" / "a.md").as_posix()}
+
+
+def test_a_line_of_a_chat_that_is_not_json_is_told(tmp_path):
+    said = '{"messages": [{"role": "user", "content": "Hello there, how are you?"}]}'
+    (tmp_path / "chat.jsonl").write_text(f"{said}\nchanged\n")
+    with Headgate.open(":memory:") as hg:
+        told = hg.add_files(tmp_path / "chat.jsonl")
+    assert told.documents == 1
+    assert [skip.reason for skip in told.skipped] == ["not valid JSON"]

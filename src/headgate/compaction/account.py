@@ -60,7 +60,7 @@ class Account:
 
     way: str
     tokens: int
-    """How many tokens left."""
+    """How many tokens left the window."""
     items: tuple[Item, ...] = field(default=(), repr=False)
     gone: frozenset[Item] = field(default=frozenset(), repr=False)
     turn: int = 0
@@ -90,7 +90,7 @@ class Account:
 
 
 def describe(counts: Mapping[Kind, tuple[int, int]], *, tokens: int, turn: int) -> str:
-    """`compaction at turn 41: 96 000 tokens left, 14 of 17 paths and 1 of 3 rules are gone`."""
+    """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 rules are gone`."""
     where = f"compaction at turn {turn}" if turn else "compaction"
     order: tuple[Kind, ...] = ("path", "rule", "todo", "decision", "identifier", "number", "error")
     gone = [
@@ -99,7 +99,7 @@ def describe(counts: Mapping[Kind, tuple[int, int]], *, tokens: int, turn: int) 
         if kind in counts and counts[kind][1]
     ]
     told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
-    return f"{where}: {tokens:,} tokens left".replace(",", " ") + f", {told}"
+    return f"{where}: {tokens:,} tokens left the window".replace(",", " ") + f", {told}"
 
 
 def account(found: Compaction, after: Window, *, turn: int = 0) -> Account:

@@ -57,7 +57,7 @@ def _cut(step: Step) -> Iterator[Intervention]:
 def _describe_compaction(step: Step) -> Iterator[Intervention]:
     """What left the window, which the agent did, and what was put back, which Headgate did."""
     if reason := step.facts.get("reason"):
-        change = 'compaction.mode = "inject" puts back what a turn needs; the agent compacted its window itself'
+        change = 'a larger window: the agent compacted its own; compaction.mode = "inject" puts back what a turn needs'
         yield Intervention(step.stage, str(reason), change, step.facts)
     if tokens := step.facts.get("put_back"):
         what = f"{tokens:.0f} tokens of what a compaction lost were put back" if isinstance(tokens, int | float) else ""  # fmt: skip

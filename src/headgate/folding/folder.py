@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from headgate.errors import InputError
 from headgate.folding.lines import Lines, Run, extend
 from headgate.folding.parts import Part, PartReader, Path, replace_text, text_at
 from headgate.folding.pointer import (  # fmt: skip
@@ -305,6 +306,7 @@ def fold(
         sent, report = headgate.fold(messages)
         assert headgate.expand(sent) == messages
     """
+    _check(messages)
     folder = Folder(clears=clears_of(request or {}))
     folder.extend(messages)
     return folder.apply(messages), folder.report
@@ -312,6 +314,7 @@ def fold(
 
 def expand(messages: Sequence[Any]) -> list[Any]:
     """The messages as they were before `fold`, byte for byte."""
+    _check(messages)
     reader = PartReader()
     known: dict[str, list[str]] = {}  # by name: its lines
     expanded = list(messages)
@@ -325,6 +328,14 @@ def expand(messages: Sequence[Any]) -> list[Any]:
             if part.name:
                 known[part.name] = lines
     return expanded
+
+
+def _check(messages: object) -> None:
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        raise InputError(
+            f"messages must be a list, not {type(messages).__name__}",
+            hint='pass the list itself, such as body["messages"]',
+        )
 
 
 def _expand(lines: list[str], known: Mapping[str, list[str]]) -> list[str] | None:

@@ -41,18 +41,19 @@ def is_chat(path: Path) -> bool:
     return False
 
 
-def read_chats(path: Path) -> list[Chat]:
-    """The conversations of a file, in the order in which they begin."""
-    exported = [chat for line in Lines(path) if (chat := _exported_chat(line)) is not None]
+def read_chats(path: Path) -> tuple[list[Chat], int]:
+    """The conversations of a file, in the order in which they begin, and how many of its lines are no valid JSON."""
+    lines = Lines(path)
+    exported = [chat for line in lines if (chat := _exported_chat(line)) is not None]
     if exported:
-        return [chat for chat in exported if chat.text]
+        return [chat for chat in exported if chat.text], lines.skipped
     found: dict[str, list[Mapping[str, Any]]] = {}
     current = ""
     for entry in read_entries(Lines(path)):
         current = session_of(entry) or current
         _follow(entry, found.setdefault(current, []))
     chats = (Chat("", _turns(messages)) for messages in found.values())
-    return [chat for chat in chats if chat.text]
+    return [chat for chat in chats if chat.text], lines.skipped
 
 
 def _follow(entry: Entry, messages: list[Mapping[str, Any]]) -> None:

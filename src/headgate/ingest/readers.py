@@ -144,7 +144,9 @@ def _read_html(
 
 def _read_chats(file: SourceFile, collection: str) -> Items:
     """Each conversation of a file as a document; the only one of a file has the file's id."""
-    found = read_chats(file.path)
+    found, unread = read_chats(file.path)
+    if unread:
+        yield Skip(f"{file.id}: {unread} of its lines", "not valid JSON")
     if not found:
         yield Skip(file.id, "a conversation in which nothing is said", file.size)
     for number, chat in enumerate(found, 1):

@@ -70,7 +70,9 @@ def document_id(path: Path, base: Path) -> str:
     if whole.as_posix().startswith(head) and ".." not in whole.parts:
         return whole.as_posix()[len(head) :]
     resolved = _resolve(whole)  # takes as long as all the rest of a walk
-    return (resolved.relative_to(base) if resolved.is_relative_to(base) else whole).as_posix()
+    if resolved.is_relative_to(base):
+        return resolved.relative_to(base).as_posix()
+    return (resolved if ".." in whole.parts else whole).as_posix()
 
 
 def _files_under(

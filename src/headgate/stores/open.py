@@ -22,7 +22,8 @@ def open_store(
         from headgate.stores.memory.store import MemoryStore  # noqa: PLC0415  (a store on disk needs none of it)
 
         return MemoryStore(clock=clock), None
-    return SqliteStore(folder, clock=clock, tenant_bytes=tenant_bytes), folder
+    store = SqliteStore(folder, clock=clock, tenant_bytes=tenant_bytes)
+    return store, folder.absolute()
 
 
 def folder_of(store: str) -> Path | None:

@@ -49,7 +49,7 @@ class SqliteStore(
         clock: Clock = time,
         read_only: bool = False,
     ) -> None:
-        self.path = Path(folder) / FILE
+        self.path = Path(folder).absolute() / FILE  # the program may go to another folder
         _refuse_half_restored(self.path.parent)
         self.read_only = read_only or _may_only_read(self.path)
         if not self.read_only:
