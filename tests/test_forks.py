@@ -59,6 +59,7 @@ print(failed)
 """
 
 
+@pytest.mark.slow
 def test_children_forked_beside_a_working_thread_all_answer_and_close(tmp_path):
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", SCRIPT, str(tmp_path), "6"],

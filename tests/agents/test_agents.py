@@ -83,6 +83,7 @@ RULE = "Never delete the folder notes, and always write words in lower case."
 LONG_TASK = f"{TASK} {RULE} " + "The list belongs to a longer story about counting. " * 100
 
 
+@pytest.mark.agents
 @pytest.mark.skipif("claude" not in CHOSEN, reason="AGENTS leaves it out")
 def test_claude_code_has_the_users_rule_again_after_its_own_compaction(bed):
     """Alone it forgets the rule, since the summary does not say it. With wrap --remember it stands in every request."""

@@ -46,6 +46,7 @@ def test_the_circle_is_broken_at_the_third_round():
     assert "third time" in circle.notes[0][1]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_a_wheel(tmp_path):
     build = pytest.importorskip("hatchling.build")
     script = f"import os, {build.__name__} as b; os.chdir({str(ROOT)!r}); print(b.build_wheel({str(tmp_path)!r}))"

@@ -57,6 +57,7 @@ def attacked(gate):
     ]
 
 
+@pytest.mark.slow
 def test_no_view_of_the_store_runs_what_it_shows(browser, base, attacked):
     with opened(browser, base) as page:
         page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))

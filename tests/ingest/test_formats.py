@@ -192,6 +192,7 @@ def test_a_broken_file_is_skipped_with_a_reason(gate, tmp_path, name, data):
     assert made.skipped[0].reason
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_gigabytes_is_skipped(gate, tmp_path):
     made = BytesIO()
     with ZipFile(made, "w", compression=8) as file, file.open("content.xml", "w") as member:

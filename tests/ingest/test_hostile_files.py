@@ -87,6 +87,7 @@ def test_a_child_that_takes_too_much_time_is_ended_by_the_system():
     assert read_in_a_child("while True: pass").returncode < 0
 
 
+@pytest.mark.slow
 def test_each_file_has_its_own_time():
     # each takes more than half of the two seconds that one file may take
     done = read_in_a_child(

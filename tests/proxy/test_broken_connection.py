@@ -74,6 +74,7 @@ def read_to_end(port, model):
     return got, False
 
 
+@pytest.mark.slow
 def test_a_connection_that_the_upstream_resets_is_reset_and_one_that_it_closes_is_closed(rig, serve):  # fmt: skip
     port, _, _ = serve(1)
     begun = said(*PROSE)[:-2]

@@ -157,6 +157,7 @@ def test_the_nearest_project_names_a_folder(folder):
     assert project_of(str(folder)) == "parcels"
 
 
+@pytest.mark.slow
 def test_a_long_path_is_looked_at_only_near_its_end():
     """Each folder above costs one look at the disk: all of 2 000 took five seconds, and those of 40 kB gigabytes."""
     calls = _calls_of_stat(lambda: project_of("/" + "a/" * 2_000))
