@@ -48,7 +48,6 @@ def same(one, two):
 @given(
     st.sets(st.integers(1, len(TEXTS) - 1)),
     st.sets(st.integers(0, len(TEXTS) - 1), max_size=3),
-@pytest.mark.slow
     st.randoms(use_true_random=False),
 )
 def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
