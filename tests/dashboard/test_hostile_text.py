@@ -40,8 +40,8 @@ def attacked(gate):
     gate.add([{"id": "all", "title": "refund", "text": ALL}])
     for number, text in enumerate((*ATTACKS, ALL)):
         hostile_call(gate, number, text)
-    made = [gate.context(f"refund {text}", window=[text], session=text, budget=4000) for text in ATTACKS]  # fmt: skip
-    last = gate.context("refund", window=[ALL], session=ALL, k=3, budget=9000)
+    made = [gate.context(f"refund {text}", window=[text], session=text[:200], budget=4000) for text in ATTACKS]  # fmt: skip
+    last = gate.context("refund", window=[ALL], session=ALL[:200], k=3, budget=9000)
     gate.traces()
     return [context.trace.id for context in (*made, last)]
 

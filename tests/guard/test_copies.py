@@ -124,7 +124,9 @@ def test_a_loop_that_comes_back_after_each_rollback_never_shows_a_third_copy_of_
     session = Session(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
     text = play(session, comeback(unit, turns, leads, lengths), size)
     assert session.report.cuts
-    assert in_a_row(text, unit) < 3 * len(unit)
+    # blanks in a row are left out when loops are compared, so such a unit is known some characters later
+    later = SHORT if "  " in unit * 2 else 0
+    assert in_a_row(text, unit) < 3 * len(unit) + later
 
 
 @given(units(1, SHORT - 1), turns, leads, lengths, resumes, st.sampled_from(SIZES))
