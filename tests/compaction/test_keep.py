@@ -1,9 +1,17 @@
 """What left a window as rows, and the block of rules."""
 
+import pytest
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
 
 from headgate.compaction.account import account
-from headgate.compaction.keep import MOST_ROWS, collection_of, compose_rules, results_of, rows_of
+from headgate.compaction.keep import (
+    MOST_ROWS,
+    collection_of,
+    compose_rules,
+    is_needed,
+    results_of,
+    rows_of,
+)
 from headgate.compaction.notice import notice
 from headgate.compaction.window import read_window
 from headgate.gateway import Headgate
@@ -89,3 +97,25 @@ def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch)
             hg.keep_lost(read_window(messages).messages, "long")
         assert 0 < hg.collections()["session:long"].chunks <= 51
         assert "9059" in hg.context("port for service number 59", collection="session:long").text
+
+
+SAID = (
+    "We work on the harbor and the API moves next week. The staging port is 7443. Please keep the tests green, write"
+    " short commits, and tell me before you change the database. The backup runs at night, and the pages load faster."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "needed"),
+    [
+        ("What is the staging port?", True),
+        ("Which port?", True),
+        ("Yes.", False),
+        ("Thanks, that looks good.", False),
+        ("Write a haiku about rain.", False),
+    ],
+)
+def test_a_long_message_is_needed_by_whoever_asks_for_a_part_of_it(question, needed):
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "said", "text": SAID}, {"id": "other", "text": "Yes, the linter is quiet."}])
+        assert is_needed(hg.context(question, window=[question], graph=False)) is needed
