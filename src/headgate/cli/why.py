@@ -21,7 +21,7 @@ from headgate.cli.terminal import echo, format_minute
 from headgate.errors import InputError
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.costs import Costs, add_up
-from headgate.explain.interventions import interventions
+from headgate.explain.interventions import interventions, show_fact
 from headgate.explain.replay import Replay
 from headgate.explain.terms import describe_terms
 from headgate.explain.why import Why
@@ -199,7 +199,7 @@ def _describe_step(step: Step) -> str:
         )
         else {}
     )
-    facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
+    facts = ", ".join(f"{name} {clip(show_fact(value), 60)}" for name, value in known.items())
     return "; ".join(part for part in (step.degraded, facts) if part)
 
 

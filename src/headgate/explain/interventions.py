@@ -95,9 +95,14 @@ def _endings(step: Step) -> Iterator[Intervention]:
         yield Intervention(step.stage, what, "guard.max_rollbacks, or another model", step.facts)
 
 
+def show_fact(value: float | str) -> str:
+    """A fact of a step in words: a trace that was stored has every number as a float."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _folds(step: Step) -> Iterator[Intervention]:
     """A run of lines that was folded, and that folding stopped; nothing if it was only measured."""
-    lines, tokens, source = (step.facts.get(name, "") for name in ("lines", "tokens", "source"))
+    lines, tokens, source = (show_fact(step.facts.get(name, "")) for name in ("lines", "tokens", "source"))  # fmt: skip
     if lines:
         what = f"{lines} lines were folded, {tokens} tokens: they stand in {source or 'an earlier message'}"
         yield Intervention(step.stage, what, "fold.mode = off, or x-headgate-fold: off", step.facts)
