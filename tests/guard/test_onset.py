@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector, Guard, GuardPolicy, RepeatDetector
-from headgate.guard.entropy import find_trailing_run
-from headgate.guard.session import choose_detector
+from headgate.guard.entropy import choose_detector, find_trailing_run
 from headgate.testing import ScriptedModel
 
 INTRO = "The gate was opened at dawn and the water ran down to the fields. The stall begins "

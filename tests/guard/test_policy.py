@@ -4,7 +4,7 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.guard import EntropyDetector, Guard, GuardPolicy, RepeatDetector, Session
-from headgate.guard.session import EitherDetector, choose_detector
+from headgate.guard.entropy import EitherDetector, choose_detector
 from headgate.settings import load
 from headgate.testing import ScriptedModel
 

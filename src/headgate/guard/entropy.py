@@ -7,15 +7,19 @@ into good text before it. So the onset is that of the exact repetition the text 
 there is one.
 """
 
+from collections.abc import Callable
+
 from headgate.guard.detectors import (
     HISTORY,
     TRIES,
+    Detector,
     RepeatDetector,
     Stall,
     repeats,
     run_start,
     shortest_unit,
 )
+from headgate.guard.policy import GuardPolicy
 from headgate.published.stream_failsafe import (
     DROP_THRESHOLD,
     MIN_ENTROPY,
@@ -143,3 +147,28 @@ class EitherDetector:
         """Begin anew behind this text."""
         self._repeat.prime(text)
         self._entropy.prime(text)
+
+
+def choose_detector(policy: GuardPolicy) -> Callable[[], Detector]:
+    """A function that makes the detector that the policy names, one for each channel."""
+    rule = policy.entropy
+
+    def entropy() -> EntropyDetector:
+        return EntropyDetector(
+            window=rule.window,
+            min_bits=rule.min_bits,
+            max_drop=rule.max_drop,
+            span=rule.span,
+            warm_up=rule.warm_up,
+        )
+
+    def both() -> EitherDetector:
+        return EitherDetector(RepeatDetector(), entropy())
+
+    match policy.detector:
+        case "entropy":
+            return entropy
+        case "both":
+            return both
+        case _:
+            return RepeatDetector

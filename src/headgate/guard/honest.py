@@ -7,9 +7,12 @@ GuardPolicy.hopeless_chars), and one whose unit stands in the request is never c
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
-from headgate.guard.resume import Message
-from headgate.guard.unit_kinds import SHORT, TINY
+from headgate.guard.channels import REASONING, TOOL, Channel
+from headgate.guard.detectors import Stall
+from headgate.guard.resume import Message, SentText
+from headgate.guard.unit_kinds import SHORT, TINY, WORDS, kind_of
 
 _fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")
 _start = re.compile(r"\n|[.!?] ")  # behind which a line or a sentence starts
@@ -20,6 +23,42 @@ _MARKS = " .,;:!?\"'`*-"  # around a text that is quoted, or an item of a list
 STARTS = 32
 DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
 _BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
+
+IN_REQUEST = "it stands in the request"
+
+
+class HonestRepetition:
+    """Says of a repetition in an answer why it is no loop."""
+
+    def __init__(self, messages: Sequence[Message], sent: SentText, hopeless_chars: int) -> None:
+        self._request = RequestText(messages)
+        self._sent, self._hopeless_chars = sent, hopeless_chars
+        self._fences = FenceTracker()
+        self._fences_read = 0  # parts of `sent` that it has read
+
+    def why(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> str:
+        """Why a repetition is not a loop, or not yet; empty if it is one."""
+        if channel.name == REASONING:
+            return ""
+        if stall.position - stall.onset < self._hopeless_chars:
+            if not is_spliced:
+                return "in a tool call" if channel.name == TOOL else "in structured output"
+            if self._is_fenced(channel, stall):
+                return "in fenced code"
+            # A model in a loop repeats its words. Tables and data that it writes again are meant.
+            if channel.relapse.knows(stall.unit) and kind_of(stall.unit) not in WORDS:
+                return "the model was asked again, and wrote the same"
+        return IN_REQUEST if self._request.has_unit(stall.unit) else ""
+
+    def _is_fenced(self, channel: Channel, stall: Stall) -> bool:
+        """Whether the repetition stands inside fenced code."""
+        if has_fence(stall.unit):
+            return False
+        self._fences.feed(self._sent.text_from(self._fences_read))
+        self._fences_read = self._sent.parts
+        waiting = copy(self._fences)
+        waiting.feed(channel.waiting[: max(0, stall.position - channel.sent)])
+        return waiting.is_open
 
 
 class FenceTracker:
