@@ -193,9 +193,9 @@ def app() -> None:
 
 def _tell_found(file: "File") -> str:
     """What a file sets that the user did not name: whoever wrote the folder may have written it."""
-    from headgate.settings.load import told_settings  # noqa: PLC0415  (as above)
+    from headgate.settings.load import list_public_settings  # noqa: PLC0415  (as above)
 
-    told = [f"{name} = {value!r}" for name, value in told_settings(file).items()]
+    told = [f"{name} = {value!r}" for name, value in list_public_settings(file).items()]
     more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
     shown = ", ".join(clip(printable(one), 100) for one in told[:MOST_TOLD])
     return f", found in this folder, sets {shown}{more}" if told else ""

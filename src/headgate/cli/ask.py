@@ -44,10 +44,10 @@ def ask(
         named = policy.model_copy(update={"model": model}) if model else policy
         said = answer(named, question, made.text)
     if as_json:
-        print_json({"answer": said, "cited": _cited(said, made), **context_data(made)})
+        print_json({"answer": said, "cited": _find_citations(said, made), **context_data(made)})
         return
     echo(said or made.text or "nothing relevant was found, so no model was asked")
-    for number, source in _cited(said, made).items():
+    for number, source in _find_citations(said, made).items():
         echo(f"[{number}] {source}")
     if policy is None:
         echo(
@@ -58,7 +58,7 @@ def ask(
     echo(f"what was left out, and why: headgate why {made.trace.id[:8]}", err=True)
 
 
-def _cited(said: str, made: Context) -> dict[str, str]:
+def _find_citations(said: str, made: Context) -> dict[str, str]:
     """The sources that an answer cites, by number."""
     numbers = dict.fromkeys(map(int, _CITED.findall(said)))
     return {str(n): made.chunks[n - 1].id for n in numbers if 1 <= n <= len(made.chunks)}

@@ -218,7 +218,7 @@ def _describe_found(note: Note) -> str:
     return "found without a word of the query: by words of the best chunks, or by its embedding if there is an embedder"
 
 
-def _left_out(trace: Trace) -> list[Candidate]:
+def _find_dropped(trace: Trace) -> list[Candidate]:
     return [candidate for candidate in trace.candidates if candidate.dropped]
 
 
@@ -226,7 +226,7 @@ def _outcome_data(trace: Trace) -> dict[str, object]:
     """What was done to a request, and what was left out of it, as JSON-ready data."""
     left_out = [
         {"chunk": one.chunk.id, "stage": one.notes[-1].stage, "reason": one.notes[-1].reason}
-        for one in _left_out(trace)
+        for one in _find_dropped(trace)
     ]
     return {
         "interventions": [asdict(one) for one in interventions(trace)],
@@ -236,7 +236,7 @@ def _outcome_data(trace: Trace) -> dict[str, object]:
 
 def _print_outcome(trace: Trace) -> None:
     """Print what was done to a request, and which candidates were left out of it."""
-    done, fell = interventions(trace), _left_out(trace)
+    done, fell = interventions(trace), _find_dropped(trace)
     for one in done:
         echo(f"{one.stage:<10} {clip(one.what, 1000)}")
         echo(f"{'':<10} it would not have been with {clip(one.change, 1000)}")

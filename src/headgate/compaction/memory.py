@@ -86,7 +86,9 @@ class WindowMemory:
         known = self._windows.get((caller, session)) or ()
         return known[-1] if known else None
 
-    def shortened(self, caller: str, session: str, prompt: Prompt, last: Held | None) -> list[Held]:
+    def find_shortened(
+        self, caller: str, session: str, prompt: Prompt, last: Held | None
+    ) -> list[Held]:
         """The windows of the session of which this request may be a compaction, the likeliest first."""
         known = (last,) if last is not None else self._windows.get((caller, session)) or ()
         return [

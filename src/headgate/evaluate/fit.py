@@ -140,7 +140,7 @@ def fit(asked: Sequence[Asked], *, start: Model | None = None) -> Model:
     near = start or Model(nothing[0], nothing[1], nothing[2], lower=0.0)
     few = start is not None
     own = [one for one in asked if one.answerable]
-    share = _named(SHARE, _fit_shares(own, _row(near.share, SHARE), few=few))
+    share = _pair_names(SHARE, _fit_shares(own, _row(near.share, SHARE), few=few))
     made = replace(near, share=share)
     weights = _balance([(one.set, True) for one in own], few=few)
     rows = [share_features(one.features, made.shares(one.scores)) for one in own]
@@ -148,13 +148,14 @@ def fit(asked: Sequence[Asked], *, start: Model | None = None) -> Model:
     labeled = np.concatenate([one.labeled for one in own])
     start_row = _row(near.holds, HOLDS)
     holds = _regress(np.vstack(rows), labeled, np.concatenate(each), start_row, few=few)
-    made = replace(made, holds=_named(HOLDS, holds))
+    made = replace(made, holds=_pair_names(HOLDS, holds))
     if len(own) < len(asked):  # without foreign questions nothing tells who knows
         x = np.array([[one.features[name] for name in KNOWS] for one in asked])
         y = np.array([one.answerable for one in asked], float)
         balanced = _balance([(one.set, one.answerable) for one in asked], few=few)
         made = replace(
-            made, knows=_named(KNOWS, _regress(x, y, balanced, _row(near.knows, KNOWS), few=few))
+            made,
+            knows=_pair_names(KNOWS, _regress(x, y, balanced, _row(near.knows, KNOWS), few=few)),
         )
         made = replace(made, lower=min(_lower(own, made), start.lower if start else made.upper))
     return made
@@ -209,10 +210,15 @@ def hold_out(name: str, asked: Iterable[Asked]) -> HeldOut:
     every = list(asked)
     model = fit_without(name, every)
     mine = [one for one in every if one.set == name]
-    refused = [(one.answerable, one.telling and _known(model, one) < model.lower) for one in mine]
+    refused = [
+        (one.answerable, one.telling and model.chance_known(one.features) < model.lower)
+        for one in mine
+    ]
     pairs = []
     for one in mine:
-        held = model.chances_held(one.features, model.shares(one.scores)) * _known(model, one)
+        held = model.chances_held(one.features, model.shares(one.scores)) * model.chance_known(
+            one.features
+        )
         rows = zip(held[:SHOWN].tolist(), one.labeled[:SHOWN].tolist(), strict=True)
         pairs += [Pair(said, bool(true)) for said, true in rows] if one.answerable else []
     own, away = ([no for answerable, no in refused if answerable is kind] for kind in (True, False))
@@ -254,10 +260,6 @@ def fit_sets(asked: Sequence[Asked], names: Sequence[str]) -> tuple[Model, dict[
     return fit(asked), {name: hold_out(name, asked) for name in names}
 
 
-def _known(model: Model, one: Asked) -> float:
-    return model.chance_known(one.features)
-
-
 def _balance(cells: Sequence[tuple[str, bool]], *, few: bool = False) -> Floats:
     """Each set weighs the same, and in it what is answerable as much as what is not.
 
@@ -296,7 +298,7 @@ def _lower(own: Sequence[Asked], model: Model) -> float:
     marks: dict[str, list[float]] = {}
     for one in own:
         if one.telling:
-            marks.setdefault(one.set, []).append(_known(model, one))
+            marks.setdefault(one.set, []).append(model.chance_known(one.features))
     if not marks:
         return 0.0
     levels = np.unique(np.concatenate([np.array(found) for found in marks.values()]))
@@ -308,7 +310,7 @@ def _row(weights: Mapping[str, float], names: Sequence[str]) -> Floats:
     return np.array([weights[name] for name in names])
 
 
-def _named(names: Sequence[str], values: Floats) -> dict[str, float]:
+def _pair_names(names: Sequence[str], values: Floats) -> dict[str, float]:
     return dict(zip(names, values.tolist(), strict=True))
 
 

@@ -56,7 +56,7 @@ class Costs:
             money += f" for the {self.priced:,} with a price"
         if not self.breaks:
             return calls + money
-        again = f"{_spaced(self.lost)} tokens paid again"
+        again = f"{_group_digits(self.lost)} tokens paid again"
         share = f", about ${self.lost_cost:,.2f}" if self.lost_cost else ""
         times = "once" if self.breaks == 1 else f"{self.breaks:,} times"
         return f"{calls}{money}; the cache broke {times}: {again}{share}"
@@ -93,5 +93,5 @@ def _name(row: TraceSummary, call: CallCost, scope: CostScope) -> str:
     return {"session": row.session, "model": call.model, "key": call.key}[scope]
 
 
-def _spaced(number: int) -> str:
+def _group_digits(number: int) -> str:
     return f"{number:,}".replace(",", " ")

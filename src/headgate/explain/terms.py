@@ -40,7 +40,7 @@ def describe_terms(notes: Sequence[Note]) -> str:
     terms = {name: term for name, term in score_terms(notes).items() if abs(term) >= _LEAST}
     parts = ", ".join(f"{name} {term:+.2f}" for name, term in terms.items())
     said = [f"{parts} = {notes[-1].score:.2f}" if parts else f"score {notes[-1].score:.2f}"]
-    numbers = {name: value for note in notes for name, value in _judged(note)}
+    numbers = {name: value for note in notes for name, value in _read_judgment(note)}
     if "share" in numbers:
         said.append(f"{numbers['share']:.0%} of the expected evidence")
     if "known" in numbers:
@@ -50,6 +50,6 @@ def describe_terms(notes: Sequence[Note]) -> str:
     return "; ".join(said)
 
 
-def _judged(note: Note) -> Sequence[tuple[str, float]]:
+def _read_judgment(note: Note) -> Sequence[tuple[str, float]]:
     """What the model said; a found chunk's `share` is one of words, and another thing."""
     return list(note.numbers.items()) if note.stage in (Stage.GATE, Stage.GRADE) else []

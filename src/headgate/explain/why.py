@@ -136,7 +136,7 @@ class _Search:
     async def _undo_rejections(self) -> bool:
         """Change what rejects the chunk, one parameter after the other; True if it enters in the end."""
         for _ in range(ROUNDS):
-            if stopped := self._used_up():
+            if stopped := self._name_limit_reached():
                 self.note = f"{stopped}: no change was found by then that admits it"
                 return False
             made = await self._attempt()
@@ -212,12 +212,12 @@ class _Search:
 
     def _stops(self) -> bool:
         """Whether no smaller change can be looked for any more, which the note says then."""
-        stopped = self._used_up()
+        stopped = self._name_limit_reached()
         if stopped:
             self.note = f"{stopped}: a smaller change may do"
         return bool(stopped)
 
-    def _used_up(self) -> str:
+    def _name_limit_reached(self) -> str:
         """What of runs and time is used up; "" if there is more of both."""
         if self.runs >= RUNS:
             return f"stopped after {RUNS} runs"

@@ -230,7 +230,7 @@ class Folder:
         best, longest = None, 0
         for number, place in places:
             # a run that begins earlier was found there: its blocks stand ten lines apart
-            run = extend(here, line, self._shown(number), place, max(least, line - MIN_LINES))
+            run = extend(here, line, self._read_source(number), place, max(least, line - MIN_LINES))
             if run is not None and run.end - run.start > longest:
                 best, longest = (run, number), run.end - run.start
         return best
@@ -239,7 +239,7 @@ class Folder:
         """The fold of a run; None if it is too short, or its pointer is not shorter or cannot be read back."""
         if run.end - run.start < MIN_LINES:
             return None
-        source, there = self._sources[number], self._shown(number)
+        source, there = self._sources[number], self._read_source(number)
         is_stale = any(self._edited.get(path, -1) > source.at for path in source.reads)
         pointer = write_pointer(run, there, source.name, is_stale=is_stale)
         lines = here.lines[run.start : run.end]
@@ -249,7 +249,7 @@ class Folder:
             return None
         return Fold(at, part.path, run.start, len(lines), saved, pointer, source.name, is_stale)
 
-    def _shown(self, number: int) -> Lines:
+    def _read_source(self, number: int) -> Lines:
         """The lines of a source, read once while the conversation is extended."""
         found = self._open.get(number)
         if found is None:
@@ -262,7 +262,7 @@ class Folder:
         """A space more for each line that would be read back as a pointer although it is none."""
         for at, pointer in find_pointers(lines):
             number = self._numbers.get(pointer.name)
-            if number is not None and resolve(pointer, self._shown(number)) is not None:
+            if number is not None and resolve(pointer, self._read_source(number)) is not None:
                 yield at, at + 1, f"[ {lines[at][1:]}"
 
 

@@ -90,7 +90,7 @@ class PartReader:
         if is_from_model(message):
             return self._from_model(message)
         if role in ("system", "developer"):
-            return self._said(message, "system", "the", "system prompt")
+            return self._read_words(message, "system", "the", "system prompt")
         if kind_of(message) in RESULT_TYPES:
             return self._result(message, message.get("call_id"), "output", ())
         if role != "user":
@@ -114,7 +114,7 @@ class PartReader:
 
     def _from_user(self, message: Message) -> list[Part]:
         """What a person said, and the results of tools that stand beside it."""
-        parts = self._said(message, "user", "the user's", "message")
+        parts = self._read_words(message, "user", "the user's", "message")
         content = message.get("content")
         for at, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict) and kind_of(block) in RESULT_TYPES:
@@ -147,7 +147,7 @@ class PartReader:
 
     def _from_model(self, message: Message) -> list[Part]:
         """What the model said and wrote: its words, and the texts in the arguments of its calls."""
-        parts = self._said(message, "model", "your", "message") if message.get("role") else []
+        parts = self._read_words(message, "model", "your", "message") if message.get("role") else []
         if code := find_code(plain_text(message.get("content"))):
             files = touched_files("code", {"command": code})
             number = Step("code", {"code": code}).call
@@ -181,7 +181,7 @@ class PartReader:
             for names, text in _strings(given, ())
         ]
 
-    def _said(self, message: Message, kind: Kind, whose: str, noun: str) -> list[Part]:
+    def _read_words(self, message: Message, kind: Kind, whose: str, noun: str) -> list[Part]:
         """The words of a message; named by how they begin."""
         return [
             Part(kind, path, text, self._name(whose, f"{noun} that begins '{_short(text)}'"))

@@ -48,7 +48,7 @@ class Ignore:
 
         A folder that is ignored itself and still named is wanted: no rule from above holds for it.
         """
-        excluded = (_Rules(folder, tuple(_given(exclude))),)
+        excluded = (_Rules(folder, tuple(_parse_given(exclude))),)
         empty = cls(excluded, gitignore=gitignore)
         repository = _repository(folder) if gitignore else None
         if repository is None:
@@ -91,7 +91,7 @@ def _readable(lines: Iterable[str]) -> Iterator[Pattern]:
                 yield pattern
 
 
-def _given(lines: Iterable[str]) -> Iterator[Pattern]:
+def _parse_given(lines: Iterable[str]) -> Iterator[Pattern]:
     """The patterns of a caller, who hears of one that cannot be read."""
     for line in lines:
         try:

@@ -68,7 +68,7 @@ def _stems(fact: Fact, language: str) -> list[tuple[int, ...] | tuple[str] | str
     """
     return [
         (tuple(terms(token, language)) or token) if token.isalpha() else (token,)
-        for token in tokens(_joined(fact))
+        for token in tokens(_join_negations(fact))
     ]
 
 
@@ -129,10 +129,10 @@ def _value_conflict(one: Fact, other: Fact) -> str:
 
 
 def _words(fact: Fact) -> list[str]:
-    return words(_joined(fact))
+    return words(_join_negations(fact))
 
 
-def _joined(fact: Fact) -> str:
+def _join_negations(fact: Fact) -> str:
     """What a fact says, with "don't" as one word."""
     return fact.content.replace("n't", "nt").replace("n\u2019t", "nt")
 

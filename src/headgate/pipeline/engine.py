@@ -74,7 +74,7 @@ class Engine:
             starts, edges = run.load_edges(found)
             ranked = run.propagate(found, starts, edges)
             facts, paths = run.recall_facts(), run.find_paths()
-            fresh = run.penalize((*ranked, *facts, *run.recalled(asked), *paths))
+            fresh = run.penalize((*ranked, *facts, *run.collect_recalled(asked), *paths))
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
             gated = run.gate(fresh, floor=run.floor)

@@ -339,7 +339,7 @@ class RequestRun:
             return None
         return self._calls.start(memory.ask_providers(self.request, self.plan))
 
-    def recalled(self, asked: "Future[Recollection] | None") -> Candidates:
+    def collect_recalled(self, asked: "Future[Recollection] | None") -> Candidates:
         """What the memory providers answered."""
         if asked is None or self.resources.memory is None:
             return ()

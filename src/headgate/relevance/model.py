@@ -193,7 +193,7 @@ def chances(
 def ranking_score(candidate: Candidate) -> float:
     """The score by relevance alone: without what overlap with the window took from it."""
     score = candidate.score
-    if compared := _compared(candidate):
+    if compared := _find_comparison(candidate):
         before, after = compared
         score = before * (score / after if after > 0 else 1.0)
     return max(score, 0.0) if math.isfinite(score) else 0.0
@@ -201,11 +201,11 @@ def ranking_score(candidate: Candidate) -> float:
 
 def new_part(candidate: Candidate) -> float:
     """What comparing it with the window left of a candidate's score, 0..1."""
-    compared = _compared(candidate)
+    compared = _find_comparison(candidate)
     return min(compared[1] / compared[0], 1.0) if compared else 1.0
 
 
-def _compared(candidate: Candidate) -> tuple[float, float] | None:
+def _find_comparison(candidate: Candidate) -> tuple[float, float] | None:
     """The score before and after the comparison with the window; None if there was none, or nothing to lose."""
     notes = candidate.notes
     for at in range(len(notes) - 1, 0, -1):  # it is one of the last

@@ -236,7 +236,7 @@ class FailedKeys:
 
     def check(self, address: str) -> None:
         """BusyError if the address has failed too often."""
-        left = self._left_now(address)
+        left = self._count_left(address)
         if left < 1:
             raise BusyError(
                 "too many keys that are not valid came from this address",
@@ -246,12 +246,12 @@ class FailedKeys:
 
     def count(self, address: str) -> None:
         """Count one failure."""
-        self._left[address] = (self._left_now(address) - 1, self._clock())
+        self._left[address] = (self._count_left(address) - 1, self._clock())
         self._left.move_to_end(address)
         while len(self._left) > MAX_ADDRESSES:
             self._left.popitem(last=False)
 
-    def _left_now(self, address: str) -> float:
+    def _count_left(self, address: str) -> float:
         left, when = self._left.get(address, (float(FAILURES_ALLOWED), self._clock()))
         return min(float(FAILURES_ALLOWED), left + FAILURES_PER_S * (self._clock() - when))
 

@@ -108,7 +108,7 @@ def settings_file(
     return File(Path(FILE), named=False) if Path(FILE).is_file() else None
 
 
-def told_settings(file: File) -> dict[str, Any]:
+def list_public_settings(file: File) -> dict[str, Any]:
     """What a file sets, by dotted name, to be shown: without secrets, and nothing if it cannot be read."""
     try:
         return {name: value for name, value in _flatten(_read(file.path)) if not is_secret(name)}

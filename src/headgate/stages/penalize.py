@@ -45,7 +45,7 @@ _HEADINGS = lazy_compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))++\s*")
 Overlap = Callable[[Sequence[str], Tokens], Shares]
 
 
-def _frozen(expected: int) -> AfterValidator:
+def _forbid_change(expected: int) -> AfterValidator:
     """A number that stored fingerprints are made with: it may be named, not changed."""
 
     def check(value: int) -> int:
@@ -78,9 +78,9 @@ class PenalizePolicy(Policy):
     """Overlap with better candidates from which a chunk is their copy; at .85 tools go whose descriptions differ in the
     one word that matters.
     """
-    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
+    shingle_size: Annotated[int, _forbid_change(SHINGLE)] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
-    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
+    minhash_perm: Annotated[int, _forbid_change(MINHASH_PERM)] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
     dup_hamming: Annotated[Count, Field(le=64)] = DUP_HAMMING
     """SimHash distance of near-duplicates, if only fingerprints are known."""

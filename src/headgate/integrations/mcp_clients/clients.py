@@ -50,7 +50,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
     return {"command": entry.command, "args": list(entry.arguments)}
 
 
-def _typed(entry: Entry) -> dict[str, Any]:
+def _name_transport(entry: Entry) -> dict[str, Any]:
     """An entry that names its transport."""
     return {"type": "stdio", **_plain(entry)}
 
@@ -149,10 +149,10 @@ def _gemini() -> Path:
 
 
 CLIENTS: Mapping[str, Client] = {
-    "claude": Client("Claude Code", _claude, ".mcp.json", write=_typed),
+    "claude": Client("Claude Code", _claude, ".mcp.json", write=_name_transport),
     "codex": Client("Codex", _codex, ".codex/config.toml", "mcp_servers"),
     "cursor": Client("Cursor", _cursor, ".cursor/mcp.json"),
-    "vscode": Client("VS Code", _vscode, ".vscode/mcp.json", "servers", _typed),
+    "vscode": Client("VS Code", _vscode, ".vscode/mcp.json", "servers", _name_transport),
     "gemini": Client("Gemini CLI", _gemini, ".gemini/settings.json"),
     "opencode": Client("OpenCode", _opencode, "opencode.json", "mcp", _opencode_entry),
 }

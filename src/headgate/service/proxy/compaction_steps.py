@@ -95,7 +95,7 @@ def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
         return False
     if windows.newest(caller, session) is None:
         return bool(windows.elsewhere(caller, session)) and announces_summary(_read(exchange.original, exchange.dialect))  # fmt: skip
-    return bool(windows.shortened(caller, session, seen.prompt, seen.last))
+    return bool(windows.find_shortened(caller, session, seen.prompt, seen.last))
 
 
 def _notice(exchange: Exchange, windows: WindowMemory) -> None:
@@ -103,7 +103,7 @@ def _notice(exchange: Exchange, windows: WindowMemory) -> None:
     assert seen is not None
     dialect = exchange.dialect
     is_known = windows.newest(caller, session) is not None
-    shortened = windows.shortened(caller, session, seen.prompt, seen.last)
+    shortened = windows.find_shortened(caller, session, seen.prompt, seen.last)
     candidates = shortened if is_known else windows.elsewhere(caller, session)[:FEW]
     after = _read(exchange.original, dialect)
     for held in candidates:

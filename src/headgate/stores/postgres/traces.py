@@ -73,7 +73,7 @@ class PostgresTraces:
     def prune_traces(
         self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
     ) -> int:
-        now = self.lease_upkeep(0.0) or _trust(self._clock(), self._noted_clock())
+        now = self.lease_upkeep(0.0) or _trust(self._clock(), self._read_clock())
         after = None if age_s is None else now - age_s
         return sum(
             self.prune_tenant_traces(tenant, keep=keep, created_after=after, max_bytes=max_bytes)
@@ -103,7 +103,7 @@ class PostgresTraces:
 
     def lease_upkeep(self, seconds: float) -> float | None:
         """The store's clock is when all tenants were pruned last: the gateway that moves it on has the turn."""
-        before = self._noted_clock()
+        before = self._read_clock()
         trusted = _trust(self._clock(), before)
         if abs(trusted - before) < seconds:
             return None
@@ -131,7 +131,7 @@ class PostgresTraces:
             if count < _BATCH:
                 return gone
 
-    def _noted_clock(self) -> float:
+    def _read_clock(self) -> float:
         with self._pool.directory() as connection:
             (before,) = fetch_one(connection, "SELECT clock FROM headgate.store")
         return float(before)

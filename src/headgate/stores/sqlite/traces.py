@@ -79,7 +79,7 @@ class SqliteTraces:
     def prune_traces(
         self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
     ) -> int:
-        now = self._trusted_now()
+        now = self._read_trusted_clock()
         gone = 0 if age_s is None else self._delete(_OLD, now - age_s)
         with self._pool.read() as connection:
             sql = "SELECT tenant, sum(size) FROM traces GROUP BY tenant"
@@ -118,7 +118,7 @@ class SqliteTraces:
             if len(rows) < _BATCH:
                 return gone
 
-    def _trusted_now(self) -> float:
+    def _read_trusted_clock(self) -> float:
         """The time, which moves at most a day from one call to the next: a clock that is far ahead deletes little."""
         now = self._clock()
         with self._pool.read() as connection:
