@@ -1,7 +1,9 @@
 """`headgate xray`: a screen, a page, or JSON; and nothing else is written."""
 
 import json
+import os
 
+import pytest
 from bench.fixtures.sessions import healthy_session, render
 
 
@@ -65,3 +67,14 @@ def test_a_page_is_not_written_through_a_link_that_leads_nowhere(run, tmp_path):
     assert code == 2
     assert "link to nothing" in err
     assert not (tmp_path / "elsewhere.html").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_page_is_its_owners_alone(run, tmp_path):
+    session(tmp_path)
+    before = os.umask(0o022)
+    try:
+        run("xray", "s.jsonl")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "headgate-xray.html").stat().st_mode & 0o777 == 0o600

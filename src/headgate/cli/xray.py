@@ -1,5 +1,6 @@
 """`headgate xray [PATH]`: what filled the window in recorded agent sessions."""
 
+import os
 from pathlib import Path
 
 import click
@@ -64,7 +65,10 @@ def _refuse_foreign(where: Path) -> None:
 
 
 def _write(where: Path, text: str) -> None:
+    """Write the page for its owner alone: it quotes the sessions."""
     try:
-        where.write_text(text, encoding="utf-8", errors="replace")
+        descriptor = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
+            out.write(text)
     except OSError as error:
         raise InputError(f"{where} cannot be written: {error.strerror}") from error
