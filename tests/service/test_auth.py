@@ -156,6 +156,7 @@ def test_settings_name_the_service():
     [
         {"via": "1.1 proxy"},
         {"x-real-ip": "10.0.0.7"},
+        {"host": "evil.example@127.0.0.1"},
         {"x-forwarded-host": "gate.example"},
         {"x-forwarded-proto": "https"},
         {"cf-connecting-ip": "10.0.0.7"},

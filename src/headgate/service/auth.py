@@ -214,10 +214,11 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
     if scope.get("http_version") == "1.0" or any(map(_is_of_proxy, headers)):
         return False
     try:
-        host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname
+        host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1"))
     except ValueError:
         return False
-    return is_same_origin(headers) and is_loopback(host or "")
+    # Host never names a user; urlsplit would take evil.example@localhost for localhost
+    return host.username is None and is_loopback(host.hostname or "") and is_same_origin(headers)
 
 
 def _is_of_proxy(name: bytes) -> bool:
