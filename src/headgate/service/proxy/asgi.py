@@ -128,4 +128,5 @@ def forwardable(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes]
 
 def _one_line(value: str) -> bytes:
     """A header value on one line of ASCII, whatever it held, so that it cannot forge headers."""
-    return " ".join(value.split()).encode("ascii", "backslashreplace")[:1000]
+    line = " ".join(value.split()).replace("\u2026", "...")
+    return line.encode("ascii", "backslashreplace")[:1000]

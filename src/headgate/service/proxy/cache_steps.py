@@ -63,8 +63,7 @@ async def observe_cache(exchange: Exchange, witness: CacheWitness) -> None:
         return
     exchange.call.cache_observation = observed
     if observed.difference is not None:
-        name = observed.difference.describe().encode("ascii", "replace").decode()
-        exchange.reply_headers["x-headgate-cache"] = f"broken: {name}"
+        exchange.reply_headers["x-headgate-cache"] = f"broken: {observed.difference.describe()}"
     elif observed.last is not None:
         exchange.reply_headers["x-headgate-cache"] = "extends the last request"
 

@@ -115,7 +115,7 @@ def _describe(folded: FoldedCall) -> str:
         said = f"{folded.group}: {said}"
     if report.stopped_at is not None:
         said = f"{said}; stopped: {report.stopped_by}"
-    return said.encode("ascii", "replace").decode()
+    return said
 
 
 def _owner(exchange: Exchange) -> str:
