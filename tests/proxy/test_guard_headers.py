@@ -1,12 +1,16 @@
 """The guard's token, detector and thresholds, by header and by model."""
 
+import inspect
 import json
+import re
 
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
 
 from headgate.guard.policy import GuardPolicy
+from headgate.service.own_headers import describe_unknown
+from headgate.service.proxy.exchange import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 TOKEN = "<other way>"  # no secret
@@ -68,3 +72,22 @@ def test_a_header_that_cannot_be_used_is_named(rig, served, headers, part):
     got = post(served, rig.script(said("x")), **headers)
     assert got.status_code == 400
     assert part in got.text
+
+
+def test_a_misspelled_header_is_told_and_costs_nothing(rig, served, upstream):
+    model = rig.script(said("Done."))
+    body = {"model": model, "messages": ASK}
+    sent = {"x-headgate-contxt": "on", "x-headgate-guard": "off"}
+    got = web.post(served.url + "/v1/chat/completions", json=body, headers=sent, timeout=20)
+    assert got.status_code == 200
+    told = got.headers["x-headgate-ignored"]
+    assert told == "x-headgate-contxt (did you mean x-headgate-context?)"
+    assert "x-headgate-contxt" not in upstream.seen[model][0].headers
+
+
+def test_every_header_that_the_proxy_reads_is_known():
+    read = set(GUARD_HEADERS.values()) | set(ENTROPY_HEADERS.values())
+    read |= set(re.findall(r'"(x-headgate-[a-z-]+)"', inspect.getsource(parse_options)))
+    sent = [(name.encode(), b"") for name in read]
+    assert len(sent) > 15
+    assert describe_unknown(sent) == ""

@@ -52,6 +52,14 @@ async def test_what_cannot_be_read_is_said(client, body):
     assert told["request_id"] == answer.headers["x-request-id"]
 
 
+async def test_a_header_of_ours_that_does_not_exist_is_named(client):
+    sent = {"X-Headgate-Kay": "hg_x", "x-headgate-session": "a header of the proxy"}
+    answer = await client.post("/v1/context", json={"query": "refunds"}, headers=sent)
+    assert answer.status_code == 422
+    assert "x-headgate-kay (did you mean x-headgate-key?)" in answer.json()["detail"]
+    assert "session" not in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     "query", ["\x00", "a\x00b", "\u202e\u2066", "🙂" * 100, "' OR 1=1 --", "<ref>", "e\u0301" * 50]
 )

@@ -3,8 +3,9 @@
 {time, level, request_id, method, route, status, ms, tenant, key, session_id, trace, candidate_count, penalized_count,
 exact_duplicate_count, expansion_triggered, novel_result_count, tokens, degraded}, and for a call through the proxy
 {call, model, upstream, guard, unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, cost,
-first_byte_ms, error}, with {cache_read, cache_written, cache_lost, cache_reason} if the provider reports its cache; the
-query only if `service.log_query` allows it, and never the text of a chunk.
+first_byte_ms, error}, with {ignored} if a header of ours is misspelled, and with {cache_read, cache_written,
+cache_lost, cache_reason} if the provider reports its cache; the query only if `service.log_query` allows it, and never
+the text of a chunk.
 """
 
 import logging
@@ -79,6 +80,7 @@ def call_figures(call: ModelCall) -> dict[str, Any]:
         "model": call.model,
         "upstream": call.upstream,
         "guard": call.outcome,
+        **({"ignored": call.ignored} if call.ignored else {}),
         "unwatched": call.unwatched,
         "rollbacks": report.rollbacks if report else 0,
         "cut_chars": report.cut_chars if report else 0,

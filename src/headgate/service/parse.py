@@ -13,7 +13,9 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.errors import InputError
 from headgate.service.body import read_apart
+from headgate.service.own_headers import describe_unknown
 from headgate.text.bounded_json import loads
 from headgate.types.lengths import (
     FOLDER_CHARS,
@@ -115,13 +117,17 @@ class _OrjsonRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read by orjson."""
+    """A route whose body is read by orjson, and which refuses headers that look like ours and do not exist."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The route's handler, which gets a request that orjson parses."""
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            if unknown := describe_unknown(request.scope["headers"]):
+                raise InputError(
+                    f"there is no header {unknown}", hint="correct it, or leave it out"
+                )
             return await inner(_OrjsonRequest(request.scope, request.receive))
 
         return handle

@@ -32,6 +32,7 @@ from headgate.guard.fuse import Hold, Spending
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.own_headers import describe_unknown
 from headgate.service.proxy.asgi import BREAK, Reply
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.transport import Headers, header
@@ -165,6 +166,7 @@ class Exchange:
         caller = ANYONE if state is None else state.caller or NOBODY
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         extension = scope.get("extensions", {}).get(BREAK)
+        call.ignored = describe_unknown(scope["headers"])
         return cls(
             method=scope["method"],
             path=scope["path"],
@@ -177,6 +179,7 @@ class Exchange:
             call=call,
             gate=gate_for(caller) if gate_for is not None else None,
             state=state,
+            reply_headers={"x-headgate-ignored": call.ignored} if call.ignored else {},
             close_connection=extension["close"] if extension is not None else None,
             reset_connection=extension["reset"] if extension is not None else None,
         )

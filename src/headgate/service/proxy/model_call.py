@@ -80,6 +80,8 @@ class ModelCall:
     status: int = 0
     answered: bool = False
     """Whether the upstream answered with 200."""
+    ignored: str = ""
+    """Headers that look like ours and do not exist, each with the nearest that does."""
     unwatched: str = ""
     """Why the guard did not watch although it was asked to."""
     report: GuardReport | None = None
@@ -217,6 +219,7 @@ def _call_step(call: ModelCall) -> Step:
         "estimated": 1 if call.estimated else "",
         "cost": "" if call.cost is None else round(call.cost, 6),
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
+        "ignored": call.ignored,
         "unwatched": call.unwatched,
         "passed_on": call.report.passed_on if call.report else "",
         "repetition": "; ".join(call.report.warnings[:MOST_WARNINGS]) if call.report else "",
