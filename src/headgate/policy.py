@@ -9,7 +9,7 @@ and only a benchmark can find a better one. All other fields are settings, in fi
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 Unit = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=100)]
@@ -45,6 +45,10 @@ def check_scopes(by: Mapping[str, M]) -> Mapping[str, M]:
         if scope not in SCOPES or not value:
             raise ValueError(f"{name!r} must be session:NAME, key:ID or upstream:NAME")
     return by
+
+
+ByScope = Annotated[Mapping[str, M], AfterValidator(check_scopes)]
+"""Modes by session, key and upstream."""
 
 
 def mode_in(by: Mapping[str, M], mode: M, *, session: str, key: str, upstream: str) -> M:

@@ -1,11 +1,8 @@
 """CompactionPolicy: what is done about compactions. By default they are noticed and told, and nothing is kept."""
 
-from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import field_validator
-
-from headgate.policy import Policy, PositiveCount, check_scopes, mode_in
+from headgate.policy import ByScope, Policy, PositiveCount, mode_in
 
 Mode = Literal["off", "observe", "keep", "inject"]
 MODES: tuple[Mode, ...] = ("off", "observe", "keep", "inject")
@@ -20,15 +17,10 @@ class CompactionPolicy(Policy):
     """
     budget: PositiveCount = 1000
     """Most tokens that one block may have."""
-    by: Mapping[str, Mode] = {}
+    by: ByScope[Mode] = {}
     """Other modes for single sessions, API keys and upstreams, which count in this order:
     {"session:nightly" = "off", "key:3f2a" = "keep", "upstream:local" = "inject"}.
     """
-
-    @field_validator("by")
-    @classmethod
-    def _check_names(cls, by: Mapping[str, Mode]) -> Mapping[str, Mode]:
-        return check_scopes(by)
 
     def mode_for(self, *, upstream: str = "", key: str = "", session: str = "") -> Mode:
         """The mode for a call."""

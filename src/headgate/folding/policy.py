@@ -1,12 +1,9 @@
 """FoldPolicy: whose requests are folded, and which sessions are left alone to compare with."""
 
-from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal
 
-from pydantic import field_validator
-
-from headgate.policy import Policy, Unit, check_scopes, mode_in
+from headgate.policy import ByScope, Policy, Unit, mode_in
 
 Mode = Literal["off", "measure", "on"]
 MODES: tuple[Mode, ...] = ("off", "measure", "on")
@@ -19,15 +16,10 @@ class FoldPolicy(Policy):
     """off; measure: work out what folding would save, and change nothing; on."""
     holdout: Unit = 0.0
     """Share of the sessions that are only measured although folding is on, to compare both; 0.5 is every other one."""
-    by: Mapping[str, Mode] = {}
+    by: ByScope[Mode] = {}
     """Other modes for single sessions, API keys and upstreams, which count in this order:
     {"session:nightly" = "off", "key:3f2a" = "on", "upstream:anthropic" = "measure"}.
     """
-
-    @field_validator("by")
-    @classmethod
-    def _check_names(cls, by: Mapping[str, Mode]) -> Mapping[str, Mode]:
-        return check_scopes(by)
 
     def mode_for(self, *, upstream: str = "", key: str = "", session: str = "") -> Mode:
         """The mode for a request."""
