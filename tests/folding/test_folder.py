@@ -239,3 +239,19 @@ def test_what_is_not_a_conversation_passes():
 def test_what_is_no_list_of_messages_is_refused(call):
     with pytest.raises(InputError, match="messages must be a list, not dict"):
         call({"messages": []})
+
+
+def test_the_second_text_of_a_result_is_folded_and_pointed_to():
+    """Codex gives a status in the first text of a result, and the output in the second."""
+
+    def read(id, lines):
+        texts = ["Script completed\nOutput:\n", "\n".join(lines)]
+        call = {"type": "custom_tool_call", "call_id": id, "name": "exec", "input": f"cat a.py // {id}"}  # fmt: skip
+        output = [{"type": "input_text", "text": text} for text in texts]
+        return call, {"type": "custom_tool_call_output", "call_id": id, "output": output}
+
+    messages = conversation(read("call_1", CODE), read("call_2", [*CODE, "more"]))
+    sent, report = headgate.fold(messages)
+    assert "of the second text of the result of your call exec(cat a.py // call_1), call call_1, above" in sent[-1]["output"][1]["text"]  # fmt: skip
+    assert report.repeated_calls == (4,), "once for a result, not for each of its texts"
+    assert headgate.expand(sent) == messages

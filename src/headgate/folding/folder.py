@@ -95,6 +95,11 @@ class Folder:
         self._read_files: set[str] = set()
         self._calls: set[int] = set()
         self._repeated: list[int] = []
+        self._noted = (
+            -1,
+            0,
+            False,
+        )  # the last result that was noted, and whether it was a first reading
         self._edited: dict[str, int] = {}  # by file: the message that tells of its last edit
         self._messages: Sequence[Any] = ()  # while extending
         self._open: dict[int, Lines] = {}  # sources that were read while extending
@@ -173,7 +178,12 @@ class Folder:
         return not any(applies[name] for name in self._rules)
 
     def _note_files(self, at: int, part: Part) -> bool:
-        """Remember a call, and which files it read or changed; whether it read one for the first time."""
+        """Remember a call, and which files it read or changed; whether it read one for the first time.
+
+        A result may have several texts.
+        """
+        if self._noted[:2] == (at, part.call):
+            return self._noted[2]
         if not part.is_error:
             self._edited |= {_plain(path): at for path in part.files.edits}
         reads = {_plain(path) for path in part.files.reads}
@@ -182,6 +192,7 @@ class Folder:
             self._repeated.append(at)
         self._calls.add(part.call)
         self._read_files |= reads
+        self._noted = at, part.call, is_first
         return is_first
 
     def _learn(self, at: int, part: Part, lines: list[str], edits: tuple[Edit, ...]) -> None:

@@ -130,19 +130,18 @@ class PartReader:
         is_error = block.get("is_error") is True or block.get("status") in ("error", "failed")
         if call is None:
             return [Part("result", where, text, is_error=is_error) for where, text in texts]
-        what = f"result of {_describe(call)}"
         return [
             Part(
                 "result",
                 where,
                 text,
-                self._name("the", what, call.id),
+                self._name("the", _nth_text(nth, f"result of {_describe(call)}"), call.id),
                 call.tool,
                 call.number,
                 call.files,
                 is_error,
             )
-            for where, text in texts
+            for nth, (where, text) in enumerate(texts)
         ]
 
     def _from_model(self, message: Message) -> list[Part]:
@@ -201,6 +200,14 @@ def _describe(call: _Call) -> str:
     """A call in the model's own terms."""
     named = f", call {call.id}" if _is_id(call.id) else ""
     return f"your call {call.tool}({call.argument}){named}"
+
+
+def _nth_text(nth: int, result: str) -> str:
+    """The name of a text among those of a result: Codex has a status in the first and the output in the second."""
+    if nth == 0:
+        return result
+    named = _ORDINALS[nth] if nth < len(_ORDINALS) else f"{nth + 1}th"
+    return f"{named} text of the {result}"
 
 
 def _is_id(id: str) -> bool:
