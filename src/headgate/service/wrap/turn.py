@@ -106,7 +106,6 @@ class AgentTurn:
         try:
             while gateway := await self._next_gateway():
                 if await self._try(gateway):
-                    self.route = "guarded" if self._attempt == 1 else "resumed"
                     self._pool.note_success()
                     # all is there: what the gateway does now no longer matters
                     await self.reply.end()
@@ -168,6 +167,8 @@ class AgentTurn:
     async def _try(self, gateway: Gateway) -> bool:
         """Let a gateway answer; True if it answered the agent to the end."""
         self._attempt += 1
+        # now, since an agent may hang up at the last event, before the end of its answer
+        self.route = "guarded" if self._attempt == 1 else "resumed"
         self._made, self.gateway = 0, gateway
         gateway.begin_turn()
         relay = asyncio.ensure_future(self._relay(gateway))
