@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from tests.agents.apis import Reply
 from tests.agents.install import Package
 from tests.agents.task import RESULT, STRAY
@@ -46,6 +47,10 @@ class Agent:
     def act(self, text, command):
         """A reply that runs a command."""
         return Reply(text=text, calls=((self.shell, self.arguments(command)),))
+
+    def read(self, text, command):
+        """A reply that runs a command, and wants its output alone."""
+        return self.act(text, command)
 
     def ask_mcp(self, text, tool, arguments):
         """A reply that calls a tool of Headgate's MCP server."""
@@ -123,6 +128,10 @@ class Codex(Agent):
     def ask_mcp(self, text, tool, arguments):
         return Reply(text=text, calls=((self.shell, self.script(self.mcp_tool.format(tool), arguments)),))  # fmt: skip
 
+    def read(self, text, command):
+        call = f"await tools.exec_command({json.dumps({'cmd': command})})"
+        return Reply(text=text, calls=((self.shell, f"text(({call}).output);\n"),))
+
     def script(self, tool, arguments):
         return f"text(await tools.{tool}({json.dumps(arguments)}));\n"
 
@@ -137,6 +146,9 @@ class OlderCodex(Codex):
 
     def arguments(self, command):
         return {"cmd": command}
+
+    def read(self, text, command):
+        return self.act(text, command)
 
 
 class OpenCode(Agent):
@@ -339,3 +351,9 @@ AGENTS = {
         Smolagents(),
     )
 }
+CHOSEN = os.environ.get("AGENTS", "").replace(",", " ").split() or [*AGENTS]
+
+
+def chosen(*names):
+    """Those of these agents that shall run, each as a parameter of a test."""
+    return [pytest.param(AGENTS[name], id=name) for name in names if name in CHOSEN]

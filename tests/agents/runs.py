@@ -14,7 +14,7 @@ from tests.agents.task import RESULT, TASK
 from headgate.gateway import Headgate
 
 WAYS = ("direct", "wrap", "serve")
-MOST_S = 180  # ends an agent that hangs
+MOST_S = 300  # ends an agent that hangs; a machine may be very busy
 # a machine that is busy must not make the gateway look slow
 PATIENCE = ("--patience", "60")
 
@@ -61,9 +61,14 @@ class Bed:
         with Headgate.open(self.store) as gate:
             gate.add([{"id": "list", "text": PASSAGE}])
 
-    def run(self, agent, scenario, way, *, task=TASK, options=PATIENCE):
-        """Run an agent in a clean home and project, always at the same paths."""
-        home, project = self.folder / "home", self.folder / "project"
+    @property
+    def home(self):
+        """The home of the agent that runs, or ran last."""
+        return self.folder / "home"
+
+    def run(self, agent, scenario, way, *, task=TASK, options=PATIENCE, run=None):
+        """Run an agent in a clean home and project, always at the same paths; `run` starts and ends its command."""
+        home, project = self.home, self.folder / "project"
         for place in (home, project, self.folder / "tmp"):
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
@@ -77,7 +82,7 @@ class Bed:
         if way == "wrap":
             command = [*HEADGATE, "wrap", *options, *command]
         before = files_in(project)
-        done = run_to_end(command, cwd=project, env=environ)
+        done = (run or run_to_end)(command, cwd=project, env=environ)
         files = {name: data for name, data in files_in(project).items() if name not in before}
         return Outcome(way, play, *done, files)
 
@@ -105,18 +110,26 @@ def files_in(folder):
     return {name: path.read_bytes() for name, path in names if not name.startswith(".")}
 
 
-def run_to_end(command, *, cwd, env):
-    """Run a command, and end it with all that it has started if it takes too long: exit code, stdout, stderr."""
+def run_to_end(command, *, cwd, env, meanwhile=None):
+    """Run a command, and end it with all that it has started if it takes too long: exit code, stdout, stderr.
+
+    `meanwhile` is called with the number of its process, which is also that of its group.
+    """
     process = subprocess.Popen(
         command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace", start_new_session=True,
     )  # fmt: skip
     try:
+        if meanwhile:
+            meanwhile(process.pid)
         stdout, stderr = process.communicate(timeout=MOST_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()
         stderr += f"\n(ended after {MOST_S} s)"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, stdout, stderr
 
 

@@ -5,11 +5,12 @@ model strays from it. It sees how many results of tools the conversation has (`d
 this is (`attempt`), so an agent may ask again as often as it likes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.agents.apis import Reply
 from tests.agents.task import COMMANDS, DONE, SAID, STRAY
-from tests.agents.wire import Cut, Piece
+from tests.agents.wire import Cut, Do, Piece
 
 INTRO = "Let me look at the list before I go on. It has two words so far, and one is missing. "
 UNIT = "Then I will check the list again to be sure that nothing was lost, "
@@ -99,12 +100,33 @@ OVERLOADED = 529  # Anthropic's status; the others have their own
 
 def cut(steps):
     """The first half of an answer, and then the connection breaks."""
+    begun, rest = halve(steps)
+    if not any(isinstance(step, Piece) for step in begun):  # not streamed: half of the bytes
+        return [*begun, Piece(rest[0].data[: len(rest[0].data) // 2]), Cut()]
+    return [*begun, Cut()]
+
+
+def halve(steps):
+    """An answer in two halves."""
     steps = list(steps)
     pieces = [n for n, step in enumerate(steps) if isinstance(step, Piece)]
     half = pieces[len(pieces) // 2]
-    if len(pieces) == 1:  # not streamed: half of the bytes
-        return [*steps[:half], Piece(steps[half].data[: len(steps[half].data) // 2]), Cut()]
-    return [*steps[:half], Cut()]
+    return steps[:half], steps[half:]
+
+
+@dataclass(frozen=True)
+class MidTurn(Scenario):
+    """Something happens in the middle of each of the first answers."""
+
+    act: Callable[[], object] = bool
+    times: int = 1
+
+    def answer(self, agent, ask, done, attempt):
+        steps = super().answer(agent, ask, done, attempt)
+        if len(done) >= self.times or attempt > 0:
+            return steps
+        begun, rest = halve(steps)
+        return [*begun, Do(self.act), *rest]
 
 
 @dataclass(frozen=True)
@@ -131,6 +153,24 @@ class Long(Scenario):
         if at < self.steps:
             return agent.act(f"Part {at}.", f"for n in $(seq 60); do echo part {at} line $n; done")
         return super().reply(agent, done[self.steps :])
+
+
+@dataclass(frozen=True)
+class Reread(Scenario):
+    """The model reads a file, adds a line to it and reads it again, before the task."""
+
+    def reply(self, agent, done):
+        at = len(done)
+        if at < len(REREAD):
+            return agent.read("I look at the values.", REREAD[at])
+        return super().reply(agent, done[len(REREAD) :])
+
+
+REREAD = (
+    'for n in $(seq 80); do echo "value_$n = load($n)"; done > values.py && cat values.py',
+    "echo 'value_81 = load(81)' >> values.py",
+    "cat values.py",
+)
 
 
 @dataclass(frozen=True)

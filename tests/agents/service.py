@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.agents.apis import api_of
-from tests.agents.wire import Cut, Head, Pause, Sent, plain, read_request
+from tests.agents.wire import Cut, Do, Head, Pause, Sent, plain, read_request
 from tests.proxy.conftest import Loop
 
 # Between two pieces of an answer. A real model takes longer; without a pause a whole answer would be in the sockets'
@@ -150,9 +150,9 @@ class Service:
                 writer.write(head.bytes())
                 if call:
                     call.status = step.status
-            elif isinstance(step, Pause):
+            elif isinstance(step, Pause | Do):
                 await writer.drain()
-                await asyncio.sleep(step.seconds)
+                await step.wait()
             elif isinstance(step, Cut):
                 await writer.drain()
                 await asyncio.sleep(0.05)  # what was written before arrives before the break

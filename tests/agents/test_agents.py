@@ -1,17 +1,11 @@
 """Real agents with Headgate are as good as without it, or better, whatever the model and its service do."""
 
-import json
-import os
-
 import pytest
 from tests.agents.compare import worse_than
 from tests.agents.install import is_installed
-from tests.agents.known import AGENTS
-from tests.agents.runs import PATIENCE, WAYS
+from tests.agents.known import AGENTS, CHOSEN
+from tests.agents.runs import WAYS
 from tests.agents.scenarios import SCENARIOS, Fault
-from tests.agents.task import TASK
-
-CHOSEN = os.environ.get("AGENTS", "").replace(",", " ").split() or [*AGENTS]
 
 NOT_STREAMED = "mini-swe-agent does not stream, so each of three tries to get out of its loop is generated whole"
 
@@ -77,21 +71,3 @@ def cell(agent, scenario, outcome, sign):
     done = "done" if outcome.finished else "undone"
     shown = f"{sign}{done} {outcome.calls} {outcome.input_tokens:,}+{outcome.output_tokens:,}"
     return (agent, scenario, outcome.way), shown
-
-
-RULE = "Never delete the folder notes, and always write words in lower case."
-LONG_TASK = f"{TASK} {RULE} " + "The list belongs to a longer story about counting. " * 100
-
-
-@pytest.mark.agents
-@pytest.mark.skipif("claude" not in CHOSEN, reason="AGENTS leaves it out")
-def test_claude_code_has_the_users_rule_again_after_its_own_compaction(bed):
-    """Alone it forgets the rule, since the summary does not say it. With wrap --remember it stands in every request."""
-    agent, scenario = AGENTS["claude"], SCENARIOS["compaction"]
-    for options, is_remembered in ((PATIENCE, False), ((*PATIENCE, "--remember"), True)):
-        outcome = bed.run(agent, scenario, "wrap", task=LONG_TASK, options=options)
-        assert outcome.finished, outcome.stderr
-        said = [json.dumps(call.ask.conversation()) for call in outcome.play.calls]
-        at = next(n for n, call in enumerate(outcome.play.calls) if call.ask.is_compaction())
-        assert all(RULE in text for text in said[:at])
-        assert all((text.count(RULE) == 1) is is_remembered for text in said[at + 1 :])

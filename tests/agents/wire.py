@@ -1,6 +1,8 @@
 """What goes over the wire: a request as it came, and the steps of an answer."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -46,6 +48,19 @@ class Piece:
 @dataclass(frozen=True)
 class Pause:
     seconds: float
+
+    async def wait(self):
+        await asyncio.sleep(self.seconds)
+
+
+@dataclass(frozen=True)
+class Do:
+    """Something happens while the client waits for more."""
+
+    act: Callable[[], object]
+
+    async def wait(self):
+        await asyncio.to_thread(self.act)
 
 
 @dataclass(frozen=True)
