@@ -53,9 +53,9 @@ def watcher(*arguments):
 
 
 @contextmanager
-def watched(target, found):
+def watched(target, pid, found):
     """Ask as others do, from processes of their own; the seconds that each answer took, by kind."""
-    watchers = {kind: watcher(kind, target.port, "" if kind == "health" else target.other) for kind in MOST_S}  # fmt: skip
+    watchers = {kind: watcher(kind, target.port, pid, "" if kind == "health" else target.other) for kind in MOST_S}  # fmt: skip
     try:
         yield
     finally:
@@ -75,7 +75,7 @@ async def run(name, target, pid):
             await asyncio.sleep(0.05)
 
     memory = asyncio.ensure_future(watch_memory())
-    with watched(target, seconds):
+    with watched(target, pid, seconds):
         await asyncio.sleep(0.5)
         began = time.perf_counter()
         await ATTACKS[name](target)

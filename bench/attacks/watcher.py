@@ -1,17 +1,22 @@
 """What others feel beside an attack: a process that asks again and again, and prints how long each answer took.
 
-python bench/attacks/watcher.py health PORT         /healthz, over a new connection each time
-python bench/attacks/watcher.py context PORT KEY    a context of another tenant
-python bench/attacks/watcher.py stream PORT KEY     a stream of another tenant, from an honest model
-python bench/attacks/watcher.py model               that model: prints its port, and serves
+python bench/attacks/watcher.py health PORT PID         /healthz, over a new connection each time
+python bench/attacks/watcher.py context PORT PID KEY    a context of another tenant
+python bench/attacks/watcher.py stream PORT PID KEY     a stream of another tenant, from an honest model
+python bench/attacks/watcher.py model                   that model: prints its port, and serves
+
+PID is the service's. While its event loop or the watcher waits for a core, other programs have it: that time does not
+count (Linux; elsewhere it does, so the machine must be quiet).
 """
 
 import http.client
 import json
+import os
 import sys
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 EVENTS, PAUSE_S = 20, 0.01  # of an honest stream: 0.2 s when nobody disturbs it
 FAILED_S = 999.0
@@ -45,6 +50,14 @@ class HonestModel(BaseHTTPRequestHandler):
         pass
 
 
+def waited_s(pid):
+    """Seconds that the main thread of a process could have run and had no core."""
+    try:
+        return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
 def ask(kind, port, key):
     """Seconds of one request; FAILED_S if it was not served."""
     method, path, body = ASKS[kind]
@@ -62,13 +75,15 @@ def ask(kind, port, key):
     return time.perf_counter() - began if is_good else FAILED_S
 
 
-def main(kind, port="0", key=""):
+def main(kind, port="0", service="0", key=""):
     if kind == "model":
         model = ThreadingHTTPServer(("127.0.0.1", 0), HonestModel)
         print(model.server_port, flush=True)
         model.serve_forever()
     while True:
-        print(ask(kind, int(port), key), flush=True)
+        before = waited_s(service) + waited_s(os.getpid())
+        seconds = ask(kind, int(port), key)
+        print(seconds - (waited_s(service) + waited_s(os.getpid()) - before), flush=True)
         time.sleep(0.1)
 
 
