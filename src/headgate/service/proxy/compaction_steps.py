@@ -48,10 +48,10 @@ async def observe_compaction(
         return
     try:
         if len(request.body) > LARGE:
-            exchange.window = await asyncio.to_thread(_observe, exchange, windows, mode)
+            is_suspicious = await asyncio.to_thread(_compare, exchange, windows, mode)
         else:
-            exchange.window = _observe(exchange, windows, mode)
-        if _is_suspicious(exchange, windows):
+            is_suspicious = _compare(exchange, windows, mode)
+        if is_suspicious:
             await asyncio.to_thread(_notice, exchange, windows)
     except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
         bugs.report(error, "the notice of a compaction")
@@ -74,6 +74,12 @@ def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
 
 def _caller(exchange: Exchange) -> str:
     return f"{exchange.caller.tenant}\0{exchange.caller.key}"
+
+
+def _compare(exchange: Exchange, windows: WindowMemory, mode: Mode) -> bool:
+    """Find the window that the request goes on from; whether it is worth reading the texts of both."""
+    exchange.window = _observe(exchange, windows, mode)
+    return _is_suspicious(exchange, windows)
 
 
 def _observe(exchange: Exchange, windows: WindowMemory, mode: Mode) -> Noticed:
