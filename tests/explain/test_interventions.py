@@ -40,10 +40,15 @@ def test_a_fuse_that_is_open_did_nothing():
     assert done(Stage.FUSE, state="open", scope="session", name="s1") == []
 
 
-def test_a_cut_says_how_much_and_how_to_switch_it_off():
+def test_a_cut_says_how_much_and_which_repetition_stays():
     ((said, change),) = done(Stage.CUT, cut_chars=120.0, channel="content", reason="a loop")
     assert said == "120 characters were cut from content: a loop"
-    assert "x-headgate-guard: off" in change
+    assert change == "a request that asks for the repetition, or an answer in fenced code"
+
+
+def test_one_line_that_was_folded_is_one():
+    ((said, _),) = done(Stage.FOLD, lines=1.0, tokens=12.0, source="a.py")
+    assert said == "1 line was folded, 12 tokens: they stand in a.py"
 
 
 def test_other_steps_are_no_interventions():

@@ -50,7 +50,7 @@ def _cut(step: Step) -> Iterator[Intervention]:
     cut, reason = step.facts["cut_chars"], step.facts.get("reason", "")
     assert isinstance(cut, int | float)
     what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
-    change = "guard.enabled = false, or x-headgate-guard: off"
+    change = "a request that asks for the repetition, or an answer in fenced code"
     yield Intervention(step.stage, what, change, step.facts)
 
 
@@ -104,8 +104,11 @@ def _folds(step: Step) -> Iterator[Intervention]:
     """A run of lines that was folded, and that folding stopped; nothing if it was only measured."""
     lines, tokens, source = (show_fact(step.facts.get(name, "")) for name in ("lines", "tokens", "source"))  # fmt: skip
     if lines:
-        what = f"{lines} lines were folded, {tokens} tokens: they stand in {source or 'an earlier message'}"
-        yield Intervention(step.stage, what, "fold.mode = off, or x-headgate-fold: off", step.facts)
+        were = "line was" if lines == "1" else "lines were"
+        what = f"{lines} {were} folded, {tokens} tokens: they stand in {source or 'an earlier message'}"
+        yield Intervention(
+            step.stage, what, "lines that do not stand in the window already", step.facts
+        )
     if step.facts.get("stops"):
         why = step.facts.get("stopped") or "a result came again"
         what = f"folding stopped for this session, since the model asked again for what was folded: {why}"
@@ -122,7 +125,7 @@ _DONE = {
 def _rung(step: Step) -> str:
     rung, copies = step.facts["rung"], step.facts["copies"]
     assert isinstance(copies, int | float)
-    return f"circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f}), or x-headgate-circles: off"
+    return f"circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f})"
 
 
 def _cap(step: Step) -> str:
