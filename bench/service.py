@@ -234,7 +234,7 @@ PATHS = (
     "/dashboard/store/collection?name=main&q=word1+word2+word3", "/dashboard/store/document?collection=main&id=d7",
     "/dashboard/store/remove?collection=main&chunk=d7", "/dashboard/store/facts", "/dashboard/store/facts?q=word7", "/dashboard/store/facts/FACT",
     "/dashboard/store/graph", "/dashboard/store/graph?node=hub", "/dashboard/store/graph?node=hub&hops=2", "/dashboard/store/reviews",
-    "/dashboard/health",
+    "/dashboard/playground?q=word1+word2+word3", "/dashboard/costs", "/dashboard/health",
 )  # fmt: skip
 SESSIONS = 40
 ROWS = 50  # chunks on a page of a collection

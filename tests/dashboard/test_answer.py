@@ -1,4 +1,6 @@
-"""A guarded answer in parts, the curves along it, and what the guard did in a row of calls."""
+"""A guarded answer in parts, the curves along it, and circles of tool calls."""
+
+import re
 
 import pytest
 
@@ -9,8 +11,7 @@ from headgate.service.dashboard.streams import (
     MAX_CHARS,
     WIDTH,
     AnswerPart,
-    _point,
-    add_up,
+    _line,
     answer_parts,
     draw_curves,
     find_circles,
@@ -45,8 +46,9 @@ def test_a_cut_is_a_box_where_it_stands_in_the_stream():
     curves = draw_curves([AnswerPart("ab" * 150), AnswerPart("y" * 100, step)])
     assert curves.chars == 400
     assert curves.cuts == ((WIDTH * 0.75, WIDTH * 0.25),)
-    assert curves.entropy.split()[-1].startswith(f"{WIDTH:.1f},")
-    assert len(curves.entropy.split()) == len(curves.repetition.split()) == 100
+    entropy, repetition = (re.findall(r"[ML]([\d.]+) ", shape.path) for shape in curves.plot.shapes)
+    assert len(entropy) == len(repetition) == 100
+    assert float(entropy[-1]) == WIDTH
 
 
 def test_a_long_stream_is_measured_to_its_limit_and_boxes_end_there():
@@ -59,8 +61,7 @@ def test_a_long_stream_is_measured_to_its_limit_and_boxes_end_there():
 
 
 def test_a_point_above_the_scale_stands_at_its_top():
-    assert _point(0.5, 0.25) == f"{WIDTH / 2:.1f},{HEIGHT * 0.75:.1f}"
-    assert _point(0.0, 3.0) == "0.0,0.0"
+    assert _line([(0.0, 3.0), (0.5, 0.25)]) == f"M0.0 0.0L{WIDTH / 2:.1f} {HEIGHT * 0.75:.1f}"
 
 
 def circle(copies, rung, first=3):
@@ -73,9 +74,3 @@ def test_a_circle_is_one_row_as_far_as_it_went_with_its_rungs():
     assert (row.copies, row.trace, row.rungs) == (8, "c", {"note": 3, "list": 5, "end": 8})
     apart = find_circles([call(circle(3, "note"), session="x"), call(circle(4, "note")), call(circle(5, "note", first=9))])  # fmt: skip
     assert [row.copies for row in apart] == [3, 4, 5]
-
-
-def test_what_the_guard_did_is_added_up_over_calls():
-    facts = {"rollbacks": 2, "saved_tokens": 30, "wasted_tokens": 5, "model": "m"}
-    totals = add_up([call(Step(Stage.MODEL, 0.0, facts=facts), cut("x"), cut("y")), call(Step(Stage.MODEL, 0.0)), call(Step(Stage.GATE, 0.0))])  # fmt: skip
-    assert (totals.calls, totals.cuts, totals.rollbacks, totals.saved, totals.wasted) == (2, 2, 2, 30, 5)  # fmt: skip

@@ -7,8 +7,9 @@ import pytest
 from tests.dashboard.browser import expect, opened
 
 from headgate.index.snapshot import BEHIND
-from headgate.service.dashboard.health import draw_charts, split
+from headgate.service.dashboard.health import draw_charts
 from headgate.service.dashboard.plots import bucket_edges
+from headgate.service.dashboard.ranges import TimeRange
 from headgate.types import ContextBudget, TraceSummary
 
 PLOTS = ["Requests", "Pressure", "Savings", "Time to a context", "Degraded requests", "Index lag"]
@@ -29,7 +30,7 @@ def asked(gate):
 @pytest.fixture
 def page(browser, base):
     with opened(browser, base) as page:
-        page.goto("/dashboard/health")
+        page.goto("/dashboard/health?span=day")
         yield page
 
 
@@ -45,10 +46,31 @@ def test_a_degraded_request_is_counted_with_its_reason(page):
     assert "it was too late" in page.locator("main").inner_text()
 
 
-def test_a_span_of_time_can_be_chosen(page):
-    page.get_by_label("The last").select_option("hour")
-    expect(page.locator("dl.tiles")).to_contain_text("requests read2")
+def test_a_range_can_be_chosen(page):
+    expect(page.locator("dl.tiles")).to_contain_text("requests3")
+    page.get_by_role("link", name="Hour").click()
+    expect(page.locator("dl.tiles")).to_contain_text("requests2")
+    expect(page.get_by_role("link", name="Hour")).to_have_attribute("aria-current", "true")
     assert "span=hour" in page.url
+
+
+def test_pointing_at_a_column_shows_its_numbers(page):
+    plot = page.locator("svg#context-times")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 20)
+    expect(page.locator(".tip")).to_contain_text("p95")
+    page.mouse.move(box["x"] - 40, box["y"])
+    expect(page.locator(".tip")).to_be_hidden()
+
+
+def test_numbers_that_were_opened_stay_open_when_the_page_is_renewed(page, gate):
+    page.locator("summary", has_text="Pressure").click()
+    gate.context("how are refunds paid?", budget=200)
+    gate.traces()
+    page.get_by_role("link", name="Day").click()
+    expect(page.locator("dl.tiles")).to_contain_text("requests4")
+    expect(page.locator("#pressure-numbers table")).to_be_visible()
 
 
 def test_the_parts_and_the_index_are_shown(page):
@@ -60,7 +82,7 @@ def test_the_parts_and_the_index_are_shown(page):
 def test_the_doctor_speaks_in_its_place(page):
     page.get_by_role("link", name="headgate doctor").click()
     expect(page.locator("#doctor")).to_contain_text("SQLite")
-    assert page.url.endswith("/dashboard/health")
+    assert "/dashboard/health?" in page.url
 
 
 def summary(created, **given):
@@ -73,12 +95,13 @@ def summary(created, **given):
 def test_requests_are_split_by_time_and_none_is_lost():
     now = time.time()
     rows = [summary(now - age) for age in range(100)]
-    buckets = split(rows, bucket_edges(rows[-1].created, rows[0].created, 10))
+    edges = bucket_edges(rows[-1].created, rows[0].created, 10)
+    buckets = TimeRange("all", rows, edges, cut=False).split()
     assert sum(map(len, buckets)) == 100
     assert all(8 <= len(some) <= 12 for some in buckets)
 
 
 def test_requests_of_one_moment_are_one_bucket():
     rows = [summary(5.0, saved=7), summary(5.0)]
-    charts = draw_charts(rows, bucket_edges(5.0, 5.0, 40))
+    charts = draw_charts(TimeRange("all", rows, bucket_edges(5.0, 5.0, 40), cut=False))
     assert [chart.id for chart in charts] == ["requests", "pressure", "savings", "context-times"]

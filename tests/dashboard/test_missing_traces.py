@@ -63,7 +63,7 @@ async def test_the_window_of_a_session_says_how_many_of_its_requests_are_gone():
     with Headgate.open(store=PrunedAfterListing()) as gate:
         add_calls(gate)
         answer = await page(gate, "/?session=s")
-    assert "2 of its requests cannot be shown: no longer stored." in answer.text
+    assert "2 requests cannot be shown: no longer stored." in answer.text
     assert "1 turn of small" in answer.text
 
 

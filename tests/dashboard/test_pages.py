@@ -30,6 +30,25 @@ async def test_an_empty_store_says_how_to_begin(client, path):
     assert "yet" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/streams", "/dashboard/costs"])  # fmt: skip
+async def test_an_empty_store_shows_the_address_that_the_browser_came_to(client, path):
+    answer = await client.get(path, headers={"host": "127.0.0.1:9911"})
+    assert "export OPENAI_BASE_URL=http://127.0.0.1:9911/v1" in answer.text
+
+
+async def test_questions_from_the_command_line_are_no_session_and_none_is_called_old(gate, client):
+    gate.add(ROWS)
+    gate.context("how are refunds paid?")
+    page = (await client.get("/dashboard/")).text
+    assert "No agent has come through yet" in page
+    assert "1 question was asked without a session" in page
+
+
+async def test_the_dashboard_is_found_without_its_last_slash(client):
+    answer = await client.get("/dashboard")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/")
+
+
 @pytest.mark.parametrize("gate", [{"trace": {"text": False}}], indirect=True)
 async def test_a_request_without_its_text_can_be_read_and_says_what_is_missing(gate, client):
     gate.add(ROWS)
@@ -84,3 +103,19 @@ async def test_a_search_in_another_script_finds_its_request(gate, client):
     gate.context("Wie hoch ist die Rückerstattung?")
     answer = await client.get("/dashboard/requests", params={"q": "RÜCKERSTATTUNG"})
     assert "1 found" in answer.text
+
+
+async def test_the_playground_of_an_empty_store_says_how_to_fill_it(tmp_path):
+    with Headgate.open(str(tmp_path / "kb")) as gate:
+        async with connected(create(gate)) as client:
+            page = (await client.get("/dashboard/playground")).text
+    assert f"headgate add ./docs --store {tmp_path / 'kb'}" in page
+
+
+@pytest.mark.parametrize(
+    "query", ["q=x&collection=nothere", "q=%00", "q=" + "x" * 10_001, "q=x&budget=NaN", "q=x&path=1&k=1e9"]
+)  # fmt: skip
+async def test_odd_input_is_no_failure_of_the_playground(gate, client, query):
+    gate.add(ROWS)
+    answers = [await client.get(f"/dashboard/playground{part}?{query}") for part in ("", "/test")]  # fmt: skip
+    assert all(answer.status_code < 500 for answer in answers)

@@ -16,6 +16,7 @@ from headgate.service.dashboard.plots import (
     draw_lines,
     draw_steps,
     percentile,
+    round_up,
 )
 
 values = st.lists(st.none() | st.floats(0, 1e9), min_size=1, max_size=50).map(tuple)
@@ -71,21 +72,22 @@ def test_a_line_has_its_values_in_the_middle_of_their_columns():
     (shape,) = draw_lines([Series("s", "new", (1.0, 4.0))]).shapes
     assert shape.path == f"M250.0 {0.75 * HEIGHT:.1f}L750.0 0.0"
     lone = draw_lines([Series("s", "new", (None, 2.0))], top=4.0)
-    assert lone.shapes[0].path == f"M747.0 {0.5 * HEIGHT:.1f}h6.0"
+    assert lone.shapes[0].path == f"M750.0 {0.5 * HEIGHT:.1f}h0"
     assert lone.top == 4.0
     assert draw_lines([Series("s", "new", (None,))]).shapes == ()
 
 
 def test_a_gap_begins_a_new_line_and_a_value_alone_is_a_dot():
-    (shape,) = draw_lines([Series("s", "new", (1.0, 1.0, None, 1.0))]).shapes
-    assert shape.path == "M125.0 0.0L375.0 0.0M872.0 0.0h6.0"
+    line, dots = draw_lines([Series("s", "new", (1.0, 1.0, None, 1.0))]).shapes
+    assert (line.path, line.style) == ("M125.0 0.0L375.0 0.0", "line")
+    assert (dots.path, dots.style) == ("M875.0 0.0h0", "dots")
 
 
 def test_a_bar_is_as_tall_as_its_value_and_leaves_a_gap_to_the_next():
     plot = draw_bars([Series("a", "new", (2.0, None)), Series("b", "stale", (2.0, 1.0))])
     assert plot.shapes[0].path == f"M0.0 {HEIGHT:.1f}v{-HEIGHT / 2:.1f}h440.0v{HEIGHT / 2:.1f}z"
     assert f"M500.0 {HEIGHT:.1f}v{-HEIGHT / 4:.1f}" in plot.shapes[1].path
-    assert all(shape.filled for shape in plot.shapes)
+    assert all(shape.style == "filled" for shape in plot.shapes)
 
 
 def test_nothing_is_drawn_of_nothing():
@@ -100,3 +102,11 @@ def test_steps_begin_at_the_first_moment_whenever_that_was():
 
 def test_buckets_have_equal_lengths():
     assert bucket_edges(10.0, 20.0, 4) == [(10.0, 12.5), (12.5, 15.0), (15.0, 17.5), (17.5, 20.0)]
+
+
+@given(st.floats(1e-6, 1e12))
+def test_the_top_of_an_axis_is_near_its_highest_value_and_easily_read(value):
+    top = round_up(value)
+    assert value <= top * (1 + 1e-9)
+    assert top <= 2 * value * (1 + 1e-9)
+    assert float(f"{top:.0e}") == pytest.approx(top)

@@ -2,6 +2,7 @@
 
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.dashboard.turns import turns_of
+from headgate.service.dashboard.window import draw_window
 from headgate.text.tokens import estimate_tokens
 from headgate.types import (
     Candidate,
@@ -15,6 +16,7 @@ from headgate.types import (
     Trace,
     Window,
 )
+from headgate.xray.bars import segments
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 
@@ -22,7 +24,7 @@ PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 def call(id, model="m", **sizes):
     steps = (
         Step(Stage.MODEL, 0.1, facts={"model": model, "output_tokens": 7}),
-        Step(Stage.WINDOW, 0.0, facts={"tokens": sum(v for n, v in sizes.items() if not n.startswith("result ")), **sizes}),
+        Step(Stage.WINDOW, 0.0, facts={"tokens": sum(v for n, v in sizes.items() if n != "length" and not n.startswith("result ")), **sizes}),
     )  # fmt: skip
     return Trace(id, Request("q", session="s"), PLAN, steps, created=1.0)
 
@@ -103,3 +105,17 @@ def test_a_context_is_its_window_and_what_was_injected():
     assert dict(turn.added) == {"window": words, "injected": 30}
     (plain,) = turns_of([Trace("a", Request("q"), PLAN)])[""]
     assert (plain.window.tokens, plain.window.length) == (0, 0)
+
+
+def test_a_long_window_is_drawn_as_high_as_what_was_used_of_it():
+    turns = turns_of([call("a", system=900, human=100, length=200_000), call("b", system=900, human=4100, length=200_000)])["m"]  # fmt: skip
+    plot = draw_window([segments(turn.window) for turn in turns], 200_000)
+    assert plot.top == 6000
+    assert "free" not in [one.color for one in plot.series]
+
+
+def test_a_window_that_is_nearly_full_is_drawn_whole():
+    (turn,) = turns_of([call("a", human=4100, length=5000)])["m"]
+    plot = draw_window([segments(turn.window)], 5000)
+    assert plot.top == 5000
+    assert plot.series[-1].values == (900,)

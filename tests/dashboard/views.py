@@ -14,6 +14,7 @@ CALLS = 17  # that the demo makes
 VIEWS = {
     "sign in": "/sign-in",
     "window": "/",
+    "playground": "/playground?q=How+long+do+refunds+take%3F&budget=120",
     "requests": "/requests",
     "request": "/requests/{asked}",
     "candidate": "/requests/{asked}/chunk?chunk={dropped}",

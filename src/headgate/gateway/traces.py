@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from headgate.explain.why import Why
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@contextmanager
+def _changes_checked() -> Iterator[None]:
+    """A change that no setting takes is the caller's mistake, and not one of the settings file."""
+    try:
+        yield
+    except ConfigError as error:
+        raise InputError(error.message, hint=error.hint) from error
 
 
 class ChangedRun:
@@ -129,10 +139,17 @@ class Traces(Lifecycle):
         from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await self.atrace(trace)
-        try:
+        with _changes_checked():
             return await replay(found, {**changes, **asked}, ChangedRun(self._components))
-        except ConfigError as error:
-            raise InputError(error.message, hint=error.hint) from error
+
+    async def atry_context(
+        self, request: Request, changes: Mapping[str, Any] = _NOTHING
+    ) -> Context:
+        """The context for a request that is only tried, under the changes that a replay takes: no trace is kept."""
+        from headgate.explain.replay import apply_changes  # noqa: PLC0415  (few ask, and opening stays light)
+
+        with _changes_checked():
+            return await ChangedRun(self._components)(*apply_changes(request, changes))
 
     atrace = async_version(trace)
     atraces = async_version(traces)

@@ -12,6 +12,7 @@ from headgate.service.dashboard import (
     facts,
     graph,
     health,
+    playground,
     replay,
     request,
     requests,
@@ -32,6 +33,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 VIEWS = (
     sign_in.router,
     window.router,
+    playground.router,
     requests.router,
     replay.router,
     request.router,
@@ -61,6 +63,12 @@ def error_response(error: HeadgateError, scope: Scope) -> Response:
 @router.get("/")
 async def enter() -> Response:
     """Send a browser to the first page."""
+    return redirect(HOME)
+
+
+@router.get(DASHBOARD)
+async def enter_dashboard() -> Response:
+    """The same for an address without the last slash."""
     return redirect(HOME)
 
 

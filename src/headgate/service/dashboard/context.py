@@ -13,29 +13,29 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.replay import Replay
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
+from headgate.service.dashboard.plots import WIDTH
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
-from headgate.types import SIDE_SHARE, SIDE_SOURCES, Trace
+from headgate.types import SIDE_SOURCES, Trace
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
-WIDTH = 1000
 NAMES = {"document": "documents", "turn": "conversation", "memory": "facts", "graph": "graph paths", "web": "search", "framing": "framing", "unused": "unused"}  # fmt: skip
 _CITED = re.compile(r"\[(\d{1,4})\] ")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the budget: what it is for, its tokens, and where it stands on the bar."""
+    """A part of the budget: the kind of its source and what a person reads for it, its tokens, its place on the bar."""
 
     name: str
+    label: str
     tokens: int
     x: float
     width: float
@@ -50,6 +50,16 @@ class Line:
     chunk: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A context as a page shows it: its lines, the budget in sections, and its tokens."""
+
+    lines: tuple[Line, ...]
+    sections: tuple[Section, ...]
+    tokens: int
+    budget: int
+
+
 @router.get("/context")
 async def show_context(
     request: Request, id: Id, caller: Annotated[Caller, Depends(require_scope("read"))]
@@ -58,38 +68,36 @@ async def show_context(
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
     replayed = await gate.areplay(trace, {})
-    return render(
-        request,
-        "context.html",
-        trace=trace,
-        replayed=replayed,
-        lines=list(read_lines(replayed)),
-        sections=sections(trace, replayed),
-        names=NAMES,
-        width=WIDTH,
-        reserve=SIDE_SHARE,
+    block = read_block(trace, replayed.text, replayed.after.kept, replayed.after.tokens)
+    return render(request, "context.html", trace=trace, replayed=replayed, block=block)
+
+
+def read_block(trace: Trace, text: str, kept: Sequence[str], tokens: int) -> Block:
+    """What a page shows of a context: its text, the ids of the chunks in it in order, and its tokens."""
+    lines = tuple(_read_lines(text, kept))
+    return Block(
+        lines, tuple(sections(trace, kept, tokens)), tokens, max(trace.plan.budget, tokens)
     )
 
 
-def read_lines(replayed: Replay) -> Iterator[Line]:
+def _read_lines(text: str, kept: Sequence[str]) -> Iterator[Line]:
     """The lines of the block. Text inside a piece cannot pose as a citation: the fence quotes it."""
-    for line in replayed.text.splitlines():
+    for line in text.splitlines():
         found = _CITED.match(line)
         number = int(found[1]) if found else 0
-        if found and 0 < number <= len(replayed.after.kept):
-            yield Line(line[found.end() :], found[1], replayed.after.kept[number - 1])
+        if found and 0 < number <= len(kept):
+            yield Line(line[found.end() :], found[1], kept[number - 1])
         else:
             yield Line(line)
 
 
-def sections(trace: Trace, replayed: Replay) -> list[Section]:
+def sections(trace: Trace, kept: Sequence[str], used: int) -> list[Section]:
     """The budget by what it was spent on; pieces by the kind of their source."""
     sizes: dict[str, int] = {}
     for candidate in trace.candidates:
-        if candidate.chunk.id in replayed.after.kept:
+        if candidate.chunk.id in kept:
             cost = candidate.number(Stage.COMPOSE, "tokens") or 0
             sizes[candidate.chunk.source] = sizes.get(candidate.chunk.source, 0) + int(cost)
-    used = replayed.after.tokens
     sizes["framing"] = max(0, used - sum(sizes.values()))
     budget = max(trace.plan.budget, used, 1)
     sizes["unused"] = budget - used
@@ -104,5 +112,5 @@ def _place(sizes: Sequence[tuple[str, int]], whole: int) -> Iterator[Section]:
     at = 0.0
     for name, tokens in sizes:
         width = WIDTH * tokens / whole
-        yield Section(name, tokens, at, width)
+        yield Section(name, NAMES.get(name, name), tokens, at, width)
         at += width

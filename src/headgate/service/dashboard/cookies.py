@@ -59,12 +59,17 @@ def check_csrf(request: Request, token: str) -> None:
 
 def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
     """Let the browser keep a value until it is closed; with an empty one, forget it."""
-    encrypted = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+    encrypted = is_encrypted(request)
     name = _with_port(name, request.scope)
     response.set_cookie(
         _HOST + name if encrypted else name, value, path="/" if encrypted else DASHBOARD, httponly=True,
         samesite="strict", secure=encrypted, max_age=None if value else 0,
     )  # fmt: skip
+
+
+def is_encrypted(request: Request) -> bool:
+    """Whether the browser came over TLS, to us or to a proxy before us."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def _read(scope: Scope, name: str) -> list[str]:

@@ -53,11 +53,11 @@ async def show_facts(
 async def show_fact(request: Request, id: Id, caller: Reader) -> Response:
     """One fact: its trust over time, and what seems to oppose it."""
     gate = service_of(request).gate_for(caller)
-    fact = await gate.facts.aget(id)
+    fact, now = await gate.facts.aget(id), gate.facts.now()
     conflicts = await asyncio.to_thread(gate.facts.conflicts, fact)
     return render(
         request, "fact.html",
-        fact=fact, plot=draw_trust(fact, gate.facts.now()), conflicts=conflicts, least=gate.settings.facts.min_trust,
+        fact=fact, drawn=draw_trust(fact, now), along=(fact.created or now, now), conflicts=conflicts, least=gate.settings.facts.min_trust,
     )  # fmt: skip
 
 

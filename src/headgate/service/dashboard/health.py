@@ -1,15 +1,13 @@
 """Health: pressure, savings, times, degraded steps and the index over time, from the traces of the tenant.
 
-The newest two thousand requests are read in one row each. What `headgate doctor` says needs the scope admin: it names
-paths of the machine.
+What `headgate doctor` says needs the scope admin: it names paths of the machine.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
@@ -19,16 +17,8 @@ from headgate.index.snapshot import BEHIND
 from headgate.operations.doctor import examine
 from headgate.operations.status import status
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.plots import (
-    HEIGHT,
-    WIDTH,
-    Plot,
-    Series,
-    bucket_edges,
-    draw_bars,
-    draw_lines,
-    percentile,
-)
+from headgate.service.dashboard.plots import Chart, Series, draw_bars, draw_lines, percentile
+from headgate.service.dashboard.ranges import Span, TimeRange, read_range
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.paths import DASHBOARD
@@ -43,53 +33,31 @@ router = APIRouter(prefix=f"{DASHBOARD}/health", route_class=PageRoute, include_
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Admin = Annotated[Caller, Depends(require_scope("admin"))]
 
-READ = 2000  # of the newest requests
-BUCKETS = 40
 REASONS = 20  # reasons of degraded steps that are listed
-
-Span = Literal["", "hour", "day", "week"]
-SPANS: Final[Mapping[Span, float]] = {"": 0.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A plot with its heading, what it shows, and how its numbers are written."""
-
-    id: str
-    heading: str
-    about: str
-    plot: Plot
-    unit: str
 
 
 @router.get("")
 async def show_health(request: Request, caller: Reader, span: Span = "") -> Response:
-    """The last requests over time, and the parts as they are now."""
+    """The requests of a range over time, and the parts as they are now."""
     service = service_of(request)
     gate = service.gate_for(caller)
-    rows = await gate.atraces(limit=READ)
-    newest = max((row.created for row in rows), default=0.0)
-    if SPANS[span]:
-        rows = [row for row in rows if row.created >= newest - SPANS[span]]
-    ready, held = await asyncio.gather(
-        check_parts(service), asyncio.to_thread(status, gate, tenant=gate.tenant)
+    shown, ready, held = await asyncio.gather(
+        read_range(gate, span),
+        check_parts(service),
+        asyncio.to_thread(status, gate, tenant=gate.tenant),
     )
-    oldest = min((row.created for row in rows), default=0.0)
-    edges = bucket_edges(oldest, newest, BUCKETS) if rows else []
+    rows = shown.rows
     return render(
         request,
         "health.html",
-        rows=rows,
-        span=span,
+        range=shown,
         ready=ready,
         collections=held.tenants[0].collections,
-        charts=list(draw_charts(rows, edges)) if rows else [],
-        edges=edges,
-        counts=[len(some) for some in split(rows, edges)] if rows else [],
+        charts=draw_charts(shown),
         reasons=Counter(reason for row in rows for reason in row.degraded).most_common(REASONS),
         saved=sum(row.saved for row in rows),
-        worst=percentile([r.seconds for r in rows if not r.outcome], 0.95),
-        size=(WIDTH, HEIGHT),
+        degraded=sum(bool(row.degraded) for row in rows),
+        slow=percentile([r.seconds for r in rows if not r.outcome], 0.95),
     )
 
 
@@ -103,19 +71,16 @@ async def show_doctor(request: Request, caller: Admin) -> Response:
     return render(request, "doctor.html", found=found)
 
 
-def draw_charts(
-    rows: Sequence[TraceSummary],
-    edges: Sequence[tuple[float, float]],
-) -> Sequence[Chart]:
-    """All plots over the same buckets of time."""
-    buckets = split(rows, edges)
+def draw_charts(shown: TimeRange) -> list[Chart]:
+    """All plots over the same buckets of time, those that have something to show."""
+    buckets = shown.split()
     contexts = [[row for row in some if not row.outcome] for some in buckets]
     calls = [[row for row in some if row.outcome] for some in buckets]
 
     def times(some: Sequence[Sequence[TraceSummary]]) -> tuple[Series, ...]:
-        shares = ((0.5, "half", "new"), (0.95, "95 of 100", "stale"), (0.99, "99 of 100", "repeated"))  # fmt: skip
         seconds = [[row.seconds for row in bucket] for bucket in some]
-        return tuple(Series(f"{name} took at most", color, tuple(percentile(s, share) for s in seconds)) for share, name, color in shares)  # fmt: skip
+        shares = ((0.95, "p95", "stale"), (0.5, "p50", "new"))
+        return tuple(Series(name, color, tuple(percentile(s, share) for s in seconds)) for share, name, color in shares)  # fmt: skip
 
     def counts(name: str, color: str, wanted: Callable[[TraceSummary], bool]) -> Series:
         return Series(name, color, tuple(float(sum(map(wanted, some))) for some in buckets))
@@ -128,9 +93,9 @@ def draw_charts(
     charts = (
         Chart("requests", "Requests", "how many there were", draw_bars((counts("contexts", "new", lambda r: not r.outcome and not r.skip), counts("skipped", "stale", lambda r: r.skip and not r.outcome), counts("model calls", "earlier", lambda r: bool(r.outcome)))), "count"),
         Chart("pressure", "Pressure", "how full the windows were that contexts were asked for", draw_lines(pressure, top=1.0), "share"),
-        Chart("savings", "Savings", "tokens not sent or not generated", draw_bars((savings,)), "count"),
-        Chart("context-times", "Time to a context", "the time in all stages", draw_lines(times(contexts)), "ms"),
-        Chart("call-times", "Time of model calls", "from the request to the end of the answer", draw_lines(times(calls)), "ms"),
+        Chart("savings", "Savings", "tokens not sent or not generated", draw_bars((savings,)), "tokens"),
+        Chart("context-times", "Time to a context", "how long contexts took, in all stages together", draw_lines(times(contexts)), "ms"),
+        Chart("call-times", "Time of model calls", "how long model calls took, to the end of the answer", draw_lines(times(calls)), "ms"),
         Chart("degraded", "Degraded requests", "requests that went on without one of their parts; the reasons are below", draw_bars((counts("degraded", "repeated", lambda r: bool(r.degraded)),)), "count"),
         Chart("lag", "Index lag", "contexts made from an index that had not seen all changes of the store", draw_bars((counts("behind", "stale", _is_behind),)), "count"),
     )  # fmt: skip
@@ -139,16 +104,3 @@ def draw_charts(
 
 def _is_behind(row: TraceSummary) -> bool:
     return any(BEHIND in reason for reason in row.degraded)
-
-
-def split(
-    rows: Sequence[TraceSummary], edges: Sequence[tuple[float, float]]
-) -> list[list[TraceSummary]]:
-    """Requests by bucket of time; the buckets have equal length."""
-    start, end = edges[0][0], edges[-1][1]
-    step = (end - start) / len(edges) or 1.0
-    found: list[list[TraceSummary]] = [[] for _ in edges]
-    for row in rows:
-        at = int((row.created - start) / step)
-        found[min(len(edges) - 1, max(0, at))].append(row)
-    return found

@@ -1,20 +1,25 @@
-"""Plots: series over time as SVG shapes in a frame of fixed size. A template draws them, with the same numbers in a
-table.
+"""Plots: series as SVG shapes in a frame of fixed size. The macro `plot` draws every one of them, with its axes.
 
-Time runs in buckets of equal length; a bucket without a value is a gap in the line.
+The frame has a column for each bucket of time, or for each turn. A column without a value is a gap in the line.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import floor, log10
+from typing import Final, Literal
 
 WIDTH, HEIGHT = 1000, 160
-DOT = 3.0  # the radius of a value that has no neighbor to be joined with
+# Tops of an axis, times a power of ten: half of each is a whole number too, except of the first.
+_TOPS: Final = (1, 2, 4, 6, 8, 10)
+
+Unit = Literal["count", "tokens", "ms", "share", "money", ""]
+"""What the numbers of a plot are; those without a unit are not written at its axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn: its name for people, its color (a class of the stylesheet), and a value for each bucket."""
+    """What is drawn: its name for people, its color (a class of the stylesheet), and a value for each column."""
 
     name: str
     color: str
@@ -23,11 +28,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A series as drawn: the data of an SVG path, and whether it is filled."""
+    """A series as drawn: the data of an SVG path, and whether it is filled, a line, or dots."""
 
     color: str
     path: str
-    filled: bool = False
+    style: Literal["filled", "line", "dots"] = "line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +43,35 @@ class Plot:
     top: float
     series: tuple[Series, ...]
 
+    @property
+    def columns(self) -> int:
+        """How many columns the frame has."""
+        return max((len(one.values) for one in self.series), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A plot with its heading, what it shows, and the unit of its numbers."""
+
+    id: str
+    heading: str
+    about: str
+    plot: Plot
+    unit: Unit
+
 
 def draw_lines(series: Sequence[Series], *, top: float | None = None) -> Plot:
-    """Each series as a line over the buckets."""
-    highest = top or _highest(series)
-    shapes = [Shape(one.color, _line(one.values, highest)) for one in series]
+    """Each series as a line over the columns."""
+    highest = top or round_up(max((v for one in series for v in one.values if v), default=0.0))
+    shapes = (shape for one in series for shape in _line(one, highest))
     return Plot(tuple(shape for shape in shapes if shape.path), highest, tuple(series))
 
 
-def draw_bars(series: Sequence[Series]) -> Plot:
-    """The series on top of each other, as one bar for each bucket."""
+def draw_bars(series: Sequence[Series], *, top: float | None = None) -> Plot:
+    """The series on top of each other, as one bar for each column."""
     count = max((len(one.values) for one in series), default=0)
     sums = [sum(one.values[at] or 0 for one in series) for at in range(count)]
-    top = max([*sums, 0]) or 1.0
+    top = top or round_up(max(sums, default=0.0))
     under = [0.0] * count
     shapes = []
     for one in series:
@@ -60,7 +81,7 @@ def draw_bars(series: Sequence[Series]) -> Plot:
                 path += _box(at, count, under[at] / top, value / top)
                 under[at] += value
         if path:
-            shapes.append(Shape(one.color, path, filled=True))
+            shapes.append(Shape(one.color, path, style="filled"))
     return Plot(tuple(shapes), top, tuple(series))
 
 
@@ -83,23 +104,28 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _highest(series: Sequence[Series]) -> float:
-    return max((v for one in series for v in one.values if v is not None), default=0.0) or 1.0
+def round_up(value: float) -> float:
+    """The top of an axis for values up to this one: a number that is easily read."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next((top * power for top in _TOPS if top * power >= value), 10 * power)
 
 
-def _line(values: Sequence[float | None], top: float) -> str:
-    column = WIDTH / max(1, len(values))
-    placed = [None if v is None else ((at + 0.5) * column, _y(v / top)) for at, v in enumerate(values)]  # fmt: skip
-    path = ""
+def _line(series: Series, top: float) -> tuple[Shape, Shape]:
+    """A series as a line, and as dots the values that have no neighbor to be joined with."""
+    column = WIDTH / max(1, len(series.values))
+    placed = [None if v is None else ((at + 0.5) * column, _y(v / top)) for at, v in enumerate(series.values)]  # fmt: skip
+    path = dots = ""
     for before, now, after in zip((None, *placed), placed, (*placed[1:], None), strict=False):
         if now is None:
             continue
         x, y = now
         if before is None and after is None:
-            path += f"M{x - DOT:.1f} {y:.1f}h{2 * DOT:.1f}"
+            dots += f"M{x:.1f} {y:.1f}h0"  # the ends of a line are round, and this one is all ends
         else:
             path += f"{'M' if before is None else 'L'}{x:.1f} {y:.1f}"
-    return path
+    return Shape(series.color, path), Shape(series.color, dots, "dots")
 
 
 def _box(at: int, count: int, low: float, high: float) -> str:

@@ -4,6 +4,7 @@ Jinja2 escapes every value. Nothing here marks a value as safe: markup is writte
 digest in their address, so that browsers keep them until they change.
 """
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -18,8 +19,12 @@ from starlette.responses import Response
 
 from headgate import __version__
 from headgate.service.dashboard import cookies
+from headgate.service.dashboard.plots import HEIGHT, WIDTH, Unit
+from headgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
 from headgate.service.paths import DASHBOARD, STATIC
 from headgate.service.request_state import Caller, state_of
+from headgate.service.state import service_of
+from headgate.stores.url import is_postgres
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -33,6 +38,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+SHORT = 8  # digits of an id that a person reads, as the command line prints them
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -45,6 +51,7 @@ class View(NamedTuple):
 
 VIEWS = (
     View("/", "Window"),
+    View("/playground", "Playground"),
     View("/requests", "Requests"),
     View("/streams", "Streams"),
     View("/costs", "Costs"),
@@ -89,6 +96,8 @@ def render(request: Request, template: str, *, status: int = 200, **values: obje
             "caller": caller,
             "csrf": cookies.csrf_token(secret, caller),
             "here": request.url.path,
+            "address": address(request),
+            "store_option": _store_option(request, caller),
             "may": lambda scope: _has_scope(caller, scope),
             "signed_in": bool(caller and caller.key),
             "views": VIEWS,
@@ -102,6 +111,24 @@ def render(request: Request, template: str, *, status: int = 200, **values: obje
     )
     cookies.set_cookie(response, request, cookies.SECRET, secret)
     return response
+
+
+def address(request: Request) -> str:
+    """Where this browser reached the service, for commands to copy."""
+    return f"http{'s' if cookies.is_encrypted(request) else ''}://{request.url.netloc}"
+
+
+def _store_option(request: Request, caller: Caller | None) -> str:
+    """Which store a command on this machine must name; only who may see its paths is told."""
+    if caller is None or "admin" not in caller.scopes:
+        return ""
+    gate = service_of(request).gate_for(caller)
+    option = "" if is_postgres(gate.settings.store) or not gate.folder else f" --store {shlex.quote(str(gate.folder.absolute()))}"  # fmt: skip
+    return (
+        option
+        if gate.tenant == gate.settings.tenant
+        else f"{option} --tenant {shlex.quote(gate.tenant)}"
+    )
 
 
 def redirect(path: str) -> Response:
@@ -130,14 +157,21 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"link": link, "static": static_url, "version": __version__}
+    made.globals |= {
+        "link": link, "static": static_url, "version": __version__, "plot_size": (WIDTH, HEIGHT),
+        "describe_outcome": describe_outcome, "looped": looped, "other_reasons": other_reasons,
+    }  # fmt: skip
     made.filters |= {
         "part": quote_part,
         "thousands": lambda value: f"{value:,}",
+        "count": count,
+        "amount": _amount,
+        "number_head": lambda name: f"#{name}",
+        "short": lambda text: text[:SHORT],
         "ms": _milliseconds,
         "share": lambda value: f"{100 * value:.0f} %",
         "figure": _figure,
-        "money": lambda value: f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.4f}",
+        "money": _money,
         "iso": lambda when: _moment(when).isoformat(timespec="seconds"),
         "clock": lambda when: f"{_moment(when):%Y-%m-%d %H:%M:%S} UTC",
     }
@@ -155,10 +189,23 @@ def _figure(value: object) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 
+def _amount(value: float, unit: Unit) -> str:
+    """A number of a plot with its unit."""
+    if unit == "ms":
+        return _milliseconds(value)
+    if unit == "money":
+        return _money(value)
+    return f"{100 * value:.0f} %" if unit == "share" else _figure(value)
+
+
+def _money(value: float) -> str:
+    return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.4f}"
+
+
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def _milliseconds(seconds: float) -> str:
     value: Any = 1000 * seconds
-    return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    return f"{value:,.0f} ms" if value >= 10 or not value else f"{value:.1f} ms"

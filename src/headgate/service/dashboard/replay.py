@@ -4,7 +4,7 @@ The sliders name what `explain.replay` names. Only what was moved is a change, s
 setting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from headgate.service.parse import Id, Name
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
+from headgate.types import Request as ContextRequest
 from headgate.types import Trace
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests", route_class=PageRoute, include_in_schema=False)
@@ -78,9 +79,8 @@ async def show_replay(request: Request, id: Id, caller: Reader) -> Response:
     """What enters and what leaves when the sliders stand as the address says."""
     gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
-    placed = sliders(trace, gate.settings, request.query_params)
-    changes: dict[str, Any] = {s.bounds.name: _plain(s) for s in placed if s.moved}
-    replayed = await gate.areplay(trace, changes)
+    placed = sliders(trace.request, gate.settings, request.query_params)
+    replayed = await gate.areplay(trace, changes_of(placed))
     titles = {c.chunk.id: c.chunk.title for c in trace.candidates}
     return render(request, "replay.html", trace=trace, sliders=placed, replayed=replayed, titles=titles)  # fmt: skip
 
@@ -97,11 +97,16 @@ async def show_compared(
     return render(request, "compare.html", first=first, second=second, pairs=pairs(first, second))
 
 
-def sliders(trace: Trace, settings: object, moved: Mapping[str, str]) -> list[Slider]:
+def changes_of(sliders: Iterable[Slider]) -> dict[str, Any]:
+    """What was moved, by name, as a replay takes it."""
+    return {one.bounds.name: _plain(one) for one in sliders if one.moved}
+
+
+def sliders(asked: ContextRequest, settings: object, moved: Mapping[str, str]) -> list[Slider]:
     """The sliders for a request, moved as far as asked."""
     found = []
     for bounds in SLIDER_RANGES:
-        rest = _resting_value(bounds, trace, settings)
+        rest = _resting_value(bounds, asked, settings)
         wide = bounds._replace(high=max(bounds.high, 2 * (rest or 0)))
         found.append(Slider(wide, rest, _number(moved.get(bounds.name), wide, rest)))
     return found
@@ -119,10 +124,10 @@ def _is_kept(row: FateRow | None) -> bool:
     return row is not None and row.kept
 
 
-def _resting_value(bounds: SliderRange, trace: Trace, settings: object) -> float | None:
+def _resting_value(bounds: SliderRange, asked: ContextRequest, settings: object) -> float | None:
     """The value before it was moved, from the request or from the settings."""
     group, _, name = bounds.name.partition(".")
-    value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
+    value = getattr(getattr(settings, group), name) if name else getattr(asked, group)
     return None if value is None else float(value)
 
 

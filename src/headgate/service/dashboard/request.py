@@ -55,9 +55,9 @@ async def show_request(request: Request, id: Id, caller: Reader) -> Response:
         left_out=max(0, len(rows) - ROWS),
         kept=sum(row.kept for row in rows),
         full=FULL,
-        is_call=any(step.stage is Stage.MODEL for step in trace.steps),
+        call=next((step for step in trace.steps if step.stage is Stage.MODEL), None),
         done=interventions(trace),
-        sliders=sliders(trace, gate.settings, {}),
+        sliders=sliders(trace.request, gate.settings, {}),
         replayed=None,
     )
 

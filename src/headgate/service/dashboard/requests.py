@@ -15,6 +15,7 @@ from starlette.responses import Response
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.dashboard.words import looped
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -35,7 +36,7 @@ KINDS: Final[Mapping[Kind, Callable[[TraceSummary], bool]]] = {
     "call": lambda row: bool(row.outcome),
     "skipped": lambda row: row.skip and not row.outcome,
     "degraded": lambda row: bool(row.degraded),
-    "cut": lambda row: row.outcome in ("recovered", "failed"),
+    "cut": looped,
 }
 
 

@@ -21,9 +21,12 @@ from headgate.guard.channels import CONTENT
 from headgate.guard.plot import BITS, RUN, Profile
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
+from headgate.service.dashboard.plots import HEIGHT, WIDTH, Plot, Series, Shape
+from headgate.service.dashboard.ranges import Span, read_range
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
 from headgate.service.dashboard.traces import read_traces
+from headgate.service.dashboard.words import kept_looping, looped
 from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
 from headgate.service.proxy.model_call import GAP
@@ -37,7 +40,6 @@ router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
-READ = 1000  # of the newest requests, in which calls are found
 CALLS = 50  # shown
 SPENDERS = 50
 
@@ -52,38 +54,31 @@ class CircleRow:
     rungs: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class GuardTotals:
-    """What the guard did in some calls."""
-
-    calls: int
-    cuts: int
-    rollbacks: int
-    saved: int
-    wasted: int
-
-
 @router.get("")
 async def show_streams(
     request: Request,
     caller: Reader,
     session: Annotated[str, Query(max_length=NAME_CHARS)] = "",
     only: Annotated[str, Query(max_length=3, pattern="^(cut)?$")] = "",
+    span: Span = "",
 ) -> Response:
-    """The last model calls, of all sessions or one."""
+    """The model calls of a range, of all sessions or one: totals over all of them, and the last ones."""
     gate = service_of(request).gate_for(caller)
-    rows = [row for row in await gate.atraces(limit=READ) if row.outcome]
-    rows = [row for row in rows if not session or row.session == session]
-    shown = [row for row in rows if not only or row.outcome in ("recovered", "failed")][:CALLS]
+    within = await read_range(gate, span)
+    rows = [row for row in within.rows if row.outcome and session in ("", row.session)]
+    shown = [row for row in rows if not only or looped(row)][:CALLS]
     traces, missing = await asyncio.to_thread(read_traces, gate, rows[:200] if session else shown)
     spends = await gate.spending.alist_spends("session", limit=SPENDERS)
     return render(
         request,
         "streams.html",
+        range=within,
         rows=shown,
-        calls={trace.id: _call(trace) for trace in traces},
+        calls=len(rows),
+        loops=sum(map(looped, rows)),
+        lost=sum(map(kept_looping, rows)),
+        saved=sum(row.saved for row in rows),
         missing=missing,
-        totals=add_up(traces),
         circles=find_circles(traces),
         rungs=sorted(gate.settings.circles.active),
         spends=[(s, r) for s, r in spends if not session or s.name == session],
@@ -113,7 +108,6 @@ async def show_stream(request: Request, id: Id, caller: Reader) -> Response:
         cuts=[step for step in trace.steps if step.stage is Stage.CUT],
         parts=parts,
         curves=draw_curves(parts) if parts else None,
-        size=(WIDTH, HEIGHT),
         done=interventions(trace),
     )
 
@@ -132,18 +126,6 @@ def find_circles(traces: Sequence[Trace]) -> list[CircleRow]:
     return list(reversed(found.values()))
 
 
-def add_up(traces: Sequence[Trace]) -> GuardTotals:
-    """What the guard did in these calls, and what that saved."""
-    calls = [step for step in map(_call, traces) if step is not None]
-    return GuardTotals(
-        len(calls),
-        sum(step.stage is Stage.CUT for trace in traces for step in trace.steps),
-        sum(_number(step, "rollbacks") for step in calls),
-        sum(_number(step, "saved_tokens") for step in calls),
-        sum(_number(step, "wasted_tokens") for step in calls),
-    )
-
-
 def _call(trace: Trace) -> Step | None:
     return next((step for step in trace.steps if step.stage is Stage.MODEL), None)
 
@@ -153,7 +135,6 @@ def _number(step: Step, name: str) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-WIDTH, HEIGHT = 1000, 90
 MAX_CHARS = 16_000  # that are measured
 
 
@@ -167,17 +148,16 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Two curves over the stream as points of polylines, and the cuts as boxes (x, width)."""
+    """Two curves over the stream, each from 0 to the most that it can be, and the cuts as boxes (x, width)."""
 
-    entropy: str
-    repetition: str
+    plot: Plot
     cuts: tuple[tuple[float, float], ...]
     chars: int
 
 
 def answer_parts(trace: Trace) -> list[AnswerPart]:
     """The stream in order; empty if nothing was cut or the text was not kept."""
-    call = next((step for step in trace.steps if step.stage is Stage.MODEL), None)
+    call = _call(trace)
     if call is None or not call.text:
         return []
     kept = call.text.split(GAP)
@@ -196,16 +176,20 @@ def draw_curves(parts: Sequence[AnswerPart]) -> Curves:
     profile.feed("".join(part.text for part in parts)[:MAX_CHARS])
     samples = profile.samples
     chars = max(1, samples[-1].position if samples else 1)
-    return Curves(
-        " ".join(_point(s.position / chars, s.bits / BITS) for s in samples),
-        " ".join(_point(s.position / chars, log2(s.run + 1) / RUN) for s in samples),
-        tuple(_boxes(parts, chars)),
-        chars,
+    entropy = [(s.position / chars, s.bits / BITS) for s in samples]
+    repetition = [(s.position / chars, log2(s.run + 1) / RUN) for s in samples]
+    shapes = (Shape("new", _line(entropy)), Shape("stale", _line(repetition)))
+    series = (
+        Series(f"entropy of 64 characters; the top is {BITS:g} bits", "new"),
+        Series("length of the repetition going on, logarithmic", "stale"),
+        Series("cut", "cut"),
     )
+    return Curves(Plot(shapes, 1.0, series), tuple(_boxes(parts, chars)), chars)
 
 
-def _point(x: float, y: float) -> str:
-    return f"{WIDTH * x:.1f},{HEIGHT * (1 - min(1.0, y)):.1f}"
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    placed = (f"{WIDTH * x:.1f} {HEIGHT * (1 - min(1.0, y)):.1f}" for x, y in points)
+    return "".join(f"{'L' if at else 'M'}{point}" for at, point in enumerate(placed))
 
 
 def _boxes(parts: Sequence[AnswerPart], chars: int) -> Iterator[tuple[float, float]]:

@@ -1,7 +1,7 @@
 """The first page: one session as a bar per turn, with what each turn added and what a compaction dropped."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 from headgate.explain.costs import Costs
 from headgate.gateway import Headgate
 from headgate.service.auth import require_scope
+from headgate.service.dashboard.plots import Plot, Series, draw_bars, round_up
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.dashboard.traces import ReadTraces, read_traces
@@ -21,15 +22,17 @@ from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary
 from headgate.types.lengths import NAME_CHARS
-from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache, segments
+from headgate.xray.bars import CACHE, SEGMENTS, segments
+from headgate.xray.findings import Window
 from headgate.xray.summary import LABELS
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 READ = 1000  # of the newest requests, in which sessions are found
 TURNS = 200  # of a session that are shown, the newest
-WIDTH, HEIGHT = 1000, 260
-CACHE_HEIGHT = 90
+# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
+# Chosen, not measured: two thirds of the picture at least show what fills the window.
+WHOLE = 1.5
 BLAMED = {
     "client": "The agent did it",
     "headgate": "Headgate did it: please report this",
@@ -64,7 +67,8 @@ async def show_window(
     """The sessions, and one of them turn by turn."""
     gate = service_of(request).gate_for(caller)
     rows = await gate.atraces(limit=READ)
-    sessions = list_sessions(rows)
+    # questions without a session come one by one: they share no window
+    sessions = [one for one in list_sessions(rows) if one.name or one.calls]
     chosen = session or next((s.name for s in sessions if s.calls), sessions[0].name if sessions else "")  # fmt: skip
     traces, missing = await asyncio.to_thread(
         _read_session, gate, [row for row in rows if row.session == chosen]
@@ -73,28 +77,49 @@ async def show_window(
     model = model if model in by_model else max(by_model, key=lambda name: len(by_model[name]), default="")  # fmt: skip
     turns = by_model.get(model, [])
     windows = windows_of(turns)
+    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
     return render(
         request,
         "window.html",
         sessions=sessions,
+        asked=len(rows),
+        read=READ,
         chosen=chosen,
         models=sorted(by_model),
         model=model,
         turns=turns,
         missing=missing,
-        bars=[segments(now, before) for before, now in zip((None, *windows), windows, strict=False)],
-        chart=draw(windows, WIDTH, HEIGHT),
-        cache=draw_cache(windows, WIDTH, CACHE_HEIGHT),
+        bars=bars,
+        chart=draw_window(bars, max((window.length for window in windows), default=0)),
+        cache=draw_cache(windows),
         spent=_add_up(turns),
         breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
         compactions=[turn for turn in turns if turn.compaction],
         blamed=BLAMED,
-        labels=SEGMENTS,
-        cache_labels=CACHE,
+        labels={name: label for name, label in SEGMENTS.items() if any(bar[name] for bar in bars)},
         names=NAMES,
-        size=(WIDTH, HEIGHT),
-        cache_height=CACHE_HEIGHT,
     )  # fmt: skip
+
+
+def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
+    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
+    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
+    is_whole = 0 < length <= WHOLE * used
+    series = [
+        Series(label, name, tuple(float(bar[name]) for bar in bars))
+        for name, label in SEGMENTS.items()
+        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
+    ]
+    return draw_bars(series, top=max(sum(bar.values()) for bar in bars) if is_whole else round_up(used))  # fmt: skip
+
+
+def draw_cache(windows: Sequence[Window]) -> Plot | None:
+    """What the provider read from its cache at each turn; None if it has none, or did not say."""
+    if not any(window.read or window.written or window.broke for window in windows):
+        return None
+    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
+    kinds = zip(CACHE.items(), counts, strict=True)
+    return draw_bars([Series(label, name, tuple(map(float, some))) for (name, label), some in kinds])  # fmt: skip
 
 
 def _add_up(turns: Sequence[WindowTurn]) -> Costs:

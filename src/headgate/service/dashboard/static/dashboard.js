@@ -3,17 +3,38 @@
 // brings the old pace back.
 import { enhance, load } from "./swap.js";
 
-const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+const format = (options) => new Intl.DateTimeFormat(undefined, options);
+const CLOCK = format({ timeStyle: "medium" });
+const DATE = format({ dateStyle: "short", timeStyle: "short" });
+const SHORT = { clock: format({ hour: "numeric", minute: "2-digit" }), day: format({ month: "short", day: "numeric" }) };
 const LONGEST_S = 30;
 
-/** Show every time below a node in the reader's time zone. */
+/** Show every time below a node in the reader's time zone: of today the clock alone. */
 function localize(node) {
+  const today = new Date().toDateString();
   for (const time of node.querySelectorAll("time[datetime]")) {
     const when = new Date(time.dateTime);
     if (!Number.isNaN(when.getTime())) {
       time.title = time.dateTime;
-      time.textContent = SHOWN.format(when);
+      const shown = SHORT[time.dataset.short] ?? (when.toDateString() === today ? CLOCK : DATE);
+      time.textContent = shown.format(when);
     }
+  }
+}
+
+/** Give every command below a node a button that copies it; browsers allow that on this machine and over TLS. */
+function offerCopies(node) {
+  if (!navigator.clipboard) return;
+  for (const command of node.querySelectorAll("pre[data-copy]:not(:has(button))")) {
+    const text = command.textContent;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    });
+    command.append(button);
   }
 }
 
@@ -51,9 +72,7 @@ function scrub() {
     show(slider, bars);
   });
   bars.addEventListener("click", (event) => {
-    const box = bars.getBoundingClientRect();
-    const turn = Math.floor(((event.clientX - box.left) / box.width) * Number(slider.max)) + 1;
-    slider.value = String(Math.max(1, Math.min(Number(slider.max), turn)));
+    slider.value = String(columnAt(bars, event) + 1);
     slider.dispatchEvent(new Event("input"));
   });
   show(slider, bars);
@@ -61,32 +80,79 @@ function scrub() {
 
 function show(slider, bars) {
   const turn = Number(slider.value);
-  const marker = document.getElementById("marker");
-  marker.setAttribute("x", String((turn - 1) * Number(bars.dataset.column)));
-  marker.setAttribute("visibility", "visible");
+  const row = rowOf(bars, turn - 1);
+  mark(bars, turn - 1);
   document.getElementById("turn-number").textContent = String(turn);
-  const row = document.querySelector(`#turns tr[data-turn="${turn}"]`);
-  const heads = [...document.querySelectorAll("#turns thead th")];
+  document.getElementById("turn-facts").replaceChildren(describe(row, 1));
+  for (const other of document.querySelectorAll("#turns tr[aria-current]")) other.removeAttribute("aria-current");
+  row?.setAttribute("aria-current", "true");
+}
+
+function columnAt(plot, event) {
+  const box = plot.getBoundingClientRect();
+  const columns = Number(plot.dataset.columns);
+  return Math.max(0, Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)));
+}
+
+function rowOf(plot, column) {
+  return document.querySelector(`#${plot.dataset.rows} tr[data-at="${column}"]`);
+}
+
+function mark(plot, column) {
+  const marker = plot.querySelector(".marker");
+  marker.setAttribute("x", String(column * Number(marker.getAttribute("width"))));
+  marker.setAttribute("visibility", "visible");
+}
+
+/** The cells of a row that say something, each with the head of its column; the first ones may be known already. */
+function describe(row, known = 0) {
   const facts = document.createElement("dl");
   facts.className = "facts";
+  const heads = row?.closest("table").querySelectorAll("thead th") ?? [];
   heads.forEach((head, at) => {
-    const cell = row?.cells[at];
-    if (at === 0 || !cell?.textContent.trim()) return;
+    const cell = row.cells[at];
+    if (at < known || !cell.textContent.trim()) return;
     const name = document.createElement("dt");
     name.textContent = head.textContent;
     const value = document.createElement("dd");
     value.append(...[...cell.childNodes].map((node) => node.cloneNode(true)));
     facts.append(name, value);
   });
-  document.getElementById("turn-facts").replaceChildren(facts);
-  for (const other of document.querySelectorAll("#turns tr[aria-current]")) other.removeAttribute("aria-current");
-  row?.setAttribute("aria-current", "true");
+  return facts;
 }
 
-localize(document);
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.hidden = true;
+
+/** Show the numbers of the column under the pointer. The tables have the same for those who use none. */
+function point(event) {
+  const plot = event.target.closest?.("svg[data-rows]");
+  const row = plot && rowOf(plot, columnAt(plot, event));
+  if (!tip.hidden && tip.plot !== plot && tip.plot.id !== "bars") tip.plot.querySelector(".marker").setAttribute("visibility", "hidden");
+  tip.hidden = !row;
+  if (!row) return;
+  tip.plot = plot;
+  if (plot.id !== "bars") mark(plot, columnAt(plot, event));
+  tip.replaceChildren(describe(row));
+  const left = Math.min(event.pageX + 14, document.documentElement.clientWidth - tip.offsetWidth - 8);
+  tip.style.left = `${Math.max(8, left)}px`;
+  tip.style.top = `${event.pageY + 18}px`;
+}
+
+function prepare(node) {
+  localize(node);
+  offerCopies(node);
+}
+
+document.body.append(tip);
+document.addEventListener("pointermove", point);
+document.addEventListener("pointerdown", point);
+document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+prepare(document);
 scrub();
 document.addEventListener("headgate:shown", (event) => {
-  localize(event.target);
+  prepare(event.target);
   if (event.target.id === "session") scrub();
 });
 enhance();

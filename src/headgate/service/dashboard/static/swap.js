@@ -1,5 +1,6 @@
 // Swap: forms and links marked data-swap="ID ..." load their address in the background and replace the parts of the page
-// with those ids by the same parts of what came. A form does so while it is being filled in. A banner says when the
+// with those ids by the same parts of what came. A form does so while it is being filled in, or with data-wait="submit"
+// only when a slider is moved or it is sent. A banner says when the
 // service cannot be reached, and takes it back when it can.
 
 const SENTENCES = {
@@ -44,7 +45,9 @@ function put(here, there) {
   }
   const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
   const ticked = [...here.querySelectorAll("input:checked")].map((input) => input.id);
+  const open = [...here.querySelectorAll("details[open]")].map((details) => details.id);
   here.replaceChildren(...there.childNodes);
+  for (const id of open) if (id) document.getElementById(id)?.setAttribute("open", "");
   for (const id of ticked) if (id) document.getElementById(id)?.setAttribute("checked", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   here.dispatchEvent(new CustomEvent("headgate:shown", { bubbles: true }));
@@ -80,7 +83,7 @@ export function enhance() {
   let timer;
   document.addEventListener("input", (event) => {
     const form = event.target.form;
-    if (!form?.dataset.swap || form.dataset.wait === "submit") return;
+    if (!form?.dataset.swap || (form.dataset.wait === "submit" && event.target.type !== "range")) return;
     const output = event.target.parentElement?.querySelector(".value");
     if (output) output.textContent = event.target.value;
     clearTimeout(timer);

@@ -1,0 +1,42 @@
+"""Counts with their nouns, and what became of an answer, as people say it."""
+
+import pytest
+
+from headgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
+from headgate.types import TraceSummary
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 folds"), (1, "1 fold"), (1.0, "1 fold"), (2000, "2,000 folds")]
+)
+def test_one_is_singular(number, words):
+    assert count(number, "fold") == words
+
+
+def test_a_noun_may_have_a_plural_of_its_own():
+    assert [count(n, "copy", "copies") for n in (1, 2)] == ["1 copy", "2 copies"]
+
+
+def row(outcome, *degraded):
+    return TraceSummary("t", 0.0, "", "", "", "", "", 0.0, False, 0, 0, 0, 0.0, degraded=degraded, outcome=outcome)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outcome", "degraded", "words", "is_loop"),
+    [
+        ("clean", (), "no loop", False),
+        ("recovered", (), "a loop was cut", True),
+        ("failed", ("model: LoopError",), "the model kept looping", True),
+        ("failed", ("model: PartialCallError",), "the model kept looping", True),
+        ("failed", ("model: UpstreamError",), "the answer broke off", False),
+        ("abandoned", (), "the client hung up", False),
+    ],
+)
+def test_an_outcome_is_told_in_plain_words(outcome, degraded, words, is_loop):
+    assert describe_outcome(outcome, degraded) == words
+    assert looped(row(outcome, *degraded)) is is_loop
+
+
+def test_a_reason_is_not_told_twice():
+    assert other_reasons(row("failed", "model: LoopError", "memory: late")) == ["memory: late"]
+    assert other_reasons(row("failed", "model: UpstreamError")) == ["model: UpstreamError"]
