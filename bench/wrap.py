@@ -27,6 +27,7 @@ import openai
 from aiohttp import web
 
 from headgate.service.wrap.address import redirect
+from headgate.service.wrap.spec import MEMORY, GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
 
 PIECE_S = 0.025
@@ -219,7 +220,7 @@ class Bench:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self._model, self._count = Model(), 0
-        self.supervisor = Supervisor(store=":memory:")
+        self.supervisor = Supervisor(GatewaySpec(MEMORY))
         url = self.run(self._model.start())
         self.run(self.supervisor.start())
         self.url = f"{url}/v1"

@@ -15,7 +15,7 @@ from tests.proxy.conftest import Loop
 from tests.waiting import until
 
 from headgate.service.wrap.agents.launch import plan_launch
-from headgate.service.wrap.spec import MEMORY
+from headgate.service.wrap.spec import MEMORY, GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
 
 KILLS = 3
@@ -28,9 +28,8 @@ class Supervised:
         listener = socket.create_server(("127.0.0.1", 0))
         root = f"http://127.0.0.1:{listener.getsockname()[1]}"
         launch = plan_launch(command, root=root, secret="s3cret", environ=env, upstreams={}, folder=cwd)  # fmt: skip
-        self.supervisor = Supervisor(
-            secret="s3cret", open_paths=launch.open_paths, store=MEMORY, patience_s=60
-        )
+        spec = GatewaySpec(MEMORY, patience_s=60)
+        self.supervisor = Supervisor(spec, secret="s3cret", open_paths=launch.open_paths)
         loop = Loop()
         loop.run(self.supervisor.start(listener))
         try:

@@ -59,14 +59,21 @@ def test_the_exit_code_is_the_agents_even_if_nobody_can_read_the_summary(run, wr
 )
 def test_context_is_added_if_a_store_is_named_or_it_is_asked_for(run, wrapped, options, store, inject):  # fmt: skip
     run("wrap", *options, "claude")
-    assert (wrapped[0][1]["store"], wrapped[0][1]["inject"]) == (store, inject)
+    spec = wrapped[0][1]["spec"]
+    assert (spec.store, spec.inject, spec.fold, spec.remember) == (store, inject, False, False)
+
+
+def test_folding_and_remembering_are_asked_for(run, wrapped):
+    run("wrap", "--fold", "claude")
+    run("wrap", "--remember", "claude")
+    assert [(how["spec"].fold, how["spec"].remember) for _, how in wrapped] == [(True, False), (False, True)]  # fmt: skip
 
 
 def test_an_upstream_is_a_provider_and_an_address(run, wrapped):
     run("wrap", "--upstream", "openai=http://localhost:1/v1", "--upstream", "gemini=https://g", "--patience", "2", "claude")  # fmt: skip
     how = wrapped[0][1]
     assert how["upstreams"] == {"openai": "http://localhost:1/v1", "gemini": "https://g"}
-    assert how["patience_s"] == 2.0
+    assert how["spec"].patience_s == 2.0
     code, _, err = run("wrap", "--upstream", "openai=localhost", "claude")
     assert (code, len(wrapped)) == (2, 1)
     assert "is not PROVIDER=URL" in err

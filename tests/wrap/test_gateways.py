@@ -36,14 +36,14 @@ def test_a_gateway_has_the_users_settings_its_store_and_traces_that_somebody_can
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADGATE_STORE", "of-the-user")
-    made = settings_for(GatewaySpec(UPSTREAM, "s", store, inject=True))
+    made = settings_for(GatewaySpec(store, inject=True, upstream=UPSTREAM))
     assert made.store == (store or "of-the-user")
     assert bool(made.trace.keep) is kept
     assert made.proxy.context is True
     assert made.guard.keep_alive_s == gateways.NEVER_S
     assert list(made.proxy.upstreams) == ["wrapped"]
     assert made.fold.mode == "off"
-    assert settings_for(GatewaySpec(UPSTREAM, "s", store, fold=True)).fold.mode == "on"
+    assert settings_for(GatewaySpec(store, fold=True, upstream=UPSTREAM)).fold.mode == "on"
 
 
 @pytest.mark.parametrize(("kind", "secret", "served"), [("http", b"s3cret", True), ("http", b"other", False), ("http", None, False), ("lifespan", None, True)])  # fmt: skip
@@ -102,7 +102,7 @@ async def settle(started):
 
 
 async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started):
-    pool = GatewayPool(GatewaySpec("", ""), None)
+    pool = GatewayPool(GatewaySpec(), None)
     assert pool.current is None
     pool.start()
     await settle(started)
@@ -120,7 +120,7 @@ async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started
 
 
 async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
-    pool = GatewayPool(GatewaySpec("", ""), None)
+    pool = GatewayPool(GatewaySpec(), None)
     pool.start()
     await settle(started)
     for _ in range(3):
@@ -139,7 +139,7 @@ async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
 
 
 async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_kept(started):
-    pool = GatewayPool(GatewaySpec("", ""), None)
+    pool = GatewayPool(GatewaySpec(), None)
     pool.start()
     await pool.wait_for_start(5.0)
     started.errors += [ConfigError("no port"), OSError("no memory")]
@@ -151,7 +151,7 @@ async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_ke
 
 
 async def test_who_waits_for_the_first_gateway_goes_on_once_it_is_there_or_has_failed(started):
-    pool = GatewayPool(GatewaySpec("", ""), None)
+    pool = GatewayPool(GatewaySpec(), None)
     await pool.wait_for_start(5.0)  # nobody has started one
     started.errors.append(ConfigError("no port"))
     pool.start()
@@ -164,7 +164,7 @@ async def test_who_waits_for_the_first_gateway_goes_on_once_it_is_there_or_has_f
 
 
 async def test_who_waits_for_a_gateway_gets_the_next_one_or_none_in_time(started):
-    pool = GatewayPool(GatewaySpec("", ""), None)
+    pool = GatewayPool(GatewaySpec(), None)
     assert await pool.wait_for_one(0.01) is None
     waiting = asyncio.ensure_future(pool.wait_for_one(5.0))
     await settle(started)
@@ -196,7 +196,7 @@ class Transport:
 @pytest.mark.parametrize(("transport", "alive"), [(Transport(), True), (Transport(status=503), False), (Transport(error=UpstreamError("gone")), False)])  # fmt: skip
 async def test_a_gateway_that_does_not_answer_its_health_has_failed(transport, alive):
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = transport, GatewaySpec("", "s3cret"), 1.0  # fmt: skip
+    gateway._transport, gateway._spec, gateway._silence_s = transport, GatewaySpec(secret="s3cret"), 1.0  # fmt: skip
     gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
     assert await gateway.is_alive() is alive
     assert gateway.failed.is_set() is not alive
@@ -213,7 +213,7 @@ async def test_a_gateway_from_which_more_of_a_turn_comes_is_no_silent_one():
             return await super().send(request)
 
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = Late(), GatewaySpec("", ""), 0.1
+    gateway._transport, gateway._spec, gateway._silence_s = Late(), GatewaySpec(), 0.1
     gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
     assert await gateway.is_alive()
 
@@ -228,7 +228,7 @@ async def test_a_moment_in_which_we_were_stopped_ourselves_is_no_silence_of_the_
             return await super().send(request)
 
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = Waiting(), GatewaySpec("", ""), 0.1
+    gateway._transport, gateway._spec, gateway._silence_s = Waiting(), GatewaySpec(), 0.1
     gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
     assert await gateway.is_alive()
 
@@ -278,7 +278,7 @@ async def test_what_a_gateway_prints_is_its_log_and_nothing_else(script, client)
         "import sys; print('a banner', flush=True); print(300_000 * 'y' + 'end', file=sys.stderr)"
     )
     script(noise + SERVER)
-    gateway = await Gateway.start(GatewaySpec("", "", MEMORY), client)
+    gateway = await Gateway.start(GatewaySpec(MEMORY), client)
     try:
         assert await gateway.is_alive()
     finally:
@@ -291,7 +291,7 @@ async def test_what_a_gateway_prints_is_its_log_and_nothing_else(script, client)
 async def test_a_gateway_that_ends_before_it_serves_is_an_error_with_what_it_wrote(script, client):
     script("print('a banner'); raise SystemExit('the store is locked')")
     with pytest.raises(ConfigError, match="does not start: a banner\nthe store is locked"):
-        await Gateway.start(GatewaySpec("", ""), client)
+        await Gateway.start(GatewaySpec(), client)
 
 
 async def test_a_gateway_that_never_answers_is_given_up(script, client, monkeypatch):
@@ -299,7 +299,7 @@ async def test_a_gateway_that_never_answers_is_given_up(script, client, monkeypa
     monkeypatch.setattr(gateways, "STOP_S", 0.1)
     script("import time; time.sleep(1000)")
     with pytest.raises(ConfigError, match="gave no answer within"):
-        await Gateway.start(GatewaySpec("", ""), client)
+        await Gateway.start(GatewaySpec(), client)
 
 
 async def test_a_gateway_whose_start_is_broken_off_is_ended(script, client, tmp_path):
@@ -308,7 +308,7 @@ async def test_a_gateway_whose_start_is_broken_off_is_ended(script, client, tmp_
     script(
         f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
     )
-    starting = asyncio.ensure_future(Gateway.start(GatewaySpec("", ""), client))
+    starting = asyncio.ensure_future(Gateway.start(GatewaySpec(), client))
     pid = int(await asyncio.to_thread(started.read_text))
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -318,7 +318,7 @@ async def test_a_gateway_whose_start_is_broken_off_is_ended(script, client, tmp_
 
 async def test_a_session_ends_although_its_gateway_was_stopped(script, tmp_path):
     script(SERVER)
-    supervisor = Supervisor(store=str(tmp_path), patience_s=0.2)
+    supervisor = Supervisor(GatewaySpec(str(tmp_path), patience_s=0.2))
     await supervisor.start()
     pid = (await supervisor.pool.wait_for_one(60)).pid
     os.kill(pid, signal.SIGSTOP)

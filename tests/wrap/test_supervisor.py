@@ -53,9 +53,9 @@ class Upstream:
 @asynccontextmanager
 async def supervised(upstream, *open_paths):
     """A client of a supervisor over this upstream: `ask(method, path, ...)` under its secret."""
-    supervisor = Supervisor(open_paths=open_paths)
+    supervisor = Supervisor(GatewaySpec(), open_paths=open_paths)
     supervisor._transport = upstream
-    supervisor.pool = GatewayPool(GatewaySpec("", ""), upstream)
+    supervisor.pool = GatewayPool(GatewaySpec(), upstream)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)
     async with TestServer(app) as server, ClientSession() as client:
@@ -165,7 +165,7 @@ print(own.recv(100).decode().split()[1])
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can ask as another user")
 async def test_a_path_without_the_secret_is_closed_to_other_users():
     upstream = Upstream(b"x")
-    supervisor = Supervisor(open_paths=["/codex"], patience_s=0.2)
+    supervisor = Supervisor(GatewaySpec(patience_s=0.2), open_paths=["/codex"])
     supervisor._transport = upstream
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)

@@ -89,7 +89,7 @@ class Pool:
     """The gateways that are there, in this order; each is handed out once."""
 
     def __init__(self, *gateways, patience_s=5.0):
-        self.spec = GatewaySpec("", "", patience_s=patience_s)
+        self.spec = GatewaySpec(patience_s=patience_s)
         self.gateways, self.successes, self.waited = list(gateways), 0, []
 
     @property

@@ -11,7 +11,7 @@ from headgate.cli.given_settings import has_settings
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.service.wrap.run import run_wrapped
-from headgate.service.wrap.spec import MEMORY
+from headgate.service.wrap.spec import MEMORY, GatewaySpec
 
 
 @click.command(
@@ -74,17 +74,15 @@ def wrap(
     upstreams = dict(map(_parse_upstream, given))
     _check_settings()
     wanted = store is not None if inject is None else inject
+    spec = GatewaySpec(
+        store or (None if wanted else MEMORY),
+        inject=wanted,
+        remember=remember,
+        fold=fold,
+        patience_s=patience,
+    )
     code, summary = asyncio.run(
-        run_wrapped(
-            (agent, *args),
-            environ=os.environ,
-            store=store or (None if wanted else MEMORY),
-            inject=wanted,
-            fold=fold,
-            remember=remember,
-            upstreams=upstreams,
-            patience_s=patience,
-        )
+        run_wrapped((agent, *args), environ=os.environ, spec=spec, upstreams=upstreams)
     )
     if not quiet:
         with suppress(OSError):  # stderr is closed; the exit code is still the agent's

@@ -23,6 +23,7 @@ from headgate.errors import InputError, MissingExtra
 from headgate.service.wrap import peer
 from headgate.service.wrap.agents.launch import Launch, find_command, plan_launch
 from headgate.service.wrap.agents.plan import SETTINGS_FILE
+from headgate.service.wrap.spec import GatewaySpec
 
 if TYPE_CHECKING:
     from headgate.service.wrap.summary import Summary
@@ -35,12 +36,8 @@ async def run_wrapped(
     command: Sequence[str],
     *,
     environ: Mapping[str, str],
-    store: str | None,
-    inject: bool,
-    fold: bool = False,
-    remember: bool = False,
+    spec: GatewaySpec,
     upstreams: Mapping[str, str],
-    patience_s: float,
 ) -> tuple[int, "Summary"]:
     """Run a command with the gateway beside it: its exit code, and what was done for it."""
     find_command(command[0], environ)
@@ -61,15 +58,7 @@ async def run_wrapped(
 
         def make_supervisor() -> "Supervisor":
             module = import_module("headgate.service.wrap.supervisor")
-            made: Supervisor = module.Supervisor(
-                secret=secret,
-                open_paths=launch.open_paths,
-                store=store,
-                inject=inject,
-                fold=fold,
-                remember=remember,
-                patience_s=patience_s,
-            )
+            made: Supervisor = module.Supervisor(spec, secret=secret, open_paths=launch.open_paths)
             return made
 
         with _written_settings(launch) as arguments:

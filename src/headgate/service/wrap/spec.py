@@ -1,4 +1,4 @@
-"""GatewaySpec: what the supervisor tells a gateway when it starts it; light, so that the supervisor stays so."""
+"""GatewaySpec: what the user asks of a gateway and the supervisor tells it; light, so that the agent starts at once."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,8 @@ UPSTREAM = "wrapped"
 
 @dataclass(frozen=True, slots=True)
 class GatewaySpec:
-    """What a gateway shall be: whom it asks, who may ask it, its store, and what it adds or folds."""
+    """What a gateway shall be: its store, what it adds or folds, whom it asks, and who may ask it."""
 
-    upstream: str
-    secret: str
     store: str | None = None
     inject: bool = False
     remember: bool = False
@@ -25,3 +23,6 @@ class GatewaySpec:
     """What gateways may take of one turn while nothing is under way upstream; half of it without a sign of life is too
     long.
     """
+    upstream: str = ""
+    """The supervisor's address, which the supervisor sets, as it does the secret."""
+    secret: str = ""

@@ -16,6 +16,7 @@ import socket
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -60,15 +61,7 @@ class Supervisor:
     """The server between an agent, the gateway and the upstreams."""
 
     def __init__(
-        self,
-        *,
-        secret: str = "",
-        open_paths: Sequence[str] = (),
-        store: str | None = None,
-        inject: bool = False,
-        fold: bool = False,
-        remember: bool = False,
-        patience_s: float = 0.8,
+        self, spec: GatewaySpec, *, secret: str = "", open_paths: Sequence[str] = ()
     ) -> None:
         self.routes: Counter[str] = Counter()
         """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
@@ -78,9 +71,7 @@ class Supervisor:
         """The other requests by method, host and path."""
         self.url = ""
         """Our address for those who know the secret."""
-        self._open_paths = open_paths
-        self._store, self._patience_s = store, patience_s
-        self._inject, self._fold, self._remember = inject, fold, remember
+        self._spec, self._open_paths = spec, open_paths
         self._secret = secret or secrets.token_urlsafe(12)
         self._transport = HttpClient()
         self._turns: dict[str, AgentTurn] = {}
@@ -108,18 +99,8 @@ class Supervisor:
         await self._runner.setup()
         await web.SockSite(self._runner, listener).start()
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{self._secret}"
-        upstream = f"{self.url}/{GATEWAY}/v1"
-        secret = secrets.token_urlsafe(18)
-        spec = GatewaySpec(
-            upstream,
-            secret,
-            self._store,
-            inject=self._inject,
-            remember=self._remember,
-            fold=self._fold,
-            patience_s=self._patience_s,
-        )
-        self.pool = GatewayPool(spec, self._transport)
+        upstream, secret = f"{self.url}/{GATEWAY}/v1", secrets.token_urlsafe(18)
+        self.pool = GatewayPool(replace(self._spec, upstream=upstream, secret=secret), self._transport)  # fmt: skip
         self.pool.start()
 
     async def close(self) -> None:
