@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.agents.apis import Reply
+from tests.agents.ask import Reply
 from tests.agents.install import Package
 from tests.agents.task import RESULT, STRAY
 

@@ -8,7 +8,7 @@ this is (`attempt`), so an agent may ask again as often as it likes.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.agents.apis import Reply
+from tests.agents.ask import Reply
 from tests.agents.task import COMMANDS, DONE, SAID, STRAY
 from tests.agents.wire import Cut, Do, Piece
 

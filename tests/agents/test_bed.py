@@ -6,7 +6,7 @@ from pathlib import Path
 import anthropic
 import openai
 import pytest
-from tests.agents.apis import texts_in
+from tests.agents.ask import texts_in
 from tests.agents.known import AGENTS, KEY
 from tests.agents.record import LONG
 from tests.agents.scenarios import SCENARIOS

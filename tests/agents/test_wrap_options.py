@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.agents.apis import texts_in
+from tests.agents.ask import texts_in
 from tests.agents.compare import steady
 from tests.agents.known import chosen
 from tests.agents.runs import PATIENCE
