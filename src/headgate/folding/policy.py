@@ -3,6 +3,8 @@
 from hashlib import blake2b
 from typing import Literal
 
+from pydantic import Field
+
 from headgate.policy import ByScope, Policy, Unit, mode_in
 
 Mode = Literal["off", "measure", "on"]
@@ -16,7 +18,7 @@ class FoldPolicy(Policy):
     """off; measure: work out what folding would save, and change nothing; on."""
     holdout: Unit = 0.0
     """Share of the sessions that are only measured although folding is on, to compare both; 0.5 is every other one."""
-    by: ByScope[Mode] = {}
+    by: ByScope[Mode] = Field(default={})
     """Other modes for single sessions, API keys and upstreams, which count in this order:
     {"session:nightly" = "off", "key:3f2a" = "on", "upstream:anthropic" = "measure"}.
     """

@@ -155,6 +155,8 @@ class StreamFormat(Protocol):
     """The id under which the client knows the answer, and that under which the upstream may have stored it."""
     severed_reasoning: Sequence[bytes] = ()
     """Digests of reasoning that the client may have, which the API would refuse."""
+    applied_edits: Sequence[Event] = ()
+    """What the service says that it cleared from the window for this answer, if it tells."""
 
     @abstractmethod
     def restart(self) -> None:

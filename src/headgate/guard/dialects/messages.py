@@ -161,6 +161,8 @@ class MessagesDialect(Dialect):
         kind, index = event.get("type"), int(event.get("index") or 0)
         if kind == "message_stop":
             self.ended = True
+        if kind == "message_delta":
+            self._note_edits(event)
         if kind == "content_block_delta":
             delta = event.get("delta") or {}
             channel, name = DELTAS.get(str(delta.get("type")), (EVENT, ""))
@@ -174,6 +176,12 @@ class MessagesDialect(Dialect):
         if kind in ("content_block_start", "content_block_stop") and index in self._tools:
             return [Piece(TOOL, call=index, raw=event)]
         return [Piece(EVENT, raw=event)]
+
+    def _note_edits(self, found: Event) -> None:
+        management = found.get("context_management")
+        edits = management.get("applied_edits") if isinstance(management, dict) else None
+        if isinstance(edits, list):
+            self.applied_edits = [edit for edit in edits if isinstance(edit, dict)]
 
     def write(self, piece: Piece) -> list[Event]:
         """The event, with the index that its block has for the client."""
@@ -284,6 +292,7 @@ class MessagesDialect(Dialect):
 
     def pieces(self, answer: Event) -> list[Piece]:
         found: list[Piece] = []
+        self._note_edits(answer)
         blocks = answer.get("content")
         for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
             match block:
