@@ -11,27 +11,31 @@ and 150 000 tokens and compacted in each agent's form.
 recall: 200 facts of five kinds (rules, identifiers, numbers, paths, decisions) are planted in 20 of the sessions, in
 messages of the person and of the model. The session is compacted, and what left is kept. A question for each fact is
 asked in a turn of its own, and questions that need nothing between them. Told are the share of facts that the summary
-alone holds, the share that a block of at most 1 000 tokens brings, how much of the blocks stands in the window already,
-how often a turn that needs nothing gets none, and what the blocks cost.
+alone holds, the share that a block of at most 1 000 tokens brings, how often a turn that needs nothing gets none, and
+what the blocks cost. A piece repeats the window if more than four fifths of it stand there word for word, and it brings
+no word that does not: two facts may differ in the one identifier that matters.
 """
 
 import argparse
+import asyncio
 import random
 import time
 from collections import Counter
-from dataclasses import replace
 
 from bench.fixtures.compactions import FORMS, claude, cuts, read_sessions, summarize, windows
 from rich.console import Console
 from rich.table import Table
 
 from headgate.compaction.account import account
-from headgate.compaction.keep import MOST_PIECES, is_needed
-from headgate.compaction.notice import announces_summary, notice
+from headgate.compaction.keep import MOST_PIECES
+from headgate.compaction.notice import begins_with_summary, notice
 from headgate.compaction.window import Window, read_window
 from headgate.gateway import Headgate
 from headgate.prices import Prices
 from headgate.text.coverage import WindowIndex
+from headgate.text.terms import terms
+from headgate.types import Request
+from headgate.types import Window as Shown
 
 SIZES = (10_000, 50_000, 100_000, 150_000)
 
@@ -45,7 +49,7 @@ def judge_recorded(sessions):
         last = None
         for messages, compacted, start in windows(session):
             inside = [by_place[at] for at in range(start, start + len(messages)) if at in by_place]
-            now = Window(tuple(inside), read.instructions)
+            now = Window(tuple(inside), read.preamble)
             if last is not None:
                 pairs += 1
                 is_real = last[1] != start and compacted
@@ -67,25 +71,25 @@ def judge_others(sessions):
     for number, (_session, window) in enumerate(zip(sessions, read, strict=True)):
         for share in (0.1, 0.3, 0.5, 0.7):
             keep = int(share * len(window.messages))
-            back = Window(window.messages[:keep], window.instructions)
+            back = Window(window.messages[:keep], window.preamble)
             edited = next((m for m in window.messages[keep:] if m.words), window.messages[-1])
             edits = [
                 {"role": "user", "content": "No, go back. Do it in another way, please."},
                 {"role": "user", "content": f"{edited.words[:3000]}\n\nAnd be quick."},
             ]
             for kind, more in (("taken back", ()), *(("edited", (edit,)) for edit in edits)):
-                after = Window((*back.messages, *read_window(more).messages), window.instructions)
+                after = Window((*back.messages, *read_window(more).messages), window.preamble)
                 pairs[kind] += 1
                 wrong[kind] += notice(window, after) is not None
         for step in (1, 7, 31):
             other = read[(number + step) % len(read)]
             for turns in (1, 3):
-                first = Window(other.messages[:turns], other.instructions)
-                same = Window(other.messages[:turns], window.instructions)
+                first = Window(other.messages[:turns], other.preamble)
+                same = Window(other.messages[:turns], window.preamble)
                 pairs["another session"] += 1
                 noticed = (
                     notice(window, first, is_same_session=False)
-                    if announces_summary(first)
+                    if begins_with_summary(first)
                     else None
                 )
                 wrong["another session"] += noticed is not None
@@ -102,11 +106,11 @@ def judge_simulated(sessions):
             window, summary = read_window(messages), summarize(messages)
             for name, form in FORMS.items():
                 after = read_window(form(messages, summary))
-                after = Window(after.messages, window.instructions)
+                after = Window(after.messages, window.preamble)
                 made[name, size] += 1
                 noticed[name, size] += notice(window, after) is not None
                 made[f"{name}, new session", size] += 1
-                begins = announces_summary(after)
+                begins = begins_with_summary(after)
                 noticed[f"{name}, new session", size] += begins and notice(window, after, is_same_session=False) is not None  # fmt: skip
     return made, noticed
 
@@ -206,22 +210,22 @@ def run_recall(folder, sessions=20, each=10):
             found = notice(read_window(messages), after)
             told = account(found, after)
             began = time.perf_counter()
-            hg.keep_lost(found.lost, f"s{number}")
+            hg.lost_messages.keep(found.lost, f"s{number}")
             seconds.append(time.perf_counter() - began)
-            rules = hg.compose_rules(told, budget=500)
-            window = [after.messages[0].words, rules]
-            tokens += hg.count_tokens(rules)
-            blocks += bool(rules)
+            said = hg.lost_messages.compose_instructions(told, budget=500)
+            window = [after.messages[0].words, said]
+            tokens += hg.count_tokens(said)
+            blocks += bool(said)
             questions = [
                 *((fact, fact[2]) for fact in facts),
                 *((None, one) for one in drawn.sample(IDLE, 5)),
             ]
             for fact, question in drawn.sample(questions, len(questions)):
-                given = hg.context(question, window=[*window, question], collection=hg.session_collection(f"s{number}"), budget=1000, k=MOST_PIECES, graph=False)  # fmt: skip
-                if not is_needed(given):
-                    given = replace(given, text="", texts=(), token_estimate=0)
+                asking = Request(question, window=Shown((*window, question)), collection=f"session:s{number}", budget=1000, k=MOST_PIECES, graph=False)  # fmt: skip
+                given = asyncio.run(hg.lost_messages.acontext_for(asking))
                 covered = WindowIndex.of(window).coverage(given.texts) if given.texts else ()
-                duplicates += sum(float(share) > 0.8 for share in covered)
+                known = set(terms("\n".join(window)))
+                duplicates += sum(float(share) > 0.8 and known.issuperset(terms(text)) for share, text in zip(covered, given.texts, strict=True))  # fmt: skip
                 shown += len(covered)
                 tokens += given.token_estimate
                 blocks += bool(given.text)

@@ -12,6 +12,7 @@ import pytest
 from headgate.compaction.account import Account
 from headgate.errors import InputError, StoreError
 from headgate.gateway import Headgate
+from headgate.gateway.compactions import LostMessages
 from headgate.memory.facts import Facts
 from headgate.memory.review import ReviewQueue
 from headgate.operations.check import check
@@ -65,8 +66,13 @@ CALLS = {
     "atrace": lambda hg: hg.atrace(hg.known),
     "atraces": lambda hg: hg.atraces(),
     "acompactions": lambda hg: hg.acompactions("s"),
-    "akeep_lost": lambda hg: hg.akeep_lost([], "s"),
-    "acompose_rules": lambda hg: hg.acompose_rules(Account("summary", 0), budget=100),
+    "lost_messages.akeep": lambda hg: hg.lost_messages.akeep([], "s"),
+    "lost_messages.acompose_instructions": lambda hg: hg.lost_messages.acompose_instructions(
+        Account("summary", 0), budget=100
+    ),
+    "lost_messages.acontext_for": lambda hg: hg.lost_messages.acontext_for(
+        hg.trace(hg.known).request
+    ),
     "arecall_session": lambda hg: hg.arecall_session("which port?", "s"),
     "areindex": lambda hg: hg.areindex(),
     "acheck": lambda hg: hg.acheck("index"),
@@ -105,8 +111,11 @@ def filled(folder):
     return hg
 
 
+OWNERS = {Headgate: "", LostMessages: "lost_messages.", Facts: "facts.", ReviewQueue: "reviews."}
+
+
 def public_async_calls():
-    for owner, prefix in ((Headgate, ""), (Facts, "facts."), (ReviewQueue, "reviews.")):
+    for owner, prefix in OWNERS.items():
         for name, _ in inspect.getmembers(owner, inspect.iscoroutinefunction):
             if not name.startswith("_"):
                 yield prefix + name

@@ -91,6 +91,7 @@ class NoteCode(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
     FOUND_OUTSIDE = "found_outside"
     SHOWN = "shown"
+    NOT_NEEDED = "not_needed"
 
 
 SENTENCES: Final[Mapping[NoteCode, str]] = {
@@ -134,6 +135,7 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.LOW_CONFIDENCE: "confidence {confidence:.3f} under the floor {floor:g}",
     NoteCode.FOUND_OUTSIDE: "found outside",
     NoteCode.SHOWN: "shown in {tokens:.0f} tokens",
+    NoteCode.NOT_NEEDED: "not put back: {subject}",
 }
 """A sentence for each code; the names in braces are the numbers it needs (`subject` is the note's own)."""
 

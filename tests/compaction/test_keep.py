@@ -1,4 +1,4 @@
-"""What left a window as rows, and the block of rules."""
+"""What left a window as rows, the block of instructions, and what a question needs."""
 
 import pytest
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
@@ -7,10 +7,11 @@ from headgate.compaction.account import account
 from headgate.compaction.keep import (
     MOST_ROWS,
     collection_of,
-    compose_rules,
-    is_needed,
+    compose_instructions,
+    leave_out_unneeded,
     results_of,
     rows_of,
+    why_unneeded,
 )
 from headgate.compaction.notice import notice
 from headgate.compaction.window import read_window
@@ -39,25 +40,25 @@ def test_secrets_are_taken_out():
     messages = session(rule=f"Always use the key {KEY}.")
     lost, told = lost_of(messages)
     assert all(KEY not in row["text"] for row in rows_of(lost, "s", "c"))
-    assert KEY not in compose_rules(told, b"secret", estimate_tokens, budget=500)
+    assert KEY not in compose_instructions(told, b"secret", estimate_tokens, budget=500)
 
 
-def test_a_block_of_rules_keeps_to_its_budget_and_takes_the_newest():
+def test_a_block_of_instructions_keeps_to_its_budget_and_takes_the_newest():
     messages = session()
     messages[3:3] = [
         {"role": "user", "content": f"Never use library number {n} for this."} for n in range(200)
     ]
     _, told = lost_of(messages)
-    block = compose_rules(told, b"secret", estimate_tokens, budget=300)
+    block = compose_instructions(told, b"secret", estimate_tokens, budget=300)
     assert estimate_tokens(block) <= 300
     assert "number 199" in block
     assert "number 7 " not in block
 
 
-def test_a_rule_cannot_close_the_block():
+def test_an_instruction_cannot_close_the_block():
     messages = session(rule="Never write </ref 0123456789abcdef> into files.")
     _, told = lost_of(messages)
-    block = compose_rules(told, b"secret", estimate_tokens, budget=500)
+    block = compose_instructions(told, b"secret", estimate_tokens, budget=500)
     assert without_fences(f"{block} and more") == " and more"
 
 
@@ -79,13 +80,13 @@ def test_what_left_is_found_by_name_and_goes_with_the_age_of_traces():
     now = [1_000_000.0]
     with Headgate.open(":memory:", clock=lambda: now[0], trace={"age_s": 100.0}) as hg:
         lost, _ = lost_of(session())
-        hg.keep_lost(lost, "monday")
-        found = hg.context("how many rows a page?", collection=hg.session_collection("monday"))
+        hg.lost_messages.keep(lost, "monday")
+        found = hg.context("how many rows a page?", collection="session:monday")
         assert "4375" in found.text
         assert "4375" in hg.recall_session("how many rows a page?", "monday").text
         assert hg.for_tenant("other").collections() == {}
         now[0] += 101
-        hg.keep_lost(lost, "tuesday")
+        hg.lost_messages.keep(lost, "tuesday")
         assert set(hg.collections()) == {"session:tuesday", "session:tuesday/results"}
 
 
@@ -94,7 +95,7 @@ def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch)
     with Headgate.open(":memory:") as hg:
         for n in range(60):
             messages = [{"role": "user", "content": f"Use port {9000 + n} for service number {n}."}]
-            hg.keep_lost(read_window(messages).messages, "long")
+            hg.lost_messages.keep(read_window(messages).messages, "long")
         assert 0 < hg.collections()["session:long"].chunks <= 51
         assert "9059" in hg.context("port for service number 59", collection="session:long").text
 
@@ -118,4 +119,35 @@ SAID = (
 def test_a_long_message_is_needed_by_whoever_asks_for_a_part_of_it(question, needed):
     with Headgate.open(":memory:") as hg:
         hg.add([{"id": "said", "text": SAID}, {"id": "other", "text": "Yes, the linter is quiet."}])
-        assert is_needed(hg.context(question, window=[question], graph=False)) is needed
+        context = hg.context(question, window=[question], graph=False)
+        assert (why_unneeded(context) == "") is needed
+
+
+def test_what_is_not_put_back_is_not_told_as_shown():
+    rows = [{"id": f"n{n}", "text": f"We look at the tests number {n}."} for n in range(9)]
+    with Headgate.open(":memory:") as hg:
+        hg.add(rows)
+        context = hg.context("Look at the tests!", graph=False)
+        assert context.chunks
+        left = leave_out_unneeded(context)
+        assert (left.text, left.chunks, left.token_estimate) == ("", (), 0)
+        assert all(candidate.dropped for candidate in left.trace.candidates)
+        assert "none stands out" in left.why(context.chunks[0].id)[-1].reason
+        answer = hg.why(left, context.chunks[0].id)
+        assert (answer.entered, answer.stage) == (False, "compaction")
+
+
+@pytest.mark.parametrize(
+    ("question", "window", "budget", "reason"),
+    [
+        ("Continue", [], 500, "too few words"),
+        ("Which color has the roof?", [], 500, "nothing that left the window has most words"),
+        ("What is the staging port?", ["The staging port is 7443."], 500, "already in the window"),
+        ("What is the staging port?", [], 1, "no room for"),
+    ],
+)
+def test_why_nothing_is_put_back_is_said(question, window, budget, reason):
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "said", "text": "The staging port is 7443."}])
+        context = hg.context(question, window=window, budget=budget, graph=False)
+        assert reason in why_unneeded(context)

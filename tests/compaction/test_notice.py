@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
 
-from headgate.compaction.notice import announces_summary, notice
+from headgate.compaction.notice import begins_with_summary, find_results, notice
 from headgate.compaction.window import read_window
 
 LONG = session()
@@ -27,7 +27,7 @@ def test_a_compaction_in_each_agents_form_is_noticed(form):
 @pytest.mark.parametrize("form", sorted(set(FORMS) - {"unannounced"}))
 def test_a_new_conversation_that_begins_with_a_summary_is_noticed(form):
     before, after = windows(LONG, compact(LONG, form))
-    assert announces_summary(after)
+    assert begins_with_summary(after)
     assert notice(before, after, is_same_session=False)
 
 
@@ -80,7 +80,7 @@ def test_a_new_session_is_not_a_compaction():
     other = session(topic="web")
     assert notice(*windows(LONG, other[:3])) is None
     _before, after = windows(LONG, other[:3])
-    assert not announces_summary(after)
+    assert not begins_with_summary(after)
 
 
 def test_results_that_the_client_cleared_are_noticed():
@@ -106,15 +106,45 @@ def test_a_window_that_the_provider_compacted_is_noticed():
         "role": "assistant",
         "content": [{"type": "compaction", "content": "We read modules."}],
     }
-    found = notice(*windows(LONG, [*LONG, block, {"role": "user", "content": "Go on."}]))
-    assert (
-        found is None
-    )  # nothing left yet: the provider drops what stands before it in the next request
+    failed = {"role": "assistant", "content": [{"type": "compaction", "content": None}]}
+    asked = {"role": "user", "content": "Go on."}
+    assert notice(*windows(LONG, [*LONG, failed, asked])) is None
+    for after in (
+        [*LONG, block, asked],
+        [block, asked],
+    ):  # clients may send what the model does not see
+        found = notice(*windows(LONG, after))
+        assert found
+        assert found.lost == read_window(LONG).messages
+        assert found.summary == "We read modules."
+    again = read_window([*LONG, block, asked], [INSTRUCTIONS])
+    assert notice(again, read_window([*LONG, block, asked, *LONG[1:3]], [INSTRUCTIONS])) is None
     item = {"type": "compaction", "encrypted_content": "gAAAA"}
     found = notice(*windows(LONG, [item, {"role": "user", "content": "Go on."}]))
     assert found
     assert found.way == "summary"
     assert found.summary == ""
+
+
+def test_an_item_of_the_responses_api_leaves_the_persons_own_messages():
+    item = {"type": "compaction", "encrypted_content": "gAAAA"}
+    found = notice(*windows(LONG, [LONG[0], item, {"role": "user", "content": "Go on."}]))
+    assert found
+    assert [message.at for message in found.lost] == list(range(1, len(LONG)))
+
+
+def test_a_small_window_that_loses_its_half_to_a_summary_is_compacted():
+    small = session(2)
+    assert read_window(small).chars < 2_000
+    assert notice(*windows(small, compact(small, "claude", "We read src/app/module_1.py.")))
+    assert notice(*windows(small, [*small[:1], {"role": "user", "content": "No, stop."}])) is None
+
+
+def test_results_are_counted_from_the_oldest_and_without_tools_that_are_excluded():
+    window = read_window(LONG)
+    assert [m.at for m in find_results(window)][:3] == [2, 4, 6]
+    assert find_results(window)[0].parts[0].tool == "read_file"
+    assert find_results(window, ["read_file"]) == []
 
 
 def test_the_request_for_a_summary_is_no_part_of_what_left():

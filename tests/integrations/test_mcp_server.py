@@ -456,7 +456,7 @@ async def test_recall_session_gives_what_left_a_window(connect, gate):
     lost = read_window(
         [{"role": "user", "content": "The staging server listens on port 8123."}]
     ).messages
-    await gate.akeep_lost(lost, "monday")
+    await gate.lost_messages.akeep(lost, "monday")
     async with connect() as client:
         result = await call(
             client, "recall_session", query="port of the staging server", session="monday"

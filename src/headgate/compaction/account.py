@@ -1,8 +1,8 @@
 """Account: what left a window in a compaction, and which of it the window that is left still says.
 
-A path, an identifier or a number is still said if it stands there, a path also by its file's name. A sentence (a rule,
-a decision, a to-do, an error) is still said if one sentence there has most of its words: summaries write sentences
-anew, so words are compared and not their order.
+A path, an identifier or a number is still said if it stands there, a path also by its file's name. A sentence (an
+instruction, a decision, a to-do, an error) is still said if one sentence there has most of its words: summaries write
+sentences anew, so words are compared and not their order.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 from headgate.compaction.items import KINDS, Item, Kind, find_items, find_todos, sentences
 from headgate.compaction.notice import Compaction
@@ -23,35 +24,9 @@ MOST_ITEMS = 500  # of one kind that are told of one compaction; a window of 170
 MOST_PLACES = (
     1_000  # of a name in a text that are looked at: only malice writes more that are no whole word
 )
-SENTENCES: tuple[Kind, ...] = ("rule", "decision", "todo", "error")
-NAMES: Mapping[Kind, tuple[str, str]] = {
-    "rule": ("rule", "rules"),
-    "decision": ("decision", "decisions"),
-    "todo": ("to-do", "to-dos"),
-    "path": ("path", "paths"),
-    "identifier": ("identifier", "identifiers"),
-    "number": ("number", "numbers"),
-    "error": ("error", "errors"),
-}
+SENTENCES: tuple[Kind, ...] = ("instruction", "decision", "todo", "error")
+MOST_CLEARED = 10**9  # that a service is believed to have cleared: a larger number is a fault
 _WORD = re.compile(r"\w")
-# Words that make a sentence a rule: "do not touch" and "never touch" are one rule, so they are not compared.
-_FORCE = frozenset(
-    [
-        "never",
-        "always",
-        "must",
-        "only",
-        "not",
-        "don",
-        "sure",
-        "make",
-        "avoid",
-        "prefer",
-        "remember",
-        "rule",
-        "user",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +40,8 @@ class Account:
     gone: frozenset[Item] = field(default=frozenset(), repr=False)
     turn: int = 0
     """The call of the session before which it happened; 0 if that is not known."""
+    by_service: str = ""
+    """What the service says that it cleared itself; empty if the client compacted its window."""
 
     @property
     def counts(self) -> dict[Kind, tuple[int, int]]:
@@ -85,21 +62,30 @@ class Account:
         return [item for kind in kinds for item in gone if item.kind == kind]
 
     def describe(self) -> str:
-        """The account as a sentence without its end."""
-        return describe(self.counts, tokens=self.tokens, turn=self.turn)
+        """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 instructions are gone`."""
+        if self.by_service:
+            return self.by_service
+        where = f"compaction at turn {self.turn}" if self.turn else "compaction"
+        gone = [f"{n} of {_count(left, kind.replace('todo', 'to-do'))}" for kind, (left, n) in self.counts.items() if n]  # fmt: skip
+        told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
+        return f"{where}: {_spaced(self.tokens)} tokens left the window, {told}"
 
 
-def describe(counts: Mapping[Kind, tuple[int, int]], *, tokens: int, turn: int) -> str:
-    """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 rules are gone`."""
-    where = f"compaction at turn {turn}" if turn else "compaction"
-    order: tuple[Kind, ...] = ("path", "rule", "todo", "decision", "identifier", "number", "error")
-    gone = [
-        f"{counts[kind][1]} of {counts[kind][0]} {NAMES[kind][counts[kind][0] != 1]}"
-        for kind in order
-        if kind in counts and counts[kind][1]
-    ]
-    told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
-    return f"{where}: {tokens:,} tokens left the window".replace(",", " ") + f", {told}"
+def account_service(edits: Sequence[Mapping[str, Any]]) -> tuple[Account, int] | None:
+    """What a service says that it cleared from the window for an answer, and how many results of tools were among it.
+
+    The client goes on sending all of it, so it is said with each answer, and for the whole window.
+    """
+    results, turns, tokens = (
+        sum(min(n, MOST_CLEARED) for edit in edits if isinstance(n := edit.get(name), int) and n > 0)
+        for name in ("cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens")
+    )  # fmt: skip
+    named = [_count(results, "tool result")] if results else []
+    named += [_count(turns, "turn") + " of thinking"] if turns else []
+    if not named:
+        return None
+    told = f"the service cleared {_join(named)} ({_spaced(tokens)} tokens)"
+    return Account("service", tokens, by_service=told), results
 
 
 def account(found: Compaction, after: Window, *, turn: int = 0) -> Account:
@@ -129,7 +115,7 @@ def _find_all(lost: Sequence[Message]) -> Iterator[Item]:
 
 def _texts_of(window: Window) -> list[str]:
     texts = [part.text for message in window.messages for part in message.parts]
-    return [window.instructions, *texts]
+    return [window.preamble, *texts]
 
 
 def _find_gone(items: Sequence[Item], texts: Sequence[str]) -> Iterator[Item]:
@@ -169,10 +155,9 @@ def _still_said(wanted: Sequence[str], texts: Iterable[str]) -> list[bool]:
     for at, found in enumerate(terms_of([line[:2_000] for line in lines])):
         for term in found:
             where[term].add(at)
-    force = {term for found in terms_of(sorted(_FORCE)) for term in found}
     still = []
     for found in terms_of(wanted):
-        terms = set(found) - force or set(found)
+        terms = set(found)
         hits = Counter(at for term in terms for at in where.get(term, ()))
         most = max(hits.values(), default=0)
         still.append(bool(terms) and most >= SAID * len(terms))
@@ -181,3 +166,11 @@ def _still_said(wanted: Sequence[str], texts: Iterable[str]) -> list[bool]:
 
 def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,6 +1,7 @@
-"""Items: what is worth knowing in what a window says: rules, decisions, to-dos, paths, identifiers, numbers, errors.
+"""Items: what is worth knowing in what a window says: instructions, decisions, to-dos, paths, identifiers, and so on.
 
-A rule is a sentence of a person that forbids or demands something for good. Texts of tools never give rules or
+An instruction is a sentence of a person that asks nothing: in any language, since people say little in an agent's
+session, and which of it holds for good is not for a list of words to decide. Texts of tools never give instructions or
 decisions: they are data, and may be hostile. Paths are those that the agent or a person named; the thousands that a
 listing shows are not counted. Each kind is found by one plain pattern, and no model is asked.
 """
@@ -15,22 +16,16 @@ import orjson
 from headgate.compaction.window import Message
 from headgate.guard.parts import Part
 
-Kind = Literal["rule", "todo", "decision", "path", "identifier", "number", "error"]
+Kind = Literal["instruction", "path", "todo", "decision", "identifier", "number", "error"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-MOST_SENTENCE = 400  # characters; a longer one is a pasted text, and no rule that somebody gave
+MOST_SENTENCE = 400  # characters; a longer one is a pasted text
 MOST_TEXT = 50_000  # characters of one message's words in which items are looked for
 MOST_OF_MESSAGE = (
-    40  # items of one kind in one message: a pasted document has more rules than a person gives
+    40  # items of one kind in one message: a pasted document has more sentences than a person says
 )
 MOST_TODOS = 100
 
-_RULE = re.compile(
-    r"\b(?:never|always|must|don['’]?t|do not|make sure|be sure to|avoid|prefer|from now on|at all times|under no"
-    r" circumstances|remember (?:to|that)|no need to|should(?:n['’]t| not)|only (?:ever|use|touch|change|edit|run|commit)"
-    r"|keep (?:in mind|the|it|all)|ask (?:me )?(?:before|first)|without asking|is not allowed|are not allowed|off limits)\b",
-    re.IGNORECASE,
-)
 _DECISION = re.compile(
     r"\b(?:decided|decision|chose|chosen|settled on|agreed|went with|going with|go with|opted|instead of|rather than"
     r"|(?:we|I)(?:['’]ll| will) use|let['’]?s use|the plan is)\b",
@@ -68,7 +63,7 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 _CODE = re.compile(r"^```[^\n]{0,100}\n.*?^```", re.DOTALL | re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.!?;])[ \t]{1,4}|\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]{1,4}|(?<=[。！？])|\n")
 _MARK = re.compile(r"^[ \t]{0,20}(?:[-*+•>#]{1,6}|\d{1,3}[.)])[ \t]{1,4}")
 _TODO_TOOL = re.compile(r"todo|plan", re.IGNORECASE)
 _PLACE = re.compile(r"path|file|dir|folder|cwd|command|cmd|patch|url", re.IGNORECASE)
@@ -130,12 +125,11 @@ def sentences(text: str) -> Iterator[str]:
 
 def _find(message: Message, text: str, speaker: str) -> Iterator[Item]:
     text = text[:MOST_TEXT]
-    said = [
-        one for one in sentences(text) if 8 <= len(one) <= MOST_SENTENCE and not one.endswith("?")
-    ]
+    told = (s for s in sentences(text) if 8 <= len(s) <= MOST_SENTENCE and not s.endswith(("?", "？")))  # fmt: skip
     if speaker == "human":
-        yield from _take(message, "rule", (one for one in said if _RULE.search(one)), speaker)
-    yield from _take(message, "decision", (one for one in said if _DECISION.search(one)), speaker)
+        yield from _take(message, "instruction", told, speaker)
+    else:
+        yield from _take(message, "decision", (s for s in told if _DECISION.search(s)), speaker)
     yield from _take(message, "todo", (found[1].strip() for found in _TODO.finditer(text)), speaker)
     plain = _URL.sub(" ", text)
     yield from _take(message, "path", _find_paths(plain), speaker)

@@ -1,21 +1,23 @@
-"""Keep: what left a window as rows for a collection of its session, and the block of rules that are gone.
+"""Keep: what left a window as rows for a collection of its session, and which of it a question gets back.
 
 A row is a message, or a part of one: what a person said, what the model said, a call with its result. Its id follows
 from its text, so a message that leaves twice is kept once. Secrets of known forms are taken out, as in traces.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from headgate.compaction.account import Account
-from headgate.compaction.items import Item, find_items
+from headgate.compaction.items import Item
 from headgate.compaction.window import Message
 from headgate.guard.parts import Part
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.text.fence import fence, quote
 from headgate.text.redact import redact
 from headgate.text.terms import terms
-from headgate.types import Context
+from headgate.types import Context, Step
 
 PREFIX = "session"
 # Characters of one result that are kept; of a longer one both ends. The agent can read the file again; what it cannot
@@ -28,9 +30,10 @@ MOST_PIECES = (
 )
 MOST_ROWS = 5_000  # of one compaction: a window has some hundred messages
 NOTICE = "said earlier in this session, before its window was compacted"
-RULES = "What the user asked for, and still holds:"
+INSTRUCTIONS = "What the user said, oldest first; what was asked for may be done by now:"
 TODOS = "Still to do:"
 SPEAKERS = ("User", "Assistant")
+NOT_PUT_BACK = "not_put_back"  # the fact of a step that says why a question got nothing back
 
 
 def collection_of(session: str, key: str = "") -> str:
@@ -62,15 +65,9 @@ def rows_of(
 
 
 def _texts_of(message: Message, calls: dict[str, Part]) -> Iterator[tuple[int, str, str]]:
-    """The texts of a message, each with who said it. A rule is a text of its own: it is put back alone."""
+    """The texts of a message, each with who said it."""
     if message.said:
-        rules = [item.text for item in find_items(message) if item.kind == "rule"]
-        rest = message.said
-        for rule in rules:
-            rest = rest.replace(rule, "")
-            yield message.at, "User", rule
-        if rest.strip():
-            yield message.at, "User", rest.strip()
+        yield message.at, "User", message.said
     for part in message.parts:
         if part.kind == "call":
             calls[part.id] = part
@@ -87,43 +84,69 @@ def _shorten(text: str) -> str:
     return text if len(text) <= RESULT_CHARS else f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
-def is_needed(context: Context) -> bool:
-    """Whether a turn needs what was found for it: one piece has most words of the question, and few have as many.
+def leave_out_unneeded(context: Context) -> Context:
+    """A context as it is if its question needs it; else an empty one, whose trace says why."""
+    reason, trace = why_unneeded(context), context.trace
+    if not reason:
+        return context
+    candidates = tuple(
+        c
+        if c.dropped
+        else c.with_note(Stage.COMPACTION, Fate.DROP, NoteCode.NOT_NEEDED, subject=reason)
+        for c in trace.candidates
+    )
+    kept = sum(not c.dropped for c in trace.candidates)
+    step = Step(Stage.COMPACTION, 0.0, kept, 0, kept, facts={NOT_PUT_BACK: reason})
+    trace = replace(trace, steps=(*trace.steps, step), candidates=candidates)
+    return replace(context, text="", chunks=(), token_estimate=0, trace=trace, texts=(), sources=(), confidences={})  # fmt: skip
 
-    "Please run the tests again" finds something in every session, and nothing that stands out. One word alone tells
-    little ("Yes", "Continue"), unless it is asked for.
+
+def why_unneeded(context: Context) -> str:
+    """Why a question does not need what was found for it; "" if it does.
+
+    It does if one piece has most words of the question, and few have as many: "Please run the tests again" finds
+    something in every session, and nothing that stands out. One word alone tells little ("Yes", "Continue"), unless it
+    is asked for.
     """
-    query = context.trace.request.query
+    query, candidates = context.trace.request.query, context.trace.candidates
     asked = set(terms(query))
     if not asked or (len(asked) == 1 and "?" not in query):
-        return False
-    candidates = context.trace.candidates
+        return "the question has too few words to look for"
     shares = [len(asked.intersection(terms(c.chunk.text))) / len(asked) for c in candidates]
     kept = (share for share, c in zip(shares, candidates, strict=True) if not c.dropped)
-    best = max(kept, default=0.0)
-    return best >= NEEDED and sum(share >= best for share in shares) <= MOST_PIECES
+    best, highest = max(kept, default=0.0), max(shares, default=0.0)
+    if highest < NEEDED:
+        return "nothing that left the window has most words of the question"
+    if best < NEEDED:
+        note = candidates[shares.index(highest)].notes[-1]
+        return f"what has most words of the question was left out by {note.stage}: {note.reason}"
+    alike = sum(share >= best for share in shares)
+    if alike > MOST_PIECES:
+        return f"{alike} messages have as many words of the question, and none stands out"
+    return ""
 
 
-def compose_rules(
+def compose_instructions(
     told: Account, secret: bytes, count: Callable[[str], int], *, budget: int, redacts: bool = True
 ) -> str:
-    """A fenced block of the rules and open to-dos that are gone, the newest first if not all fit; "" if none are.
+    """A fenced block of the instructions and open to-dos that are gone, the newest if not all fit; "" if none are.
 
-    The rules are a person's own words, so the block says that they hold. They are quoted all the same: a person may
-    have pasted what looks like the end of a block.
+    They are quoted although they are a person's own words, who may have pasted what looks like the end of a block.
     """
-    rules, todos = told.list_gone("rule"), told.list_gone("todo")
-    chosen: list[Item] = []
-    for item in [*reversed(rules), *reversed(todos)]:
-        if count(_lay_out([*chosen, item], secret, redacts=redacts)) <= budget:
-            chosen.append(item)
-    return _lay_out(chosen, secret, redacts=redacts) if chosen else ""
+    gone = told.list_gone("instruction", "todo")
+    chosen: set[Item] = set()
+    block = ""
+    for item in sorted(gone, key=lambda item: (item.kind == "todo", -item.at)):
+        longer = _lay_out([one for one in gone if one in chosen or one is item], secret, redacts=redacts)  # fmt: skip
+        if count(longer) <= budget:
+            block = longer
+            chosen.add(item)
+    return block
 
 
 def _lay_out(items: Sequence[Item], secret: bytes, *, redacts: bool) -> str:
     lines: list[str] = []
-    for title, kind in ((RULES, "rule"), (TODOS, "todo")):
-        found = sorted((item for item in items if item.kind == kind), key=lambda item: item.at)
-        if found:
-            lines += [title, *(f"- {quote(redact(i.text) if redacts else i.text)}" for i in found)]
+    for title, kind in ((INSTRUCTIONS, "instruction"), (TODOS, "todo")):
+        found = [redact(item.text) if redacts else item.text for item in items if item.kind == kind]
+        lines += [title, *(f"- {quote(text)}" for text in found)] if found else []
     return fence("\n".join(lines), secret, notice=NOTICE)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from headgate.compaction.account import Account
-from headgate.compaction.notice import LEAST, Compaction
+from headgate.compaction.notice import Compaction, least_lost
 from headgate.compaction.policy import Mode
+from headgate.compaction.window import count_compacted
 from headgate.prompt_cache.segments import Prompt
 from headgate.prompt_cache.witness import CONVERSATIONS, MAX_AGE_S, Seen, find_last
 from headgate.text.cache import Cache
@@ -40,6 +41,10 @@ class Held:
     turn: int = 1
     owed: Owed | None = None
     """A compaction after which no person has spoken yet."""
+    cleared: range | None = None
+    """Which results of tools, counted from the oldest, the service cleared with its answer for the first time; None if
+    it never cleared anything.
+    """
 
 
 @dataclass(slots=True)
@@ -71,7 +76,7 @@ class WindowMemory:
         self._lock = Lock()
 
     @property
-    def bytes(self) -> int:
+    def held_bytes(self) -> int:
         """About how much memory the windows take."""
         return self._windows.bytes
 
@@ -87,12 +92,15 @@ class WindowMemory:
         return known[-1] if known else None
 
     def find_shortened(
-        self, caller: str, session: str, prompt: Prompt, last: Held | None
+        self, caller: str, session: str, prompt: Prompt, body: bytes, last: Held | None
     ) -> list[Held]:
         """The windows of the session of which this request may be a compaction, the likeliest first."""
         known = (last,) if last is not None else self._windows.get((caller, session)) or ()
+        compacted = count_compacted(body)
         return [
-            held for held in reversed(known) if _count_lost(held.seen.original, prompt) >= LEAST
+            held
+            for held in reversed(known)
+            if _has_lost(held.seen.original, prompt) or compacted > count_compacted(held.body)
         ]
 
     def elsewhere(self, caller: str, session: str) -> list[Held]:
@@ -111,21 +119,12 @@ class WindowMemory:
             self._recent.put(caller, (*names, held.session)[-RECENT:])
 
 
-def _count_lost(old: Prompt, new: Prompt) -> int:
-    """The characters of messages that the later request does not have."""
-    kept = {
-        s.checksum
-        for element in new.elements
-        if element.kind == "message"
-        for s in element.segments
-    }
-    return sum(
-        segment.chars
-        for element in old.elements
-        if element.kind == "message"
-        for segment in element.segments
-        if segment.checksum not in kept
-    )
+def _has_lost(old: Prompt, new: Prompt) -> bool:
+    """Whether the later request lacks so much of the messages that it may be compacted."""
+    kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
+    had = [segment for segment in old.segments if segment.kind == "message"]
+    lost = sum(segment.chars for segment in had if segment.checksum not in kept)
+    return lost > 0 and lost >= least_lost(sum(segment.chars for segment in had))
 
 
 def _measure(key: tuple[str, str], known: tuple[Held, ...]) -> int:

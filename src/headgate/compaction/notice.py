@@ -12,18 +12,18 @@ A new session, a subagent, and a turn that a person took back or edited shorten 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from headgate.compaction.items import find_names
-from headgate.compaction.window import Message, Window
+from headgate.compaction.window import Message, Window, announces_summary
 from headgate.text.coverage import WindowIndex
 
 Way = Literal["summary", "cleared", "trimmed"]
 
-# Characters that must have left before a compaction is told: about 1 000 tokens, as for a break of the prompt cache.
-# Agents put reminders into messages and take them out again; these have some hundred.
+# Characters that must have left before a compaction is told, or half of the window: about 1 000 tokens, as for a break
+# of the prompt cache. Agents put reminders into messages and take them out again; these have some hundred.
 LEAST = 4_000
 # Messages in which things were said first that a summary without an announcement names, and one with it. Chosen with
 # `make bench-compaction ARGS="notice ..."`.
@@ -34,21 +34,6 @@ SAME_INSTRUCTIONS = 0.6
 LEAST_KEPT = 3  # messages at the end of a trimmed window; two short ones may be the same by chance
 NEAR_START = (
     8  # text messages that are new in which a summary is looked for: agents put files behind theirs
-)
-BEGINNING = 1_500  # characters of a text in which it announces itself
-# How summaries announce themselves: Claude Code, Codex, OpenCode, Gemini CLI, hermes, pi and others.
-_ANNOUNCED = re.compile(
-    r"continued from a previous conversation|another language model started|context compaction|<state_snapshot>"
-    r"|<context_summary>|<conversation_summary>|compacted into|was compacted|has been compacted"
-    r"|what did we do so far|handoff (?:from|summary)|checkpoint summary"
-    r"|summary of (?:the |our |this |that |all )?(?:earlier|previous|prior|preceding|conversation|session|work|progress|discussion|history)"
-    r"|(?:conversation|session|context|progress|history) summary|previous conversation summary",
-    re.IGNORECASE,
-)
-# A text that asks for a summary is none.
-_REQUESTED = re.compile(
-    r"\b(?:create|write|provide|produce|generate|give|make|compile)\b[^.\n]{0,60}\b(?:summary|snapshot|handoff)",
-    re.IGNORECASE,
 )
 # How agents ask the model for a summary; the last message of a window may be that.
 _ASKED = re.compile(
@@ -72,11 +57,12 @@ class Compaction:
 def notice(before: Window, after: Window, *, is_same_session: bool = True) -> Compaction | None:
     """The compaction that made one window of the other; None if it only grew, or is another conversation."""
     lost = tuple(m for m in before.messages if m.number not in after.numbers)
-    if sum(message.chars for message in lost) < LEAST:
+    if not lost or sum(message.chars for message in lost) < least_lost(before.chars):
         return None
     fresh = [m for m in after.messages if m.number not in before.numbers]
-    if any(message.is_summary for message in fresh):
-        return _by_provider(before, after, fresh)
+    made = next((message for message in reversed(fresh) if message.is_summary), None)
+    if made is not None:
+        return Compaction("summary", lost, made.words, made.at)
     found = _find_summary(before, after, lost, fresh, is_same_session=is_same_session)
     if found is not None:
         lost = _without_request(lost, before)
@@ -87,15 +73,15 @@ def notice(before: Window, after: Window, *, is_same_session: bool = True) -> Co
     return _find_cleared(lost, fresh) or _find_trimmed(before, after, lost, fresh)
 
 
-def announces_summary(window: Window) -> bool:
+def least_lost(chars: int) -> float:
+    """How many of a window's characters must have left."""
+    return min(LEAST, chars / 2)
+
+
+def begins_with_summary(window: Window) -> bool:
     """Whether a window begins with a text that says that it is a summary."""
     texts = [message for message in window.messages if message.words.strip()]
-    return any(_is_announced(message) for message in texts[:NEAR_START])
-
-
-def _is_announced(message: Message) -> bool:
-    text = message.words[:BEGINNING]
-    return _ANNOUNCED.search(text) is not None and _REQUESTED.search(text) is None
+    return any(announces_summary(message.words) for message in texts[:NEAR_START])
 
 
 def _find_summary(
@@ -109,13 +95,13 @@ def _find_summary(
     """The message of a window that stands for what was lost."""
     texts = [message for message in fresh if message.words.strip() and not _has_results(message)]
     lost_chars = sum(message.chars for message in lost)
-    if not texts or after.chars > before.chars or not _has_same_instructions(before, after):
+    if not texts or after.chars > before.chars or not _has_same_preamble(before, after):
         return None
     first_said: dict[str, int] | None = None
     is_announced = False
     for message in texts[:NEAR_START]:
         # OpenCode lets a question announce the summary, which is the answer
-        is_announced = is_announced or _is_announced(message)
+        is_announced = is_announced or announces_summary(message.words)
         if not is_announced and (not is_same_session or message.chars > lost_chars):
             continue
         if first_said is None:
@@ -145,9 +131,9 @@ def _has_results(message: Message) -> bool:
     return any(part.kind in ("result", "call") for part in message.parts)
 
 
-def _has_same_instructions(before: Window, after: Window) -> bool:
+def _has_same_preamble(before: Window, after: Window) -> bool:
     """Whether both windows belong to one agent: a subagent is instructed otherwise."""
-    old, new = before.instructions, after.instructions
+    old, new = before.preamble, after.preamble
     if old == new or not old or not new:
         return old == new or not new
     return float(WindowIndex.of([old]).coverage([new])[0]) >= SAME_INSTRUCTIONS
@@ -160,14 +146,6 @@ def _without_request(lost: tuple[Message, ...], before: Window) -> tuple[Message
         results = tuple(part for part in last.parts if part.kind == "result")
         return (*lost[:-1], Message(last.at, results)) if results else lost[:-1]
     return lost
-
-
-def _by_provider(before: Window, after: Window, fresh: Sequence[Message]) -> Compaction:
-    """The provider drops all that stands before the item in which it compacted the window."""
-    made = [message for message in fresh if message.is_summary][-1]
-    kept = {message.number for message in after.messages if message.at > made.at}
-    lost = tuple(message for message in before.messages if message.number not in kept)
-    return Compaction("summary", lost, made.words, made.at)
 
 
 def _find_cleared(lost: Sequence[Message], fresh: Sequence[Message]) -> Compaction | None:
@@ -185,6 +163,17 @@ def _find_cleared(lost: Sequence[Message], fresh: Sequence[Message]) -> Compacti
     if sum(message.chars for message in cleared) < LEAST:
         return None
     return Compaction("cleared", tuple(cleared), at=fresh[0].at)
+
+
+def find_results(window: Window, excluded: Collection[str] = ()) -> list[Message]:
+    """The results of tools, each with its call, oldest first: the order in which services clear them."""
+    calls = {p.id: p for m in window.messages for p in m.parts if p.kind == "call"}
+    found = ((m.at, calls.get(p.id), p) for m in window.messages for p in m.parts if p.kind == "result")  # fmt: skip
+    return [
+        Message(at, (call, result) if call else (result,))
+        for at, call, result in found
+        if not (call and call.tool in excluded)
+    ]
 
 
 def _find_trimmed(

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from headgate.policy import ByScope, Policy, PositiveCount, mode_in
 
 Mode = Literal["off", "observe", "keep", "inject"]
@@ -17,7 +19,7 @@ class CompactionPolicy(Policy):
     """
     budget: PositiveCount = 1000
     """Most tokens that one block may have."""
-    by: ByScope[Mode] = {}
+    by: ByScope[Mode] = Field(default={})
     """Other modes for single sessions, API keys and upstreams, which count in this order:
     {"session:nightly" = "off", "key:3f2a" = "keep", "upstream:local" = "inject"}.
     """

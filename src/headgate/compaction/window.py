@@ -1,7 +1,11 @@
 """Window: the messages of one request, each with its parts and a number by which it is known in another request.
 
 Marks for the provider's cache and the spelling of the content (a text, or a list with one text) do not count. What an
-agent's own program put into a person's message (reminders, the output of a command) is not what the person said.
+agent's own program put into a person's message (reminders, the output of a command, a summary) is not what the person
+said.
+
+A provider that compacts a window itself leaves a block or an item in it, and the model sees nothing that stands before
+it. Clients may go on sending that. An item of the responses API leaves the person's own messages.
 """
 
 import re
@@ -19,6 +23,21 @@ MOST_CHARS = 200_000  # of one part that are read; a longer one is a file or a l
 _OPENING = re.compile(r"<([a-z][a-z_-]{2,40})>")
 _COMPACTED = ("compaction", "compaction_summary", "context_compaction")
 """Types of the items that stand for a window which the provider compacted itself."""
+BEGINNING = 1_500  # characters of a text in which it announces itself
+# How summaries announce themselves: Claude Code, Codex, OpenCode, Gemini CLI, hermes, pi and others.
+_ANNOUNCED = re.compile(
+    r"continued from a previous conversation|another language model started|context compaction|<state_snapshot>"
+    r"|<context_summary>|<conversation_summary>|compacted into|was compacted|has been compacted"
+    r"|what did we do so far|handoff (?:from|summary)|checkpoint summary"
+    r"|summary of (?:the |our |this |that |all )?(?:earlier|previous|prior|preceding|conversation|session|work|progress|discussion|history)"
+    r"|(?:conversation|session|context|progress|history) summary|previous conversation summary",
+    re.IGNORECASE,
+)
+# A text that asks for a summary is none.
+_REQUESTED = re.compile(
+    r"\b(?:create|write|provide|produce|generate|give|make|compile)\b[^.\n]{0,60}\b(?:summary|snapshot|handoff)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +69,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Window:
-    """The messages of one request, without its instructions."""
+    """The messages of one request that the model sees, without its preamble."""
 
     messages: tuple[Message, ...]
-    instructions: str = ""
+    preamble: str = ""
+    """The system prompt."""
 
     @lazy_property
     def numbers(self) -> frozenset[int]:
@@ -74,16 +94,37 @@ class Window:
 def read_window(messages: Iterable[Mapping[str, Any]], preamble: Sequence[str] = ()) -> Window:
     """Read the messages of a request of any API, as its dialect gives them."""
     read: list[Message] = []
-    instructions = list(preamble)
+    system = list(preamble)
     before: object = None
     for at, message in enumerate(messages):
         given = dict(message)
         if given.get("role") in ("system", "developer") and not read:
-            instructions += [part.text for part in parts_of(given)]
+            system += [part.text for part in parts_of(given)]
             continue
-        read.append(_read_message(at, given, before))
+        one = _read_message(at, given, before)
+        if one.is_summary:
+            read = [m for m in read if m.said and given.get("type") in _COMPACTED]
+        read.append(one)
         before = given
-    return Window(tuple(read), "\n".join(instructions))
+    return Window(tuple(read), "\n".join(system))
+
+
+def first_visible(messages: Sequence[Mapping[str, Any]]) -> int:
+    """The place of the last block in which the provider compacted all that stands before it; 0 if there is none."""
+    places = range(len(messages) - 1, 0, -1)
+    found = (at for at in places if messages[at].get("type") not in _COMPACTED and _find_compacted(messages[at]) is not None)  # fmt: skip
+    return next(found, 0)
+
+
+def count_compacted(body: bytes) -> int:
+    """About how often a provider compacted the window of a request, told without parsing it."""
+    return body.count(b'compaction"') + body.count(b'"compaction_')
+
+
+def announces_summary(text: str) -> bool:
+    """Whether a text begins by saying that it is a summary."""
+    text = text[:BEGINNING]
+    return _ANNOUNCED.search(text) is not None and _REQUESTED.search(text) is None
 
 
 def _read_message(at: int, message: dict[str, Any], before: object) -> Message:
@@ -95,8 +136,16 @@ def _read_message(at: int, message: dict[str, Any], before: object) -> Message:
     found = _find_compacted(message)
     if found is not None:
         return Message(at, (*parts, Part("text", found)), is_summary=True)
-    said = without_fences(_without_elements(human_text(message)[:MOST_CHARS])).strip()
-    return Message(at, parts, said)
+    return Message(at, parts, _find_said(message))
+
+
+def _find_said(message: dict[str, Any]) -> str:
+    """What a person says in a message. Agents put their summary into the same one, as a text of its own."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    others = [b for b in blocks if not (isinstance(b, Mapping) and announces_summary(str(b.get("text", ""))))]  # fmt: skip
+    words = human_text({**message, "content": others})
+    return without_fences(_without_elements(words[:MOST_CHARS])).strip()
 
 
 def _shorten(part: Part) -> Part:
@@ -107,12 +156,16 @@ def _shorten(part: Part) -> Part:
 
 
 def _find_compacted(message: Mapping[str, Any]) -> str | None:
-    """The text of an item or block in which the provider compacted a window, "" if it is encrypted; None if none is."""
+    """The text of an item or block in which the provider compacted a window, "" if it is encrypted; None if none is.
+
+    A block without either is left by a compaction that failed.
+    """
     content = message.get("content")
     for block in (message, *(content if isinstance(content, list) else ())):
         if isinstance(block, Mapping) and block.get("type") in _COMPACTED:
             text = block.get("content") or block.get("summary")
-            return text if isinstance(text, str) else ""
+            if isinstance(text, str) or block.get("encrypted_content"):
+                return text if isinstance(text, str) else ""
     return None
 
 

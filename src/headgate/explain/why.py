@@ -85,6 +85,8 @@ async def why(trace: Trace, chunk: str, run: CountedRun, settings: Any) -> Why: 
     answer = Why(
         trace.id, chunk, entered=False, stage=rejection.stage, reason=rejection.reason, notes=notes
     )
+    if rejection.code is NoteCode.NOT_NEEDED:
+        return replace(answer, note="no setting decides this: a question gets back what stands out")
     if not trace.request.query:
         return replace(answer, note="the trace was stored without text, so nothing can be tried")
     search = _Search(trace, chunk, run, settings)

@@ -1,6 +1,6 @@
 """Compactions: what left the windows of an agent's sessions, told from traces, kept in collections, put back."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from headgate.gateway.traces import Traces
 from headgate.notes import Stage
 from headgate.sync_async import async_version
 from headgate.text.fence import fence_secret
-from headgate.types import Step, Trace
+from headgate.types import Context, Request, Step, Trace
+from headgate.wiring import Components
 
 if TYPE_CHECKING:
     from headgate.compaction.account import Account
@@ -34,7 +35,7 @@ class CompactionRecord:
     """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 rules are gone`."""
     facts: dict[str, float | str] = field(default_factory=dict, hash=False)
     gone: tuple[tuple[str, str], ...] = ()
-    """The kind and the text of each thing that is gone: ("rule", "Never touch the migrations.")."""
+    """The kind and the text of each thing that is gone: ("instruction", "Never touch the migrations.")."""
 
 
 class Compactions(Documents, Traces):
@@ -45,8 +46,8 @@ class Compactions(Documents, Traces):
 
         For example: `for one in hg.compactions("monday"): print(one.reason, one.gone)`.
 
-        `hg.context(question, collection=hg.session_collection("monday"))` finds what left its windows, if
-        `compaction.mode` was "keep" or "inject".
+        `hg.context(question, collection="session:monday")` finds what was said in them, if `compaction.mode` was "keep"
+        or "inject".
         """
         rows = self.traces(limit=max(1, self.settings.trace.keep))
         ids = [row.id for row in rows if row.compaction and row.session == session]
@@ -59,7 +60,7 @@ class Compactions(Documents, Traces):
                     found.setdefault(step.facts.get("id"), _record(trace, step))
         return list(found.values())
 
-    def last_compacted(self) -> tuple[str, str]:
+    def _last_compacted(self) -> tuple[str, str]:
         """The session that was compacted last and the id of its client's key; NotFound if no trace tells of one."""
         rows = self.traces(limit=max(1, self.settings.trace.keep))
         found = next((row for row in rows if row.compaction), None)
@@ -69,52 +70,67 @@ class Compactions(Documents, Traces):
             )
         return found.session, found.cost.key if found.cost else ""
 
-    def session_collection(self, session: str, *, key: str = "") -> str:
-        """The collection in which what left a session's windows is kept; `key` is the id of the client's API key."""
-        from headgate.compaction.keep import collection_of  # noqa: PLC0415  (few ask)
+    acompactions = async_version(compactions)
 
-        return collection_of(session, key)
 
-    def keep_lost(self, lost: "Sequence[Message]", session: str, *, key: str = "") -> int:
+class LostMessages:
+    """What left the windows of sessions: keeps it, and finds what a question needs of it. For the proxy and adapters.
+
+    `build` makes a context, which may be changed before its trace is stored.
+    """
+
+    def __init__(
+        self,
+        gate: Documents,
+        components: Components,
+        build: Callable[[Request, Callable[[Context], Context]], Awaitable[Context]],
+    ) -> None:
+        self._gate, self._components, self._build = gate, components, build
+
+    def keep(self, lost: "Sequence[Message]", session: str, *, key: str = "") -> int:
         """Keep what left a window in the collection of its session; how many messages are new there."""
-        from headgate.compaction.keep import rows_of  # noqa: PLC0415  (few compact)
+        from headgate.compaction.keep import collection_of, rows_of  # noqa: PLC0415  (few compact)
 
-        settings, now = self.settings, self._components.clock()
-        collection = self.session_collection(session, key=key)
+        now, collection = self._components.clock(), collection_of(session, key)
         self._drop_old(collection, now)
-        rows = rows_of(lost, session, collection, redacts=settings.redact)
+        rows = rows_of(lost, session, collection, redacts=self._gate.settings.redact)
         stamped = ({**row, "metadata": {**row["metadata"], "kept": now}} for row in rows)
-        return self.add(stamped, collection=collection).documents
+        return self._gate.add(stamped, collection=collection).documents
 
-    def compose_rules(self, told: "Account", *, budget: int) -> str:
-        """A fenced block of the rules and to-dos that a compaction lost; "" if it lost none."""
-        from headgate.compaction.keep import compose_rules  # noqa: PLC0415  (as above)
+    def compose_instructions(self, told: "Account", *, budget: int) -> str:
+        """A fenced block of the instructions and to-dos that a compaction lost; "" if it lost none."""
+        from headgate.compaction.keep import compose_instructions  # noqa: PLC0415  (as above)
 
-        components = self._components
-        secret = fence_secret(components.store.secret(self.tenant))
-        return compose_rules(
-            told, secret, components.count, budget=budget, redacts=self.settings.redact
-        )
+        components, gate = self._components, self._gate
+        secret = fence_secret(components.store.secret(gate.tenant))
+        redacts = gate.settings.redact
+        return compose_instructions(told, secret, components.count, budget=budget, redacts=redacts)
+
+    async def acontext_for(self, question: Request) -> Context:
+        """What a question needs of what was kept; nothing if it needs none, and the trace says why."""
+        from headgate.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
+
+        return await self._build(question, leave_out_unneeded)
 
     def _drop_old(self, collection: str, now: float) -> None:
         """Remove what was kept of sessions older than traces may be, and half of a session that is too large."""
         from headgate.compaction.keep import PREFIX  # noqa: PLC0415  (as above)
 
-        store, age = self._components.store, self.settings.trace.age_s
-        sizes = self.collections()
+        gate, store = self._gate, self._components.store
+        age = gate.settings.trace.age_s
+        sizes = gate.collections()
         if collection in sizes and sizes[collection].chunks > MOST_CHUNKS:
-            chunks = [chunk.id for chunk in store.scan(self.tenant, collection)]
-            store.remove(self.tenant, collection, chunks=chunks[: len(chunks) // 2])
+            chunks = [chunk.id for chunk in store.scan(gate.tenant, collection)]
+            store.remove(gate.tenant, collection, chunks=chunks[: len(chunks) // 2])
         sessions = [name for name in sizes if name.startswith((f"{PREFIX}:", f"{PREFIX}@"))]
         for name in sessions[:LOOKED_AT] if age is not None else ():
-            first = next(iter(store.scan(self.tenant, name)), None)
+            first = next(iter(store.scan(gate.tenant, name)), None)
             kept = first.metadata.get("kept") if first else None
             if isinstance(kept, int | float) and age is not None and now - kept > age:
-                store.remove(self.tenant, name)
+                store.remove(gate.tenant, name)
 
-    acompactions = async_version(compactions)
-    akeep_lost = async_version(keep_lost)
-    acompose_rules = async_version(compose_rules)
+    akeep = async_version(keep)
+    acompose_instructions = async_version(compose_instructions)
 
 
 def _record(trace: Trace, step: Step) -> CompactionRecord:

@@ -7,13 +7,13 @@ lifecycle.py, adding and removing in documents.py, traces and their questions in
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from headgate.errors import InputError, StoreError
-from headgate.gateway.compactions import Compactions
+from headgate.gateway.compactions import Compactions, LostMessages
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
@@ -64,6 +64,11 @@ class Headgate(Compactions):
         return ReviewQueue(
             components.store, self.tenant, components.settings.review, clock=components.clock
         )
+
+    @property
+    def lost_messages(self) -> LostMessages:
+        """What compactions took out of windows: the proxy and adapters of frameworks keep it and put it back."""
+        return LostMessages(self, self._components, self._abuild)
 
     @property
     def keys(self) -> "Keys":
@@ -151,11 +156,11 @@ class Headgate(Compactions):
         Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
         with, if it did. The setting `compaction.mode` must have been "keep" or "inject".
         """
-        from headgate.compaction.keep import results_of  # noqa: PLC0415  (as above)
+        from headgate.compaction.keep import collection_of, results_of  # noqa: PLC0415  (as above)
 
         if not session:
-            session, key = self.last_compacted()
-        said = self.session_collection(session, key=key)
+            session, key = self._last_compacted()
+        said = collection_of(session, key)
         return self.context(
             query,
             window=window,
@@ -244,15 +249,25 @@ class Headgate(Compactions):
 
     async def acontext_for(self, request: Request) -> Context:
         """As `context_for`, for code in an event loop."""
+        return await self._abuild(request)
+
+    async def _abuild(
+        self, request: Request, change: Callable[[Context], Context] | None = None
+    ) -> Context:
         calls = LoopCalls.of_running_loop()
         try:
-            return await self._components.threads.run(self._answer, request, calls)
+            return await self._components.threads.run(self._answer, request, calls, change)
         except asyncio.CancelledError:
             calls.cancel()
             raise
 
-    def _answer(self, request: Request, calls: LoopCalls) -> Context:
-        """Build the context and keep its trace, in the thread that this is called in."""
+    def _answer(
+        self,
+        request: Request,
+        calls: LoopCalls,
+        change: Callable[[Context], Context] | None = None,
+    ) -> Context:
+        """Build the context, change it if asked to, and keep its trace, in the thread that this is called in."""
         components = self._components
         if request.tenant not in (self.tenant, _DEFAULT.tenant):
             raise InputError(
@@ -264,7 +279,7 @@ class Headgate(Compactions):
         with scopes.one_request() if scopes else nullcontext():
             context = components.engine.build(request, calls)
         self._check_open()  # a context that was built while this was closed may be incomplete
-        return self._keep(context)
+        return self._keep(change(context) if change else context)
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Snapshot:
         """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last

@@ -105,6 +105,9 @@ class Metrics:
         )
         self._folded = count("fold_tokens", "Tokens that folding took out of requests, or would have, by group of sessions.", "group")  # fmt: skip
         self._fold_stops = count("fold_stops", "Sessions in which folding stopped since the model asked for a folded text again.")  # fmt: skip
+        self._compactions = count("compactions", "Compactions of agents' windows that were noticed, by their way.", "way")  # fmt: skip
+        self._put_back = count("put_back_blocks", "Blocks put back of what compactions lost.")
+        self._put_back_tokens = count("put_back_tokens", "Tokens of these blocks.")
         self._spenders = count("fuse_calls", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
@@ -176,6 +179,7 @@ class Metrics:
         for mark in call.climb.marks:
             self._rungs.labels(mark.rung).inc()
         self._count_fold(call)
+        self._count_compaction(call)
         for status in call.cap_statuses:
             self._spenders.labels(status.scope, status.state).inc()
             self._cap_share.labels(status.scope).observe(status.share)
@@ -186,6 +190,12 @@ class Metrics:
         if call.fold is not None:
             self._folded.labels(call.fold.group).inc(call.fold.report.saved_tokens)
             self._fold_stops.inc(call.fold.has_stopped and call.fold.group == "on")
+
+    def _count_compaction(self, call: ModelCall) -> None:
+        if call.compaction is not None:
+            self._compactions.labels(call.compaction.way).inc()
+        self._put_back.inc(len(call.new_blocks))
+        self._put_back_tokens.inc(sum(call.new_blocks))
 
     def _count_cache(self, call: ModelCall, labels: tuple[str, str, str]) -> None:
         cached, judged = call.cached_input, call.cache_judgment

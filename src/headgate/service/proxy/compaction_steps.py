@@ -2,29 +2,33 @@
 
 Noticing only observes. What is put back follows the prefix law, by the way of `inject`: a block stands in front of a
 person's words, is built once, and is found again under a hash of the conversation up to there. The first question after
-a compaction gets the rules and to-dos that are gone; later ones get what the pipeline finds for them in the session's
-own collection. Questions before the compaction, and conversations that were never compacted, get nothing.
+a compaction gets the instructions and to-dos that are gone; later ones get what the pipeline finds for them in the
+session's own collection. Questions before the compaction, and conversations that were never compacted, get nothing.
+
+What the service cleared itself is told with its answer, and kept when the next request comes.
 """
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
 
 from headgate import bugs
-from headgate.compaction.account import account
-from headgate.compaction.keep import MOST_PIECES, is_needed
+from headgate.compaction.account import account, account_service
+from headgate.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from headgate.compaction.memory import Held, Noticed, Owed, WindowMemory
-from headgate.compaction.notice import announces_summary, notice
+from headgate.compaction.notice import begins_with_summary, find_results, notice
 from headgate.compaction.policy import CompactionPolicy, Mode
-from headgate.compaction.window import Window, read_window
+from headgate.compaction.window import Message, Window, read_window
 from headgate.errors import HeadgateError
+from headgate.gateway.compactions import LostMessages
 from headgate.guard.dialects.dialect import Dialect
 from headgate.prompt_cache.segments import read_prompt
 from headgate.prompt_cache.witness import Seen
 from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import Exchange, Gate, Observer, ProxyRequest
+from headgate.service.proxy.exchange import Exchange, Observer, ProxyRequest
 from headgate.service.proxy.inject import Block, block_of, inject
 from headgate.service.proxy.transport import header
 from headgate.text.bounded_json import HUGE, loads
@@ -59,16 +63,26 @@ async def observe_compaction(
     told = exchange.window.told if exchange.window is not None else None
     if told is not None:
         exchange.call.compaction = told
+        exchange.call.not_put_back = "" if mode == "inject" else f"compaction.mode is {mode}"
         exchange.reply_headers["x-headgate-compaction"] = told.describe()
 
 
 def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
-    """Remember the request if the provider got it."""
-    seen = exchange.window
-    if seen is None or not exchange.call.answered:
+    """Remember the request if the provider got it, and tell what the service cleared from it."""
+    seen, call = exchange.window, exchange.call
+    if seen is None or not call.answered:
         return
+    # a window that was compacted has other results
+    before = seen.last.cleared if seen.last and seen.found is None else None
+    cleared = range(before.stop, before.stop) if before is not None else None
+    told = account_service(exchange.dialect.applied_edits)
+    if told is not None:
+        start = before.stop if before is not None else 0
+        cleared = range(start, max(start, told[1]))
+        if call.compaction is None and (before is None or cleared):
+            call.compaction = told[0]
     now = Seen(seen.prompt, seen.prompt, time.time())
-    held = Held(exchange.call.session, now, exchange.original.body, seen.turn + 1, seen.owed)
+    held = Held(call.session, now, exchange.original.body, seen.turn + 1, seen.owed, cleared)
     windows.remember(_caller(exchange), held, seen.last)
 
 
@@ -100,16 +114,17 @@ def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
     if seen is None:
         return False
     if windows.newest(caller, session) is None:
-        return bool(windows.elsewhere(caller, session)) and announces_summary(_read(exchange.original, exchange.dialect))  # fmt: skip
-    return bool(windows.find_shortened(caller, session, seen.prompt, seen.last))
+        return bool(windows.elsewhere(caller, session)) and begins_with_summary(_read(exchange.original, exchange.dialect))  # fmt: skip
+    body = exchange.original.body
+    return bool(windows.find_shortened(caller, session, seen.prompt, body, seen.last))
 
 
 def _notice(exchange: Exchange, windows: WindowMemory) -> None:
     seen, caller, session = exchange.window, _caller(exchange), exchange.call.session
     assert seen is not None
-    dialect = exchange.dialect
+    dialect, body = exchange.dialect, exchange.original.body
     is_known = windows.newest(caller, session) is not None
-    shortened = windows.find_shortened(caller, session, seen.prompt, seen.last)
+    shortened = windows.find_shortened(caller, session, seen.prompt, body, seen.last)
     candidates = shortened if is_known else windows.elsewhere(caller, session)[:FEW]
     after = _read(exchange.original, dialect)
     for held in candidates:
@@ -149,15 +164,35 @@ async def put_back(
     if seen is None or gate is None or seen.mode not in ("keep", "inject"):
         return
     try:
-        session = await _find_session(exchange, seen, conversations)
-        if seen.found is not None:
-            await gate.akeep_lost(seen.found.lost, session, key=exchange.caller.key)
+        session, lost = await _find_session(exchange, seen, conversations), gate.lost_messages
+        await _keep_lost(exchange, seen, lost, session)
         if seen.mode == "inject":
-            await _PutBack(exchange, seen, gate, session, policy, observer).run(conversations)
+            await _PutBack(exchange, seen, lost, session, policy, observer).run(conversations)
     except HeadgateError as error:
         exchange.reply_headers["x-headgate-degraded"] = f"compaction: {error.message}"
     except Exception as error:  # noqa: BLE001  the request goes on without what was to be put back
         bugs.report(error, "what a compaction lost")
+
+
+async def _keep_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, session: str) -> None:
+    """Keep what left the window since the last request, and what the service cleared when it answered that."""
+    left: Sequence[Message] = seen.found.lost if seen.found is not None else ()
+    if seen.last is not None and seen.last.cleared:
+        left = [*left, *await asyncio.to_thread(_read_cleared, seen.last, exchange.dialect)]
+    if left:
+        await lost.akeep(left, session, key=exchange.caller.key)
+
+
+def _read_cleared(held: Held, dialect: Dialect) -> list[Message]:
+    """The results of tools that the service cleared from a window when it answered."""
+    window, fields = _read_fields(held.body, dialect), loads(held.body)
+    management = fields.get("context_management")
+    edits = management.get("edits") if isinstance(management, Mapping) else None
+    asked = edits if isinstance(edits, list) else ()
+    given = (edit.get("exclude_tools") for edit in asked if isinstance(edit, Mapping))
+    excluded = [name for names in given if isinstance(names, list) for name in names]
+    assert held.cleared is not None
+    return find_results(window, excluded)[held.cleared.start : held.cleared.stop] if window else []
 
 
 async def _find_session(exchange: Exchange, seen: Noticed, conversations: ConversationState) -> str:
@@ -179,11 +214,11 @@ async def _find_session(exchange: Exchange, seen: Noticed, conversations: Conver
 
 @dataclass(slots=True)
 class _PutBack:
-    """Puts a block in front of each question since a compaction: the first gets the rules, all get what they need."""
+    """Puts a block in front of each question since a compaction: instructions for the first, what they need for all."""
 
     exchange: Exchange
     seen: Noticed
-    gate: Gate
+    lost: LostMessages
     session: str
     policy: CompactionPolicy
     observer: Observer | None
@@ -191,7 +226,7 @@ class _PutBack:
 
     async def run(self, conversations: ConversationState) -> None:
         exchange, caller = self.exchange, self.exchange.caller
-        request, collection = exchange.request, self.gate.session_collection(self.session, key=caller.key)  # fmt: skip
+        request, collection = exchange.request, collection_of(self.session, caller.key)
         options = replace(request.options, collection=collection, budget=self.policy.budget, k=MOST_PIECES, session=self.session)  # fmt: skip
         begin = self._find_place(request)
         changed, headers = await inject(
@@ -205,11 +240,14 @@ class _PutBack:
         )
         if begin is not None:
             self.seen.owed = None
+        elif self.seen.owed is not None:
+            exchange.call.not_put_back = "nobody has asked anything since the compaction"
         if headers:
             exchange.request = replace(changed, options=request.options)
             tokens = headers["x-headgate-context-tokens"]
             exchange.reply_headers["x-headgate-put-back-tokens"] = tokens
             exchange.call.put_back = int(tokens)
+            exchange.call.not_put_back = headers.get("x-headgate-context-reason", "")
 
     def _find_place(self, request: ProxyRequest) -> int | None:
         """The message that gets the first block: the last in which a person speaks, at or behind the compaction."""
@@ -221,18 +259,31 @@ class _PutBack:
 
     async def build(self, question: Request) -> Block:
         """The block for a question that is new."""
-        owed, found = self.seen.owed, self.seen.found
-        rules = ""
+        block = await self._compose(question)
+        if block.text:
+            self.exchange.call.new_blocks += (block.tokens,)
+        return block
+
+    async def _compose(self, question: Request) -> Block:
+        owed, found, said = self.seen.owed, self.seen.found, ""
         if self.is_first and owed is not None:
-            rules = await self.gate.acompose_rules(owed.told, budget=self.policy.budget // 2)
+            half = self.policy.budget // 2
+            said = await self.lost.acompose_instructions(owed.told, budget=half)
         is_summary = self.is_first and found is not None and question.query.strip() in found.summary
         self.is_first = False
         if is_summary:  # it is no question
-            return Block(rules, tokens=estimate_tokens(rules))
-        left = self.policy.budget - estimate_tokens(rules)
-        context = await self.gate.acontext_for(replace(question, budget=left, graph=False))
+            reason = (
+                "" if said else "no instruction and no to-do is gone, and nobody has asked anything"
+            )
+            return Block(said, tokens=estimate_tokens(said), reason=reason)
+        left = self.policy.budget - estimate_tokens(said)
+        context = await self.lost.acontext_for(replace(question, budget=left, graph=False))
         if self.observer is not None:
             self.observer.count_context(context)
-        block = block_of(context) if is_needed(context) else Block()
-        text = f"{rules}\n{block.text}" if rules and block.text else rules or block.text
-        return replace(block, text=text, tokens=block.tokens + estimate_tokens(rules))
+        block = block_of(context)
+        text = f"{said}\n{block.text}" if said and block.text else said or block.text
+        reasons = (
+            str(s.facts[NOT_PUT_BACK]) for s in context.trace.steps if NOT_PUT_BACK in s.facts
+        )
+        reason = "" if text else next(reasons, "")
+        return replace(block, text=text, tokens=block.tokens + estimate_tokens(said), reason=reason)

@@ -18,14 +18,13 @@ from typing import Any, Protocol, TypeVar
 import orjson
 from starlette.types import Scope, Send
 
-from headgate.compaction.account import Account
 from headgate.compaction.memory import Noticed
 from headgate.compaction.policy import MODES as COMPACTION_MODES
 from headgate.compaction.policy import Mode as CompactionMode
-from headgate.compaction.window import Message as WindowMessage
 from headgate.errors import InputError
 from headgate.folding.policy import MODES as FOLD_MODES
 from headgate.folding.policy import Mode as FoldMode
+from headgate.gateway.compactions import LostMessages
 from headgate.guard.calls import opening, without_digits
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.fuse import Hold, Spending
@@ -85,16 +84,9 @@ class Gate(Protocol):
     async def acontext_for(self, request: Request) -> Context:
         """The context for a question."""
 
-    async def akeep_lost(
-        self, lost: Sequence[WindowMessage], session: str, *, key: str = ""
-    ) -> int:
-        """Keep what left a window in the collection of its session."""
-
-    async def acompose_rules(self, told: Account, *, budget: int) -> str:
-        """A block of the rules and to-dos that a compaction lost."""
-
-    def session_collection(self, session: str, *, key: str = "") -> str:
-        """The collection of a session."""
+    @property
+    def lost_messages(self) -> LostMessages:
+        """What left the windows of the caller's sessions."""
 
 
 class Observer(Protocol):

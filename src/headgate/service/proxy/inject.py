@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
+from headgate.compaction.window import first_visible
 from headgate.errors import HeadgateError, InputError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
@@ -38,6 +39,8 @@ class Block:
     tokens: int = 0
     chunks: int = 0
     degraded: str = ""
+    reason: str = ""
+    """Why it is empty, if that is known."""
 
     def headers(self) -> dict[str, str]:
         """What the reply says about it."""
@@ -75,6 +78,7 @@ async def inject(
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
     block, seen = Block(), _Seen([], counts=bool(request.options.window))
+    seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
         if number >= first_new:
@@ -87,6 +91,8 @@ async def inject(
         if block.text:
             messages[at] = dialect.add_block(messages[at], block.text)
     headers = block.headers()
+    if block.reason:
+        headers["x-headgate-context-reason"] = block.reason
     if conversations.failure:
         headers["x-headgate-degraded"] = f"remembered: {conversations.failure}"
     # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
@@ -153,7 +159,7 @@ class _Seen:
     def read_up_to(self, messages: Sequence[Message], at: int) -> None:
         """Read the messages before a question, which have their blocks, and the question, which has none yet."""
         self.add(_texts(messages[self.read : at]))
-        self.question, self.read = _texts(messages[at : at + 1]), at
+        self.question, self.read = _texts(messages[at : at + 1]), max(self.read, at)
 
 
 def _texts(messages: Sequence[Message]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import orjson
 from headgate.compaction.account import Account
 from headgate.compaction.items import KINDS as ITEM_KINDS
 from headgate.compaction.items import Kind as ItemKind
+from headgate.compaction.keep import NOT_PUT_BACK
 from headgate.errors import UpstreamTimeout
 from headgate.guard.channels import CONTENT
 from headgate.guard.dialects import dialect_for
@@ -123,6 +124,10 @@ class ModelCall:
     """What left the window in a compaction before this call; None if there was none."""
     put_back: int = 0
     """Tokens of what was put back for its last question, of what compactions lost."""
+    new_blocks: tuple[int, ...] = ()
+    """Tokens of each block that was put back for the first time."""
+    not_put_back: str = ""
+    """Why nothing was put back for its last question, if something was lost."""
     error: str = ""
     response_id: str = ""
     began: float = field(default_factory=time.perf_counter)
@@ -285,9 +290,12 @@ def _cut_step(cut: Cut) -> Step:
 def _compaction_steps(call: ModelCall) -> Iterator[Step]:
     """What left the window, in numbers; its text is what is gone."""
     told = call.compaction
-    if told is None and not call.put_back:
+    if told is None and not call.put_back and not call.not_put_back:
         return
-    facts: dict[str, float | str] = {"put_back": call.put_back}
+    facts: dict[str, float | str] = {
+        "put_back": call.put_back,
+        NOT_PUT_BACK: call.not_put_back,
+    }
     gone: list[tuple[ItemKind, str]] = []
     if told is not None:
         counts = ((f"{kind}s", left, lost) for kind, (left, lost) in told.counts.items())
