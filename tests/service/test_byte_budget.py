@@ -1,6 +1,9 @@
 """One budget of bytes: large bodies wait for bytes in the order of arrival, ordinary ones never wait."""
 
 import asyncio
+import platform
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -149,3 +152,33 @@ def test_the_memory_of_a_container_is_what_it_may_use(tmp_path, monkeypatch):
     limit.write_text("1048576\n")
     assert machine_memory() == 1_048_576
     assert ByteBudget().total == 1_048_576 // 4
+
+
+THREADS_THAT_ALLOCATE = """
+import ctypes, sys, threading
+from headgate.service.byte_budget import keep_heaps_small
+
+keep_heaps_small()
+all_here = threading.Barrier(16)
+
+def hold():
+    kept = [bytes(4000) for _ in range(100)]
+    all_here.wait()
+    kept.append(bytes(4000))
+
+threads = [threading.Thread(target=hold) for _ in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_threads_share_two_heaps(tmp_path):
+    report = tmp_path / "heaps.xml"
+    subprocess.run([sys.executable, "-c", THREADS_THAT_ALLOCATE, str(report)], check=True)
+    assert 1 <= report.read_text().count("<heap nr=") <= 2

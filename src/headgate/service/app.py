@@ -20,7 +20,12 @@ from headgate.protocols import ClusterStore, SharedState
 from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
-from headgate.service.byte_budget import MEMORY_SHARE, ByteBudget, machine_memory
+from headgate.service.byte_budget import (
+    MEMORY_SHARE,
+    ByteBudget,
+    keep_heaps_small,
+    machine_memory,
+)
 from headgate.service.dashboard import app as dashboard
 from headgate.service.dashboard.sessions import SignedIn
 from headgate.service.limits import CallerLimits
@@ -99,7 +104,8 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
 
 
 def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
-    """The service that some settings describe."""
+    """The service that some settings describe, in a process of its own."""
+    keep_heaps_small()
     gate = Headgate.open(settings=settings, wait_for_index=False)
     if isinstance(gate.store, ClusterStore) and (local := gate.store.local_tables()):
         LOGGER.warning(
