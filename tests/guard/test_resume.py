@@ -91,6 +91,12 @@ def test_a_turn_joins_the_parts_of_a_user_message_in_their_own_type():
         assert [part["type"] for part in call.messages[0]["content"]] == [kind, kind]
 
 
+def test_a_part_whose_type_is_no_name_is_left_to_the_upstream():
+    message = {"role": "user", "content": [{"type": ["text"], "text": "Tell me."}]}
+    call = next_call((message,), Stop(""), attempt=1)
+    assert call.messages[0]["content"][1]["type"] == "text"
+
+
 async def test_a_generate_without_sampling_is_resumed_by_words():
     unit = "He lifted the first board and looked at the water below him for a while. "
     seen = []

@@ -194,8 +194,8 @@ def _append_turn(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...
 
 def text_part(text: str, beside: Sequence[Any]) -> Message:
     """A text as a part of a user turn, of the type that the parts beside it have."""
-    kinds = {part.get("type") for part in beside if isinstance(part, Mapping)}
-    of_responses = any(str(kind).startswith("input_") for kind in kinds - {"input_audio"})
+    kinds = {str(part.get("type")) for part in beside if isinstance(part, Mapping)}
+    of_responses = any(kind.startswith("input_") for kind in kinds - {"input_audio"})
     return {"type": "input_text" if of_responses else "text", "text": text}
 
 
