@@ -89,9 +89,9 @@ def test_a_child_that_takes_too_much_time_is_ended_by_the_system():
 
 @pytest.mark.slow
 def test_each_file_has_its_own_time():
-    # each takes more than half of the two seconds that one file may take
+    # each takes more than half of the second that one file may take
     done = read_in_a_child(
-        "import time; end = time.process_time() + 1.2\n"
+        "import time; end = time.process_time() + 0.6\n"
         "    while time.process_time() < end: pass\n"
         "    return '', 'read'"
     )

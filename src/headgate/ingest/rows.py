@@ -22,7 +22,7 @@ _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "sour
 FILE = "file"
 LINE = "line"
 _FORMAT = b"2"  # raised when texts are split differently, so that files are split again
-READ_FORMAT = 1  # raised when files are read differently, so that files are read again
+READ_FORMAT = 2  # raised when files are read differently, so that files are read again
 
 
 class Text(NamedTuple):
