@@ -95,7 +95,7 @@ def test_a_mistake_names_the_key_the_value_and_what_is_allowed(environ, parts):
 def test_a_broken_file_is_named(tmp_path, text):
     (tmp_path / "headgate.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigError, match=r"headgate\.toml"):
-        load(environ={})
+        load("headgate.toml", environ={})
 
 
 def test_what_kubernetes_injects_is_ignored_with_one_debug_line(caplog):
@@ -121,7 +121,7 @@ def test_a_tuning_argument_is_taken_in_python_and_refused_in_a_file(tmp_path):
     assert load(environ={}, arguments={"retrieve.k1": 1.5}).retrieve.k1 == 1.5
     (tmp_path / "headgate.toml").write_text("[retrieve]\nk1 = 1.5")
     with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from headgate\.toml\).*RetrievePolicy"):
-        load(environ={})
+        load("headgate.toml", environ={})
 
 
 def test_inspect_tells_where_each_value_came_from(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.settings import Settings, inspect, load, settings_file
-from headgate.settings.found import refuse
+from headgate.settings.found import refuse, warn
 from headgate.settings.schema import values
 
 
@@ -48,11 +48,12 @@ def _here(tmp_path, monkeypatch):
         "[ingest]\nmax_bytes = 1",
     ],
 )
-def test_what_reaches_out_is_refused_until_the_file_is_named(tmp_path, written):
+def test_what_reaches_out_is_left_out_until_the_file_is_named(tmp_path, written, caplog):
     (tmp_path / "headgate.toml").write_text(written)
-    with pytest.raises(ConfigError, match="current folder may not") as refused:
-        load(environ={})
-    assert "HEADGATE_CONFIG" in refused.value.hint
+    warn.cache_clear()
+    assert load(environ={}) == Settings()
+    assert "current folder may not set it" in caplog.text
+    assert "HEADGATE_CONFIG" in caplog.text
     assert load(environ={"HEADGATE_CONFIG": "headgate.toml"}) != Settings() or "rungs" in written
     assert inspect(environ={}).errors
 
@@ -71,6 +72,30 @@ def test_what_reaches_out_is_refused_until_the_file_is_named(tmp_path, written):
 def test_what_tunes_retrieval_in_the_folder_is_taken(tmp_path, written):
     (tmp_path / "headgate.toml").write_text(written)
     assert load(environ={}) != Settings()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[gate]\nmin_ratoi = 0.5", "gate.min_ratoi is not a setting"),
+        ("[gate]\nmin_ratio = 5", "gate.min_ratio is 5"),
+        ("gate = 3", "is a group of settings"),
+        ("[gate", "not valid TOML"),
+    ],
+)
+def test_a_found_file_with_a_mistake_stops_nobody(tmp_path, written, said, caplog):
+    (tmp_path / "headgate.toml").write_text(f'store = "data"\n{written}')
+    warn.cache_clear()
+    assert load(environ={}).gate == Settings().gate
+    assert said in caplog.text
+    with pytest.raises(ConfigError, match=said.split(" is ")[0]):
+        load(environ={"HEADGATE_CONFIG": "headgate.toml"})
+
+
+def test_the_rest_of_a_found_file_holds(tmp_path):
+    (tmp_path / "headgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5")
+    loaded = load(environ={})
+    assert (loaded.redact, loaded.gate.min_ratio) == (Settings().redact, 0.5)
 
 
 def test_no_setting_of_a_group_that_may_be_tuned_is_words_or_a_name():
@@ -92,12 +117,12 @@ def test_the_command_line_says_what_a_found_file_sets(tmp_path, capsys):
     from headgate import cli
 
     (tmp_path / "headgate.toml").write_text(
-        '[gate]\nmin_ratio = 0.5\n[retrieve]\nmode = "\\u001b[31mx"'
+        '[gate]\nmin_ratio = 0.5\n[retrieve]\n"\\u001b[31mx" = 1'
     )
     with pytest.raises(SystemExit):
         cli.main(["config", "check"])
     told = capsys.readouterr().err
-    assert "found in this folder, sets gate.min_ratio = 0.5, retrieve.mode = " in told
+    assert "found in this folder, sets gate.min_ratio = 0.5" in told
     assert "\x1b" not in told
 
 

@@ -3,14 +3,26 @@
 The author of a repository writes that file too, and entering a folder is not consent. So it may tune retrieval, and
 place the store within its folder, where it would be without the file as well. All else comes from the environment, or
 from a file that HEADGATE_CONFIG names: what guards, redacts, caps or limits, what is kept and logged, and every name of
-a model, a command, an address or words for the model.
+a model, a command, an address or words for the model. What it may not set, or sets wrongly, is left out with a warning:
+whoever clones a repository goes on working.
 """
 
+import logging
+from functools import lru_cache
 from pathlib import Path
 
 from headgate.errors import ConfigError
+from headgate.text.table import clip, printable
+
+_log = logging.getLogger(__name__)
 
 HINT = "set it in the environment, or name the file yourself: HEADGATE_CONFIG=headgate.toml"
+MOST_NAMED = 5  # settings that a warning names
+
+
+class IgnoredSetting(ConfigError):
+    """Something in a found file that is left out."""
+
 
 GROUPS = frozenset(
     {"decide", "retrieve", "propagate", "facts", "recall", "graph", "penalize", "expand", "gate", "grade"}
@@ -22,7 +34,17 @@ NOT_TUNING = frozenset({"grade.weights"})
 """Settings of these groups that name a file or a model."""
 
 
-def refuse(name: str, value: object, folder: Path) -> ConfigError | None:
+@lru_cache(maxsize=64)  # a command loads the settings several times, and says this once
+def warn(messages: tuple[str, ...]) -> None:
+    """Say in the log what of a found file is left out, and how to apply it."""
+    named = "; ".join(clip(printable(message), 200) for message in messages[:MOST_NAMED])
+    more = f"; and {len(messages) - MOST_NAMED} more" if len(messages) > MOST_NAMED else ""
+    _log.warning(
+        "ignored: %s%s (to apply the file as it is: HEADGATE_CONFIG=headgate.toml)", named, more
+    )
+
+
+def refuse(name: str, value: object, folder: Path) -> IgnoredSetting | None:
     """Why a file found in the folder may not set this; None if it may."""
     if name == "store":
         if value == ":memory:" or _is_inside(str(value), folder):
@@ -32,7 +54,7 @@ def refuse(name: str, value: object, folder: Path) -> ConfigError | None:
         return None
     else:
         what = "tunes no retrieval"
-    return ConfigError(
+    return IgnoredSetting(
         f"{name} {what}, so a headgate.toml found in the current folder may not set it", hint=HINT
     )
 

@@ -2,8 +2,8 @@
 
 Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an error
 that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml` in the
-current folder if there is one; that one may set less (found.py). Tuning arguments of the policies are taken from
-Python only.
+current folder if there is one; that one may set less, and never stops a command (found.py). Tuning arguments of the
+policies are taken from Python only.
 """
 
 import difflib
@@ -61,8 +61,11 @@ def load(
 ) -> Settings:
     """The settings in force; an error names the key, its value, where it came from and what is allowed."""
     layers, errors = read_layers(path, environ)
+    for error in errors:
+        if not isinstance(error, found.IgnoredSetting):
+            raise error
     if errors:
-        raise errors[0]
+        found.warn(tuple(error.message for error in errors))
     return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
 
 
@@ -79,12 +82,12 @@ def read_layers(
     layers: list[Layer] = []
     errors: list[ConfigError] = []
     file = settings_file(path, environ)
-    if file:
+    if file and not file.named:
+        layer, errors = _read_found(file.path)
+        layers.append(layer)
+    elif file:
         try:
-            layer = Layer(str(file.path), _read(file.path))
-            faults = [] if file.named else list(_refuse_found(layer, file.path.absolute().parent))
-            errors += [fault.error for fault in faults]
-            layers += without([layer], (fault.name for fault in faults))
+            layers.append(Layer(str(file.path), _read(file.path)))
         except ConfigError as error:
             errors.append(error)
     for variable, name, value in variables(environ):
@@ -109,11 +112,9 @@ def settings_file(
 
 
 def list_public_settings(file: File) -> dict[str, Any]:
-    """What a file sets, by dotted name, to be shown: without secrets, and nothing if it cannot be read."""
-    try:
-        return {name: value for name, value in _flatten(_read(file.path)) if not is_secret(name)}
-    except ConfigError:
-        return {}  # loading the settings will say why
+    """What a found file sets, by dotted name, to be shown: without secrets, and without what is left out of it."""
+    layer, _ = _read_found(file.path)
+    return {name: value for name, value in _flatten(layer.tree) if not is_secret(name)}
 
 
 def validate(layers: Iterable[Layer]) -> tuple[Settings | None, list[Fault]]:
@@ -198,12 +199,28 @@ def _refuse(layer: Layer) -> Iterator[Fault]:
             yield Fault(name, error)
 
 
-def _refuse_found(layer: Layer, folder: Path) -> Iterator[Fault]:
-    """The settings that a file may not make if it was only found in the current folder."""
-    for name, value in _flatten(layer.tree):
-        error = found.refuse(name, value, folder)
-        if error:
-            yield Fault(name, error)
+def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
+    """What a file sets that was only found in the current folder, and what of it is left out: it may not set that, or
+    the setting does not exist, or its value is wrong.
+    """
+    layer = Layer(str(path), {})
+    try:
+        layer = Layer(str(path), _read(path))
+    except ConfigError as error:
+        return layer, [found.IgnoredSetting(error.message, hint=error.hint)]
+    ignored: list[ConfigError] = []
+    folder = path.absolute().parent
+    refused = [
+        Fault(name, error)
+        for name, value in _flatten(layer.tree)
+        if (error := found.refuse(name, value, folder))
+    ]
+    faults = [*refused, *_refuse(layer)] or validate([layer])[1]
+    while faults:
+        ignored += [found.IgnoredSetting(f.error.message, hint=f.error.hint) for f in faults]
+        (layer,) = without([layer], (fault.name for fault in faults))
+        _, faults = validate([layer])
+    return layer, ignored
 
 
 def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
@@ -261,13 +278,13 @@ def _merge(under: Tree, over: Mapping[str, Any]) -> Tree:
 
 
 def _drop(tree: Tree, path: list[str]) -> Tree:
-    """The tree without what a path leads to, or without the last of it that is there."""
+    """The tree without what a path leads to, or without the last of it that is there; no empty group stays."""
     head, *rest = path
     if head not in tree:
         return tree
     inner = tree[head]
-    if rest and isinstance(inner, dict) and rest[0] in inner:
-        return {**tree, head: _drop(inner, rest)}
+    if rest and isinstance(inner, dict) and rest[0] in inner and (left := _drop(inner, rest)):
+        return {**tree, head: left}
     return {key: value for key, value in tree.items() if key != head}
 
 
