@@ -33,9 +33,10 @@ _MIN_FREE = (
 _WAL_BYTES = 256 << 20
 _EXTRAS = {
     "fastapi": "service",
+    "httpx2": "http",
     "mcp": "mcp",
     "obstore": "s3",
-    "pypdf": "pdf",
+    "psycopg": "postgres",
     "usearch": "vectors",
 }
 
@@ -69,7 +70,7 @@ def _check_versions() -> Iterator[Advice]:
         yield Advice("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
     missing = sorted(extra for module, extra in _EXTRAS.items() if find_spec(module) is None)
     if missing:
-        yield Advice("extras", "ok", f"not installed: {', '.join(missing)}", f"if you need them, in the clone of the repository: pip install '.[{missing[0]}]'")  # fmt: skip
+        yield Advice("extras", "ok", f"not installed: {', '.join(missing)}", f"if you need them, in the clone of the repository: pip install '.[{','.join(missing)}]'")  # fmt: skip
 
 
 def _check_limits() -> Iterator[Advice]:
