@@ -26,7 +26,7 @@ def test_status_says_what_is_there_and_how_far_the_index_is(run, filled):
     assert "up to date" in out
     assert "made at the first question" in out
     assert "default: 1 fact, 0 edges, 1 trace" in out
-    assert "wait for a person" not in out
+    assert "for a person" not in out
 
 
 def test_status_speaks_json(run, filled):
@@ -199,7 +199,7 @@ def _leaves(path, command):
 def test_status_says_how_many_questions_wait_for_a_person(run, filled):
     with Headgate.open("kb") as hg:
         hg.reviews.ask("Where is the key?", collection="main", grades={}, reason="nothing fits")
-    assert "1 trace, 1 reviews wait for a person" in run("status", "--store", "kb")[1]
+    assert "1 trace, 1 question for a person" in run("status", "--store", "kb")[1]
 
 
 def test_show_prints_a_document_with_its_chunks_and_a_chunk_with_its_document(run, filled):

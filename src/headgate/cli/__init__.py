@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from headgate import __version__
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.given_settings import has_file
 from headgate.cli.terminal import echo
 from headgate.errors import HeadgateError
@@ -33,6 +34,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "ask": ("headgate.cli.ask:ask", "Answer a question from what was added, with citations."),
         "why": ("headgate.cli.why:why", "Say what became of a request, and why a chunk entered or not."),
         "replay": ("headgate.cli.why:replay", "Run a stored request under other settings."),
+        "strategy": ("headgate.cli.context:strategy", "Say whether to load content whole, search it, or both."),
         "test": ("headgate.cli.evaluate:test", "Check that what must enter a context still does."),
     },
     "Agents": {
@@ -57,15 +59,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "sessions": ("headgate.cli.service:sessions", "Show what sessions have spent; resume paused ones."),
         "keys": ("headgate.cli.service:keys", "Make, list and revoke API keys of the service."),
         "fold": ("headgate.cli.fold:fold", "Fold what a conversation holds twice, and undo it."),
+        "expand": ("headgate.cli.fold:expand", "Undo `headgate fold`."),
         "eval": ("headgate.cli.evaluate:evaluation", "Measure Headgate on labeled data."),
     },
 }  # fmt: skip
-LISTED = {name: found for section in SECTIONS.values() for name, found in section.items()}
-# `headgate expand` undoes `headgate fold`; a person finds it in `headgate fold --help`
-# adapters call `headgate strategy QUERY --json`; a person finds it in `headgate context --help`
-STRATEGY = {"strategy": ("headgate.cli.context:strategy", "Say whether to load content whole, search it, or both.")}  # fmt: skip
-EXPAND = {"expand": ("headgate.cli.fold:expand", "Undo `headgate fold`.")}
-COMMANDS = LISTED | STRATEGY | EXPAND
+COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
 
 # former name -> present name; a former name still runs its command, and says where the command went
 MOVED = {
@@ -88,7 +86,7 @@ MOVED = {
 }
 
 
-# what people of other tools type -> what does it here
+# what people of other tools type -> the command of ours
 MEANT = {
     "search": "context QUERY",
     "query": "context QUERY",
@@ -96,10 +94,13 @@ MEANT = {
     "chat": "ask QUESTION",
     "index": "add PATH",
     "ingest": "add PATH",
+    "list": "store ls",
+    "help": "--help",
+    "version": "--version",
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -119,38 +120,34 @@ class LazyGroup(click.Group):
             args = [*MOVED[given].split(), *args[1:]]
             if not ctx.resilient_parsing:  # a shell completes, and shows no notes
                 echo(f"note: 'headgate {given}' is now 'headgate {MOVED[given]}'", err=True)
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.message}{_suggest(given)}", ctx=ctx) from None
+        return super().resolve_command(ctx, args)
+
+    def suggest(self, ctx: click.Context, given: str) -> str:
+        """The sentence that names the command which was probably meant, former names included, or nothing."""
+        from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
+
+        if given in MEANT:
+            return f" Try: headgate {MEANT[given]}"
+        close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
+        return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, and the options, without importing any command."""
         found = [
             CompletionItem(name, help=line)
-            for name, (_, line) in LISTED.items()
+            for name, (_, line) in COMMANDS.items()
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are for, without importing them."""
-        width = max(map(len, LISTED))
+        width = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl(
                     [(f"{name:{width}}", line) for name, (_, line) in section.items()]
                 )
-
-
-def _suggest(given: str) -> str:
-    """The sentence that names the command which was probably meant, or nothing."""
-    from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
-
-    if given in MEANT:
-        return f" Try: headgate {MEANT[given]}"
-    close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
-    return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
 
 
 def _import_command(place: str) -> click.Command:

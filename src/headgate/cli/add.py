@@ -12,7 +12,7 @@ from rich.table import Table
 
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_gate, print_json, store_name, store_options
-from headgate.cli.terminal import count_of, echo
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.ingest.load import Kind, OnProgress, Summary
 from headgate.ingest.load import Progress as Done
@@ -20,6 +20,7 @@ from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import Skip
 from headgate.ingest.walk import check_paths, walk
 from headgate.stores.open import folder_of
+from headgate.text.table import count_of
 
 LOOK_EVERY_S = 1.0  # between two looks at watched folders: a person who saves a file and asks does not wait longer
 LOOK_SHARE = 20  # and a large folder is looked at so rarely that it takes a twentieth of one core
@@ -148,7 +149,7 @@ def _bar(*, quiet: bool) -> Iterator[OnProgress]:
             yield on_progress
         except KeyboardInterrupt:
             bar.stop()
-            echo(f"stopped; what was added is kept: {documents:,} documents", err=True)
+            echo(f"stopped; what was added is kept: {count_of(documents, 'document')}", err=True)
             sys.exit(130)
 
 

@@ -9,6 +9,7 @@ import orjson
 from click.shell_completion import get_completion_class
 from rich.table import Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
@@ -26,7 +27,7 @@ _COMPLETION_LINES = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show or check the settings in force; let a shell complete commands."""
 

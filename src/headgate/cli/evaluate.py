@@ -9,6 +9,7 @@ import click
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.evaluate_fit import fit
 from headgate.cli.evaluate_retrieval import retrieval
@@ -30,6 +31,7 @@ from headgate.evaluate.regression import (
 from headgate.evaluate.regression_file import as_toml, read_cases
 from headgate.gateway import Headgate
 from headgate.operations.presence import require_collections, whole_trace_id
+from headgate.text.table import count_of
 from headgate.types import Request
 
 FAILED = 1  # exit code if an expectation is not met
@@ -98,7 +100,9 @@ def _test_requests(file: Path, *, given: bool, as_json: bool) -> NoReturn:
         print_json([asdict(one) | {"passed": one.passed} for one in found])
     else:
         for one in found:
-            echo(f"{'ok' if one.passed else 'FAIL':<5} {one.name}: {one.requests:,} requests")
+            echo(
+                f"{'ok' if one.passed else 'FAIL':<5} {one.name}: {count_of(one.requests, 'request')}"
+            )
             if not one.passed:
                 echo(f"      request {one.broken_at:,}: {one.why}")
         failed = sum(not one.passed for one in found)
@@ -165,7 +169,7 @@ def _write(file: Path, text: str) -> None:
         raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
 
 
-@click.group(name="eval")
+@click.group(cls=CommandGroup, name="eval")
 def evaluation() -> None:
     """Measure Headgate on labeled data."""
 

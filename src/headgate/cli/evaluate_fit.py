@@ -20,7 +20,7 @@ from headgate.evaluate import judgments
 from headgate.evaluate.labeled import sample, sets
 from headgate.evaluate.stored_set import StoredSet
 from headgate.relevance.model import Model, read_model
-from headgate.text.table import table
+from headgate.text.table import count_of, table
 
 
 @click.command(name="fit", epilog="Example: headgate eval fit DIR --out weights.json")
@@ -124,7 +124,9 @@ def _fit_from_feedback(
         print_json(data)
         return
     right = sum(bool(one.right) for one in found)
-    echo(f"{right} questions with chunks that are right, {len(found) - right} rejected\n")
+    echo(
+        f"{count_of(right, 'question')} with chunks that are right, {len(found) - right} rejected\n"
+    )
     echo(_weights(model, start, "before"))
     rows = [("contexts", "before", "after")]
     for name, was in compared["before"].items():

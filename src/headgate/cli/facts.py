@@ -8,6 +8,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import (
     json_option,
@@ -29,7 +30,9 @@ Place = tuple[str | None, str | None]
 """Store and tenant, as they were given to `facts` before the name of the command."""
 
 
-@click.group(invoke_without_command=True, epilog="Example: headgate facts --min-trust 0.5")
+@click.group(
+    cls=CommandGroup, invoke_without_command=True, epilog="Example: headgate facts --min-trust 0.5"
+)
 @place_options
 @click.option("--category", help="Only facts of this category.")
 @click.option(

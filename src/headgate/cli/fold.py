@@ -8,6 +8,7 @@ import click
 import orjson
 from rich.table import Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json, read_input
 from headgate.cli.terminal import echo
@@ -24,7 +25,7 @@ PATHS = {"messages": "/v1/chat/completions", "input": "/v1/responses", "contents
 """By the field that holds a request's conversation: a path of its API. Anthropic's field is that of OpenAI's chat."""
 
 
-class FoldCommands(click.Group):
+class FoldCommands(CommandGroup):
     """A group whose first argument may be a file, which is folded."""
 
     def resolve_command(

@@ -3,6 +3,7 @@
 import click
 import orjson
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.options import (
     json_option,
     open_existing,
@@ -15,9 +16,10 @@ from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.graph.admission import dump, load
 from headgate.graph.load import LoadResult
+from headgate.text.table import count_of
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def graph() -> None:
     """Load and follow knowledge; cut, sign and verify slices of conversations."""
 
@@ -51,7 +53,7 @@ def load_edges(
         return
     for reason in result.reasons:
         echo(f"skipped {reason}", err=True)
-    echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
+    echo(f"{count_of(result.linked, 'edge')} linked, {count_of(result.skipped, 'line')} skipped")
 
 
 @graph.command(epilog="Example: headgate graph show api --hops 2")
@@ -108,7 +110,9 @@ def slice_turns(
     if as_json:
         print_json(dump(signed))
         return
-    echo(f"slice {signed.id}: {len(signed.turns)} turns, {len(signed.edges)} edges")
+    echo(
+        f"slice {signed.id}: {count_of(len(signed.turns), 'turn')}, {count_of(len(signed.edges), 'edge')}"
+    )
     echo(f"token {signed.token}")
     for turn in signed.turns:
         echo(f"  {turn.id}  {turn.phase}, salience {turn.salience:g}")

@@ -24,6 +24,7 @@ from headgate.guard.plot import Profile, target
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.session import Session
 from headgate.settings import load
+from headgate.text.table import count_of
 from headgate.xray.conversations import read_conversations
 
 RULE = ("window", "min_bits", "max_drop", "span", "warm_up")  # options of the entropy rule
@@ -165,7 +166,7 @@ def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bo
             echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
     messages = sum(map(len, conversations.values()))
     echo(
-        f"{circles} rungs reached in {len(found)} sessions, {messages} messages; {skipped} lines skipped",
+        f"{count_of(circles, 'rung')} reached in {count_of(len(found), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped",
         err=True,
     )
     return circles > 0

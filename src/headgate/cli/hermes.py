@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
 from headgate.integrations.hermes.install import (
@@ -19,7 +20,7 @@ home_option = click.option(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def hermes() -> None:
     """Install Headgate as the memory of hermes-agent, or take it out."""
 

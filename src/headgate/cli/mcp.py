@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.options import json_option, open_gate, print_json, store_options
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra, NotFound
@@ -30,7 +31,9 @@ result_option = click.option(
 )  # fmt: skip
 
 
-@click.group(invoke_without_command=True, epilog="Example: headgate mcp --store ./kb")
+@click.group(
+    cls=CommandGroup, invoke_without_command=True, epilog="Example: headgate mcp --store ./kb"
+)
 @store_options
 @result_option
 @click.pass_context

@@ -11,6 +11,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo, format_minute
@@ -20,7 +21,7 @@ from headgate.types import Review
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def reviews() -> None:
     """Answer, approve or reject the questions that wait for a person."""
 

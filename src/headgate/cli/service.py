@@ -11,6 +11,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import (
     json_option,
@@ -91,7 +92,7 @@ def open_page(url: str) -> None:
         echo(f"no browser was found; open {url} in one", err=True)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
     """Make, list and revoke the API keys of the service."""
 
@@ -162,7 +163,7 @@ def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> Non
         echo(f"revoked {id}")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sessions() -> None:
     """Show what sessions, keys and the tenant have spent; resume the ones that are paused."""
 

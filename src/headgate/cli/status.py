@@ -15,7 +15,7 @@ from headgate.cli.options import (
     print_json,
     store_option,
 )
-from headgate.cli.terminal import count_of, echo
+from headgate.cli.terminal import echo
 from headgate.operations.doctor import Advice, examine
 from headgate.operations.presence import require_tenant
 from headgate.operations.status import Status, TenantStatus, costs_of_week
@@ -23,6 +23,7 @@ from headgate.operations.status import status as find_status
 from headgate.settings import load
 from headgate.stores.open import folder_of
 from headgate.stores.url import is_postgres
+from headgate.text.table import count_of
 
 
 @click.command(epilog="Example: headgate status --store kb")
@@ -69,7 +70,7 @@ def _print_status(found: Status) -> None:
 def _describe(owner: TenantStatus) -> str:
     counts = {"fact": owner.facts, "edge": owner.edges, "trace": owner.traces}
     shown = ", ".join(count_of(n, name) for name, n in counts.items() if n is not None)
-    waiting = f", {owner.reviews:,} reviews wait for a person" if owner.reviews else ""
+    waiting = f", {count_of(owner.reviews, 'question')} for a person" if owner.reviews else ""
     return f"{owner.tenant}: {shown}{waiting}"
 
 

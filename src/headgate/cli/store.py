@@ -8,6 +8,7 @@ import click
 from rich.markup import escape
 from rich.table import Column, Table
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.facts import describe_fact
 from headgate.cli.options import (
@@ -22,7 +23,7 @@ from headgate.cli.options import (
 from headgate.cli.reviews import print_review
 from headgate.cli.store_copies import backup, copy, export, import_records, open_kept, restore
 from headgate.cli.store_upkeep import check, compact, distribute, embed, migrate, reindex
-from headgate.cli.terminal import count_of, echo
+from headgate.cli.terminal import echo
 from headgate.cli.why import print_trace
 from headgate.errors import InputError, NotFound
 from headgate.explain.as_data import trace_data
@@ -36,13 +37,14 @@ from headgate.operations.presence import (
 )
 from headgate.stores.open import folder_of
 from headgate.stores.url import hide_password, is_postgres
+from headgate.text.table import count_of
 from headgate.types import Chunk, Fact, Review, Trace
 
 if TYPE_CHECKING:
     from headgate.stores.postgres.store import PostgresStore
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """See what a store holds, copy it, and keep it sound."""
 

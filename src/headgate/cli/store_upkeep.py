@@ -21,7 +21,7 @@ from headgate.cli.options import (
     store_options,
 )
 from headgate.cli.store_copies import open_kept
-from headgate.cli.terminal import count_of, echo
+from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra, StoreError
 from headgate.models.embed import embedder
 from headgate.operations.check import check as find_faults
@@ -29,6 +29,7 @@ from headgate.operations.compact import compact as compact_store
 from headgate.settings import load
 from headgate.stores.open import open_store
 from headgate.stores.url import hide_password, is_postgres
+from headgate.text.table import count_of
 
 if TYPE_CHECKING:
     from headgate.stores.postgres.store import PostgresStore
@@ -132,7 +133,9 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "graphs": graphs, "obstacle": obstacle, "seconds": round(seconds, 3)})  # fmt: skip
         return
-    echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
+    echo(
+        f"embedded {count_of(made, 'chunk')} with {model.name} in {seconds:.1f} s; none is lacking"
+    )
     if graphs:
         echo(f"large collections whose index of vectors was made: {graphs}")
     if obstacle:

@@ -15,11 +15,6 @@ def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo(printable(shown), err=err, nl=nl)
 
 
-def count_of(number: int, noun: str) -> str:
-    """A number of things for a person: 1 chunk, 2 chunks."""
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
-
-
 def format_minute(seconds: float) -> str:
     """A moment for a person, in UTC: 2026-05-01 09:30."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

@@ -28,6 +28,7 @@ from headgate.explain.why import Why
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import whole_chunk_id, whole_trace_id
+from headgate.text.table import count_of
 from headgate.types import Candidate, Step, Trace, TraceSummary
 from headgate.xray.summary import short
 
@@ -141,8 +142,7 @@ def _describe_row(row: Sequence[TraceSummary]) -> str:
     counts = Counter(one.outcome for one in row)
     outcomes = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
     outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
-    calls = "1 call" if len(row) == 1 else f"{len(row):,} calls"
-    return f"{calls}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({row[0].session})"
+    return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({row[0].session})"
 
 
 def _describe_cost(spent: Costs) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.folding.parts import Path, text_at
+from headgate.text.table import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +58,5 @@ class FoldReport:
         """One sentence for a person."""
         if not self.folds and self.stopped_at is None:
             return "nothing to fold"
-        said = f"{len(self.folds)} folds, {self.saved_tokens:,} tokens"
+        said = f"{count_of(len(self.folds), 'fold')}, {self.saved_tokens:,} tokens"
         return f"{said}; stopped: {self.stopped_by}" if self.stopped_at is not None else said

@@ -19,6 +19,7 @@ from headgate.stores.codec import decode
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.stores.stored_trace import read_trace
 from headgate.text.fingerprint import KIND, pack
+from headgate.text.table import count_of
 from headgate.types import Chunk, Fact, Review
 
 _NAMED = 3  # records that a finding names
@@ -94,7 +95,9 @@ def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
             yield Finding(f"{count:,} {what}", repair)
     ((count,),) = store.query(_LOST_CHUNKS)
     if count:
-        yield Finding(f"{count:,} chunks have no document; remove and add their collection again")
+        yield Finding(
+            f"{count_of(count, 'chunk')} without a document; remove and add their collection again"
+        )
 
 
 def _check_records(store: SqliteStore) -> Iterator[Finding]:

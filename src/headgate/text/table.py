@@ -24,6 +24,11 @@ def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
     )
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number of things for a person: 1 chunk, 2 chunks."""
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
 def clip(text: str, width: int) -> str:
     """The text on one line, cut to `width` with an ellipsis."""
     line = " ".join(text.split())

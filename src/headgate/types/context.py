@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.text.table import clip, table
+from headgate.text.table import clip, count_of, table
 from headgate.types.chunks import Chunk
 from headgate.types.plan import Strategy
 from headgate.types.trace import Trace
@@ -107,7 +107,7 @@ class Context:
         return self.text
 
     def __repr__(self) -> str:
-        shown = "1 chunk" if len(self.chunks) == 1 else f"{len(self.chunks)} chunks"
+        shown = count_of(len(self.chunks), "chunk")
         size = f"{self.token_estimate} of {self.trace.plan.budget} tokens"
         return f"<Context: {shown}, {size}, trace {self.trace.id[:8]}>"
 

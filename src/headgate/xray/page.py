@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from headgate.guard.tools import clip
+from headgate.text.table import count_of
 from headgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache
 from headgate.xray.findings import KINDS, Compaction, Session, Window, Xray
 from headgate.xray.summary import (
@@ -73,7 +74,7 @@ def _totals(found: Xray) -> Iterator[str]:
     loops = sum(len(session.loops) for session in found.sessions)
     cuts = sum(len(session.compactions) for session in found.sessions)
     yield "<h1>What filled the window</h1>"
-    yield f"<p>{len(found.sessions):,} sessions in {found.files:,} files, {found.bytes / 1e6:,.1f} MB; {found.skipped:,} lines skipped. Sizes are estimated tokens; peaks are the provider's count, if the file has it.</p>"
+    yield f"<p>{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:,.1f} MB; {count_of(found.skipped, 'line')} skipped. Sizes are estimated tokens; peaks are the provider's count, if the file has it.</p>"
     for line in describe_rest(found):
         yield f"<p>{escape(line)}</p>"
     yield _bar(found.by_kind, found.added)
@@ -87,7 +88,7 @@ def _totals(found: Xray) -> Iterator[str]:
         ("tokens that", "", ""), ((what, short(n), share(n, found.added)) for what, n in rows)
     )
     yield f"<p>{short(found.fold.tokens)} tokens {escape(describe_fold(found))}.</p>"
-    yield f"<p>{loops:,} circles of tool calls, {cuts:,} compactions.</p>"
+    yield f"<p>{count_of(loops, 'circle')} of tool calls, {count_of(cuts, 'compaction')}.</p>"
 
 
 def _tools(found: Xray) -> Iterator[str]:
@@ -123,7 +124,7 @@ def _money(amount: float | None) -> str:
 
 def _session(session: Session) -> Iterator[str]:
     yield (
-        f"<details><summary><b>{_text(session.name)}</b> {session.turns:,} turns, {short(session.added)} tokens, "
+        f"<details><summary><b>{_text(session.name)}</b> {count_of(session.turns, 'turn')}, {short(session.added)} tokens, "
         f"peak {short(session.peak)}</summary>"
     )
     yield f'<p class="small">{_text(session.path)}</p>'

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.guard.tools import clip
+from headgate.text.table import count_of
 from headgate.xray.findings import KINDS, CacheBreak, Session, Xray
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
@@ -48,16 +49,16 @@ def _head(found: Xray) -> list[str]:
     loops = [loop for session in found.sessions for loop in session.loops]
     cuts = [cut for session in found.sessions for cut in session.compactions]
     lost, again = sum(sum(cut.dropped.values()) for cut in cuts), sum(cut.fetched_again for cut in cuts)  # fmt: skip
-    skipped = f", {found.skipped} lines skipped" if found.skipped else ""
+    skipped = f", {count_of(found.skipped, 'line')} skipped" if found.skipped else ""
     unrecorded = sum(session.unrecorded for session in found.sessions)
     return [
-        f"{len(found.sessions)} sessions in {found.files} files, {found.bytes / 1e6:.1f} MB{skipped}",
+        f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}",
         f"{short(found.added)} tokens entered windows",
         f"  {short(found.repeated):>6} {share(found.repeated, found.added):>5}  stood there already, word for word",
         f"  {short(found.stale):>6} {share(found.stale, found.added):>5}  were files that a later edit made stale",
         f"  {short(found.fold.tokens):>6} {share(found.fold.tokens, found.added):>5}  {describe_fold(found)}",
-        f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {len(loops)} circles of tool calls",
-        f"  {short(lost):>6}        were dropped by {len(cuts)} compactions; {short(again)} of that fetched again",
+        f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {count_of(len(loops), 'circle')} of tool calls",
+        f"  {short(lost):>6}        were dropped by {count_of(len(cuts), 'compaction')}; {short(again)} of that fetched again",
         f"  {short(unrecorded):>6}        more were counted by providers: prompts and tools not in the files",
         *describe_rest(found),
     ]

@@ -18,6 +18,7 @@ from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, ProxyRequest
 from headgate.service.proxy.folded_call import FoldedCall, FoldGroup
 from headgate.text.bounded_json import HUGE
+from headgate.text.table import count_of
 
 LARGE = (
     200_000  # bytes of a request that is folded in a thread: the first time that takes milliseconds
@@ -110,7 +111,7 @@ def price_fold(exchange: Exchange) -> None:
 
 def _describe(folded: FoldedCall) -> str:
     report = folded.report
-    said = f"{len(report.folds)} runs, {report.saved_tokens} tokens"
+    said = f"{count_of(len(report.folds), 'run')}, {report.saved_tokens} tokens"
     if folded.group != "on":
         said = f"{folded.group}: {said}"
     if report.stopped_at is not None:
