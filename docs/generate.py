@@ -1,6 +1,6 @@
 """The reference pages, made from the code: `make docs` writes them, a test compares them.
 
-    python docs/generate.py              writes docs/api.md, commands.md, errors.md, http.md, metrics.md, settings.md
+    python docs/generate.py       writes api.md, commands.md, errors.md, http.md, metrics.md, settings.md, headgate.toml
 
 What a page says stands in the code: signatures and docstrings, the commands' own help, the OpenAPI schema. Only the
 bodies in EXAMPLES, which a test sends to the service, and the openings of the pages are written here.
@@ -503,6 +503,7 @@ def _short(text: str, most: int = 160) -> str:
 def pages() -> dict[str, str]:
     """File name and text of every generated page."""
     from headgate.settings import page as settings_page
+    from headgate.settings.show import example_file
 
     return {
         "api.md": api_page(),
@@ -511,6 +512,7 @@ def pages() -> dict[str, str]:
         "http.md": http_page(),
         "metrics.md": metrics_page(),
         "settings.md": settings_page(),
+        "headgate.toml": example_file(),
     }
 
 
