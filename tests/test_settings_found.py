@@ -1,13 +1,21 @@
 """A settings file that was only found may tune retrieval and nothing else, and what it sets is told."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.settings import Settings, inspect, load, settings_file
 from headgate.settings.found import refuse, warn
 from headgate.settings.schema import values
+
+VALUES = st.sampled_from([0.5, -1, True, "word", [], [1, "x"]])
+KEYS = st.sampled_from(
+    ["", ".", "penalize", "weight", "penalize.weight", "gate", "min_ratio", "graph", "weight_by_source", "decide", "a.b"]
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +98,23 @@ def test_a_found_file_with_a_mistake_stops_nobody(tmp_path, written, said, caplo
     assert said in caplog.text
     with pytest.raises(ConfigError, match=said.split(" is ")[0]):
         load(environ={"HEADGATE_CONFIG": "headgate.toml"})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=6))
+def test_whatever_stands_in_a_found_file_the_settings_can_be_read(tree):
+    tree = tree if isinstance(tree, dict) else {"": tree}
+    Path("headgate.toml").write_text("\n".join(_toml(tree)), "utf-8")
+    assert isinstance(load(environ={}), Settings)
+
+
+def _toml(tree):
+    """Lines of a table that is written inline."""
+    return [f"{json.dumps(key)} = {_inline(value)}" for key, value in tree.items()]
+
+
+def _inline(value):
+    return f"{{{', '.join(_toml(value))}}}" if isinstance(value, dict) else json.dumps(value)
 
 
 def test_the_rest_of_a_found_file_holds(tmp_path):

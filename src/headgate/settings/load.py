@@ -206,8 +206,8 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
     layer = Layer(str(path), {})
     try:
         layer = Layer(str(path), _read(path))
-    except ConfigError as error:
-        return layer, [found.IgnoredSetting(error.message, hint=error.hint)]
+    except ConfigError as unreadable:
+        return layer, [found.IgnoredSetting(unreadable.message, hint=unreadable.hint)]
     ignored: list[ConfigError] = []
     folder = path.absolute().parent
     refused = [
@@ -218,7 +218,9 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
     faults = [*refused, *_refuse(layer)] or validate([layer])[1]
     while faults:
         ignored += [found.IgnoredSetting(f.error.message, hint=f.error.hint) for f in faults]
-        (layer,) = without([layer], (fault.name for fault in faults))
+        (usable,) = without([layer], (fault.name for fault in faults))
+        # a fault that no setting answers for costs the whole file; each round leaves something out, so this ends
+        layer = usable if usable.tree != layer.tree else Layer(layer.origin, {})
         _, faults = validate([layer])
     return layer, ignored
 
@@ -278,11 +280,15 @@ def _merge(under: Tree, over: Mapping[str, Any]) -> Tree:
 
 
 def _drop(tree: Tree, path: list[str]) -> Tree:
-    """The tree without what a path leads to, or without the last of it that is there; no empty group stays."""
-    head, *rest = path
-    if head not in tree:
+    """The tree without what a path leads to, or without the last of it that is there; no empty group stays.
+
+    TOML allows dots in a quoted key, so a key may be several steps of the path.
+    """
+    heads = (".".join(path[:count]) for count in range(1, len(path) + 1))
+    head = next((head for head in heads if head in tree), None)
+    if head is None:
         return tree
-    inner = tree[head]
+    inner, rest = tree[head], path[head.count(".") + 1 :]
     if rest and isinstance(inner, dict) and rest[0] in inner and (left := _drop(inner, rest)):
         return {**tree, head: left}
     return {key: value for key, value in tree.items() if key != head}
