@@ -25,7 +25,7 @@ def talk(run, tmp_path):
 def test_edges_are_loaded_and_followed(run, tmp_path):
     (tmp_path / "e.csv").write_text("api,depends_on,cache\ncache,uses,disk\nbad line\n")
     code, out, err = run("graph", "load", "e.csv")
-    assert (code, out) == (0, "2 edges linked, 1 lines skipped\n")
+    assert (code, out) == (0, "2 edges linked, 1 line skipped\n")
     assert "e.csv:3: no predicate" in err
     assert run("graph", "show", "api")[1] == (
         "0.60  api -[depends_on]-> cache\n0.70  api -[depends_on]-> cache -[uses]-> disk\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import headgate.cli
 from headgate.cli.console import SafeConsole
-from headgate.cli.terminal import count_of, fit
+from headgate.cli.terminal import fit
 from headgate.gateway import Headgate
 from headgate.settings import Settings
-from headgate.text.table import printable
+from headgate.text.table import count_of, printable
 
 EVIL = "refunds\x1b]0;owned\x07\x1b[2K\x9b8m\u202e ?"
 

@@ -22,7 +22,7 @@ def test_the_rungs_of_a_looping_session_are_told(run, record, api):
     code, out, err = run("guard", "--transcript", record(render(session, api)))
     assert code == 3
     assert [line.split(": ")[1] for line in out.splitlines()] == ["note", "list", "end"]
-    assert "3 rungs reached in 1 sessions" in err
+    assert "3 rungs reached in 1 session," in err
 
 
 def test_a_healthy_session_gives_exit_code_0(run, record):

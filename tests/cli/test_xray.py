@@ -18,8 +18,8 @@ def test_a_screen_and_a_page(run, tmp_path):
     session(tmp_path)
     code, out, _ = run("xray", "s.jsonl")
     assert code == 0
-    assert "1 sessions in 1 files" in out
-    assert "1 lines skipped" in out
+    assert "1 session in 1 file," in out
+    assert "1 line skipped" in out
     assert len(out.splitlines()) < 40
     assert sorted(path.name for path in tmp_path.iterdir()) == ["headgate-xray.html", "s.jsonl"]
     assert run("xray", "s.jsonl")[0] == 0, "its own page is written over"

@@ -103,7 +103,7 @@ def test_measuring_changes_no_byte_and_says_what_it_would_save(rig, upstream):
     model = rig.script(STREAMS["messages"])
     reply = post(measuring, "messages", model, reads(2))
     assert sent(upstream, model) == reads(2)
-    assert reply.headers["x-headgate-fold"].startswith("measure: 1 runs, ")
+    assert reply.headers["x-headgate-fold"].startswith("measure: 1 run, ")
     assert measuring.calls[-1].fold.report.saved_tokens > 500
 
 
