@@ -117,6 +117,21 @@ def _inline(value):
     return f"{{{', '.join(_toml(value))}}}" if isinstance(value, dict) else json.dumps(value)
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (f"gate.{'a.' * 5_000}b = 1", "groups more than 20 deep"),
+        ("\n".join(f"gate.x{n} = 1" for n in range(20_000)), "sets more than 1,000 things"),
+        ("#" * (5 << 20), "has more than 4,194,304 bytes"),
+    ],
+)
+def test_a_found_file_of_any_size_costs_no_time(written, said, caplog):
+    Path("headgate.toml").write_text(written)
+    warn.cache_clear()
+    assert load(environ={}) == Settings()
+    assert said in caplog.text
+
+
 def test_the_rest_of_a_found_file_holds(tmp_path):
     (tmp_path / "headgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5")
     loaded = load(environ={})

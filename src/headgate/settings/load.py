@@ -21,6 +21,9 @@ from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variab
 from headgate.settings.schema import Settings, is_secret, names, tuning_policy
 
 FILE = "headgate.toml"
+_FILE_BYTES = 4 << 20  # of a settings file; one with a cap for each of 50 000 keys has half of that
+_FILE_DEPTH = 20  # groups inside groups; the settings have five
+_FOUND = 1_000  # settings of a file that was only found; there are a hundred, and each wrong one takes a millisecond
 
 Tree = dict[str, Any]
 
@@ -203,11 +206,14 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
     """What a file sets that was only found in the current folder, and what of it is left out: it may not set that, or
     the setting does not exist, or its value is wrong.
     """
-    layer = Layer(str(path), {})
+    nothing = Layer(str(path), {})
     try:
         layer = Layer(str(path), _read(path))
     except ConfigError as unreadable:
-        return layer, [found.IgnoredSetting(unreadable.message, hint=unreadable.hint)]
+        return nothing, [found.IgnoredSetting(unreadable.message, hint=unreadable.hint)]
+    if sum(1 for _ in _flatten(layer.tree)) > _FOUND:
+        message = f"{path} sets more than {_FOUND:,} things"
+        return nothing, [found.IgnoredSetting(message, hint="shorten it")]
     ignored: list[ConfigError] = []
     folder = path.absolute().parent
     refused = [
@@ -248,11 +254,21 @@ def _read(file: Path) -> Tree:
     import tomllib  # noqa: PLC0415  (most runs have no file)
 
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        with file.open("rb") as opened:
+            written = opened.read(_FILE_BYTES + 1)
+        if len(written) > _FILE_BYTES:
+            raise ConfigError(f"{file} has more than {_FILE_BYTES:,} bytes", hint="shorten it")
+        tree = tomllib.loads(written.decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}", hint="check its path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
+    groups = [tree]
+    for _ in range(_FILE_DEPTH):
+        groups = [value for group in groups for value in group.values() if isinstance(value, dict)]
+        if not groups:
+            return tree
+    raise ConfigError(f"{file} has groups more than {_FILE_DEPTH} deep", hint="mend their names")
 
 
 def _nest(dotted: Mapping[str, Any]) -> Tree:
