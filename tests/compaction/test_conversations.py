@@ -81,7 +81,7 @@ def test_what_a_block_of_ours_says_is_not_owed_again():
 
 def test_a_thousand_compactions_and_many_agents_stay_bounded():
     known = Conversations()
-    for n in range(250):
+    for n in range(1_000):
         messages = session(8, topic=f"t{n % 20}", rule=f"Never use library number {n}.")
         known.observe("s", messages)
         seen = known.observe("s", compact(messages, "claude", f"src/t{n % 20}/module_{n % 8}.py"))

@@ -158,7 +158,10 @@ def compress(home, provider="headgate", engine="headgate"):
                 "content": f"Board {n} of the weir is noted, with plank {n}, its nails and its oil.",
             },
         ]
-    history[-4:-4] = [{"role": "user", "content": RULE}, {"role": "assistant", "content": "Good."}]
+    history[-16:-16] = [
+        {"role": "user", "content": RULE},
+        {"role": "assistant", "content": "Good."},
+    ]
     first = agent.run_conversation("Is board 12 of the weir oiled?", conversation_history=history)
     count = agent.context_compressor.compression_count
     second = agent.run_conversation(QUESTION, conversation_history=first["messages"])
