@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headgate.compaction.account import Account
+from headgate.compaction.conversations import Conversations
 from headgate.errors import InputError, StoreError
 from headgate.gateway import Headgate
 from headgate.gateway.compactions import LostMessages
@@ -48,6 +49,7 @@ class CancelAt:
                 value, send = error, inner.throw
 
 
+QUESTION = {"role": "user", "content": "which port?"}
 CALLS = {
     "acontext": lambda hg: hg.acontext(QUERY, window=["The ferry is late."]),
     "acontext_for": lambda hg: hg.acontext_for(hg.trace(hg.known).request),
@@ -73,6 +75,12 @@ CALLS = {
     ),
     "lost_messages.acontext_for": lambda hg: hg.lost_messages.acontext_for(
         hg.trace(hg.known).request
+    ),
+    "lost_messages.aobserve": lambda hg: hg.lost_messages.aobserve(
+        Conversations(), "s", [QUESTION]
+    ),
+    "lost_messages.aput_back": lambda hg: hg.lost_messages.aput_back(
+        Conversations().observe("s", [QUESTION]), hg.trace(hg.known).request
     ),
     "arecall_session": lambda hg: hg.arecall_session("which port?", "s"),
     "areindex": lambda hg: hg.areindex(),

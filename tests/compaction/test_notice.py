@@ -133,6 +133,18 @@ def test_an_item_of_the_responses_api_leaves_the_persons_own_messages():
     assert [message.at for message in found.lost] == list(range(1, len(LONG)))
 
 
+def test_a_summary_that_hermes_appends_to_a_message_that_stays_is_noticed():
+    stays = {
+        "role": "user",
+        "content": "[PRIOR CONTEXT — for reference only; not a new message]\n" + "Go on. " * 400
+        + "\n\n[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]\n\nWe read src/app/module_1.py.",
+    }  # fmt: skip
+    found = notice(*windows(LONG, [*LONG[:3], stays, *LONG[-4:]]))
+    assert found
+    assert found.way == "summary"
+    assert read_window([stays]).messages[0].said == ""
+
+
 def test_a_small_window_that_loses_its_half_to_a_summary_is_compacted():
     small = session(2)
     assert read_window(small).chars < 2_000

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 LENGTH = 100_000  # tokens of the scripted model's window
+RULE = "Never paint the weir red without my word."
 FACT = "The safe of the mill stands behind the Vermeer."
 QUESTION = "Where did I say that the safe of the mill stands?"
 
@@ -157,6 +158,10 @@ def compress(home, provider="headgate", engine="headgate"):
                 "content": f"Board {n} of the weir is noted, with plank {n}, its nails and its oil.",
             },
         ]
+    history[-16:-16] = [
+        {"role": "user", "content": RULE},
+        {"role": "assistant", "content": "Good."},
+    ]
     first = agent.run_conversation("Is board 12 of the weir oiled?", conversation_history=history)
     count = agent.context_compressor.compression_count
     second = agent.run_conversation(QUESTION, conversation_history=first["messages"])
@@ -177,6 +182,7 @@ def compress(home, provider="headgate", engine="headgate"):
         "moved": FACT not in texts[0],
         "notes": [text.partition("<ref")[0] for text in texts[0] if "moved to memory" in text],
         "recalled": "\n".join(texts[1]).count(FACT),
+        "rules": [sum(text.count(RULE) for text in sent) for sent in texts],
         "prefix_stays": turns[2][: len(turns[1])] == turns[1],
     }
 

@@ -1,5 +1,7 @@
 """What the tests of the integrations share: a small collection, and an answer that loops."""
 
+from tests.compaction.sessions import session
+
 from headgate import Headgate
 
 ROWS = [
@@ -29,3 +31,14 @@ def tokens(text, size=4):
 def looping(times=40):
     """Tokens of an answer that repeats itself."""
     return tokens(INTRO + UNIT * times)
+
+
+RULE = "Never touch db/migrations, ask me before you change it."
+SUMMARY = "We read src/app/module_3.py and src/app/module_4.py. load_page_4 is slow."
+CURSOR = "The cursor of the importer is kept in redis-7."
+NEEDS = "Where is the cursor of the importer kept?"
+
+
+def long_session():
+    """A conversation with a rule and a fact that its summary, SUMMARY, does not say."""
+    return [*session(), {"role": "assistant", "content": CURSOR}]

@@ -63,6 +63,7 @@ def test_a_fact_from_before_a_compression_is_recalled_after_it(run, scenario, en
     assert done["moved"]
     assert done["recalled"] == 1
     assert done["prefix_stays"]
+    assert done["rules"] == [1, 1, 1]
     # nothing is promised that this hermes-agent does not do: it never calls `select_context`
     assert all("is recalled with it" not in note for note in done["notes"])
     assert len(done["notes"]) == (engine == "HeadgateEngine")

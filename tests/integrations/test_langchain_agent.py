@@ -4,7 +4,20 @@ from itertools import pairwise
 
 import pytest
 from pydantic import Field
-from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
+from tests.integrations.samples import (
+    AFTER,
+    CURSOR,
+    FACT,
+    NEEDS,
+    QUESTION,
+    RULE,
+    SUMMARY,
+    UNIT,
+    long_session,
+    looping,
+    open_gate,
+    tokens,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -147,3 +160,60 @@ def test_a_result_that_stands_in_the_window_is_folded_for_the_model_alone():
         "[These 60 lines are, character for character, lines 1 to 60 of"
     )
     assert [message.content for message in kept if message.type == "tool"] == [text, text]
+
+
+def remembering(gate, *script, trigger=50, **options):
+    """An agent that compacts its messages with LangChain's own middleware, and its model."""
+    from langchain.agents.middleware import SummarizationMiddleware
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    compacts = SummarizationMiddleware(
+        Scripted(script=[AIMessage(SUMMARY)]), trigger=("messages", trigger), keep=("messages", 3)
+    )
+    model = Scripted(script=[*script, AIMessage("Done.")])
+    middleware = [compacts, HeadgateMiddleware(gate, remember=True, **options)]
+    agent = create_agent(model, [look], middleware=middleware, checkpointer=InMemorySaver())
+    return agent, model
+
+
+def said_to(model):
+    return ["\n".join(message.text for message in messages) for messages in model.asked]
+
+
+def test_what_a_summary_of_langchain_forgets_comes_back(gate):
+    agent, model = remembering(gate, call("depot", "1"))
+    thread = {"configurable": {"thread_id": "monday"}}
+    agent.update_state(thread, {"messages": long_session()[:40]}, as_node="model")
+    agent.invoke(ask("Look around."), thread)
+    assert RULE in said_to(model)[0]
+    assert "summary of the conversation" not in said_to(model)[0]
+    agent.update_state(thread, {"messages": long_session()[41:]}, as_node="model")
+    agent.invoke(ask("Go on."), thread)  # compacts amid the turn
+    texts = said_to(model)[-1]
+    assert "summary of the conversation" in texts
+    assert texts.count(RULE) == 1
+    agent.invoke(ask(NEEDS), thread)
+    agent.invoke(ask("Thanks, that looks good."), thread)
+    last = said_to(model)[-1]
+    assert (last.count(RULE), last.count(CURSOR)) == (1, 1)
+    assert [m.text for m in model.asked[-1]][: len(model.asked[-2])] == [m.text for m in model.asked[-2]]  # fmt: skip
+    assert "session:monday" in gate.collections()
+
+
+async def test_another_thread_gets_nothing_of_it_in_an_event_loop_either(gate):
+    agent, model = remembering(gate)
+    for name in ("monday", "tuesday"):
+        thread = {"configurable": {"thread_id": name}}
+        if name == "monday":
+            agent.update_state(thread, {"messages": long_session()}, as_node="model")
+            await agent.ainvoke(ask("Hello there."), thread)
+        await agent.ainvoke(ask(NEEDS), thread)
+    assert CURSOR in said_to(model)[-2]
+    assert CURSOR not in said_to(model)[-1]
+
+
+def test_without_a_name_nothing_is_remembered_and_the_turn_goes_on(gate, caplog):
+    middleware = HeadgateMiddleware(gate, remember=True)
+    agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[middleware])
+    assert agent.invoke(ask(NEEDS))["messages"][-1].text == "Hm."
+    assert "session without a name" in caplog.text

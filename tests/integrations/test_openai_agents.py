@@ -3,10 +3,15 @@
 import pytest
 from tests.integrations.samples import (
     AFTER,
+    CURSOR,
     FACT,
     INTRO,
+    NEEDS,
     QUESTION,
+    RULE,
+    SUMMARY,
     UNIT,
+    long_session,
     looping,
     open_gate,
     tokens,
@@ -241,3 +246,36 @@ async def test_a_result_that_stands_in_the_window_is_folded_after_context_is_add
     assert outputs[0] == text
     assert outputs[1].startswith("[These 60 lines are")
     assert FACT in str(model.sent[0])
+
+
+def as_items(messages):
+    """Chat messages as the SDK keeps them."""
+    for message in messages:
+        if message["role"] == "tool":
+            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}  # fmt: skip
+            continue
+        yield {"role": message["role"], "content": message["content"]}
+        for made in message.get("tool_calls", ()):
+            yield {"type": "function_call", "call_id": made["id"], **made["function"]}
+
+
+async def test_what_a_session_forgets_when_it_is_compacted_comes_back(gate):
+    model = Scripted(events(["I see."]))
+    filter = add_context(gate, session="monday", remember=True)
+    config = RunConfig(call_model_input_filter=filter, **QUIET)
+    session = SQLiteSession("monday")
+
+    async def ask(text):
+        await Runner.run(agent_on(model), text, session=session, run_config=config)
+        return str(model.sent[-1])
+
+    await session.add_items(list(as_items(long_session())))
+    assert RULE in await ask("Is it slow?")
+    await session.clear_session()
+    await session.add_items([{"role": "user", "content": f"Summary of the conversation: {SUMMARY}"}])  # fmt: skip
+    assert (await ask("Go on.")).count(RULE) == 1
+    assert CURSOR in await ask(NEEDS)
+    last = await ask("Thanks, that looks good.")
+    assert (last.count(RULE), last.count(CURSOR)) == (1, 1)
+    assert model.sent[-1][: len(model.sent[-2])] == model.sent[-2]
+    assert "session:monday" in gate.collections()

@@ -1,16 +1,32 @@
 """pydantic-ai agents with Headgate as history processor and toolset, on models of functions."""
 
 import pytest
-from tests.integrations.samples import FACT, QUESTION, open_gate
+from tests.integrations.samples import (
+    CURSOR,
+    FACT,
+    NEEDS,
+    QUESTION,
+    RULE,
+    SUMMARY,
+    long_session,
+    open_gate,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def framework():
     """Imported here: each process of a test run reads this file, and few run it."""
-    global Agent, ProcessHistory, ModelResponse, TextPart, ToolCallPart, UserPromptPart, FunctionModel, add_context, toolset  # fmt: skip
+    global Agent, ProcessHistory, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart, FunctionModel, add_context, toolset  # fmt: skip
     from pydantic_ai import Agent
     from pydantic_ai.capabilities import ProcessHistory
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
+    from pydantic_ai.messages import (
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
     from pydantic_ai.models.function import FunctionModel
 
     from headgate.integrations.pydantic_ai import add_context, toolset
@@ -105,3 +121,63 @@ def test_every_parameter_of_the_tools_is_described(gate):
         schema = tool.function_schema.json_schema["properties"]
         if name != "context_strategy":
             assert all(field.get("description") for field in schema.values()), name
+
+
+def summarize(messages):
+    """A processor as users write it: a long history becomes a summary and the last request."""
+    if len(messages) < 20:
+        return messages
+    text = f"Summary of the conversation so far:\n{SUMMARY}"
+    return [ModelRequest(parts=[UserPromptPart(text)]), messages[-1]]
+
+
+def history():
+    """The long session as pydantic-ai's messages."""
+    out = []
+    for message in long_session():
+        if message["role"] == "user":
+            out.append(ModelRequest(parts=[UserPromptPart(message["content"])]))
+        elif message["role"] == "tool":
+            part = ToolReturnPart("read_file", message["content"], tool_call_id=message["tool_call_id"])  # fmt: skip
+            out.append(ModelRequest(parts=[part]))
+        else:
+            calls = [ToolCallPart("read_file", c["function"]["arguments"], tool_call_id=c["id"]) for c in message.get("tool_calls", ())]  # fmt: skip
+            out.append(ModelResponse(parts=[TextPart(message["content"]), *calls]))
+    return out
+
+
+async def test_what_a_summary_of_the_history_forgets_comes_back(gate):
+    adds = add_context(gate, session="monday", remember=True)
+    script = Script(TextPart("A"), TextPart("B"), TextPart("C"), TextPart("D"))
+    before = agent_with(script.model, adds)
+    first = await before.run("Is it slow?", message_history=history())
+    compacting = Agent(script.model, capabilities=[ProcessHistory(summarize), ProcessHistory(adds)])
+    done = await compacting.run("Go on.", message_history=first.all_messages())
+    texts = "\n".join(script.sent[-1])
+    assert SUMMARY in texts
+    assert texts.count(RULE) == 1
+    for question in (NEEDS, "Thanks, that looks good."):
+        done = await compacting.run(question, message_history=done.all_messages())
+        assert script.sent[-1][: len(script.sent[-2])] == script.sent[-2]
+    last = "\n".join(script.sent[-1])
+    assert (last.count(RULE), last.count(CURSOR)) == (1, 1)
+    assert "session:monday" in gate.collections()
+
+
+async def test_a_compaction_amid_a_turn_is_answered_behind_the_results(gate):
+    adds = add_context(gate, session="tuesday", remember=True)
+    script = Script(TextPart("A"), ToolCallPart("look", {"place": "depot"}), TextPart("B"))
+    first = await agent_with(script.model, adds).run("Is it slow?", message_history=history())
+    calls = []
+
+    def compact_late(messages):
+        calls.append(len(messages))
+        return [*summarize(messages)[:1], *messages[-3:]] if len(calls) == 2 else messages
+
+    agent = Agent(script.model, tools=[look], capabilities=[ProcessHistory(compact_late), ProcessHistory(adds)])  # fmt: skip
+    await agent.run(QUESTION, message_history=first.all_messages())
+    *before, result, block = script.sent[-1]
+    assert RULE in block
+    assert result == "nothing there"
+    assert FACT in "".join(before)
+    assert RULE not in "".join(before)

@@ -283,6 +283,21 @@ def test_instructions_in_a_summary_or_a_result_are_never_put_back(rig, keeping):
     assert "rm -rf" not in talk.text
 
 
+def test_an_instruction_that_was_put_back_once_is_put_back_after_the_next_compaction_too(
+    rig, keeping
+):
+    talk = Talk(rig, keeping)
+    talk.ask(session())
+    first = compact(session(), "claude", SUMMARY)
+    talk.ask(first)
+    assert talk.text.count(RULE) == 1
+    grown = [*first, *session(topic="web", rule="")[1:], {"role": "user", "content": "Go on."}]
+    talk.ask(grown)
+    reply = talk.ask(compact(grown, "claude", "We read src/web/module_3.py and module_4.py."))
+    assert "x-headgate-compaction" in reply.headers
+    assert talk.text.count(RULE) == 1
+
+
 def test_two_agents_in_one_session_are_compacted_each_for_itself(rig, served):
     talk = Talk(rig, served)
     one, other = session(topic="api"), session(topic="web", rule="Always use tabs in src/web.")

@@ -128,6 +128,18 @@ def test_a_compaction_says_what_was_dropped_and_what_was_fetched_again(tmp_path)
     assert made.fetched_again == made.dropped["Read"]
 
 
+def test_the_page_says_what_a_compaction_lost(tmp_path):
+    messages = [
+        {"role": "user", "content": "Never touch db/migrations."},
+        *render(calls(*(read(f"src/{n}.py") for n in range(20))), "messages"),
+    ]
+    cut = {"type": "system", "subtype": "compact_boundary", "sessionId": "s1", "compactMetadata": {"preTokens": 9000}}  # fmt: skip
+    summary = {"type": "user", "isCompactSummary": True, "sessionId": "s1", "message": {"role": "user", "content": "So far: nothing."}}  # fmt: skip
+    last = {"role": "assistant", "content": "I go on."}
+    path = write(tmp_path / "x.jsonl", [*claude(messages), cut, summary, *claude([last])])
+    assert "1 of 1 instruction and 20 of 20 paths are gone." in page(analyze([path]))
+
+
 def test_a_subagent_has_a_window_of_its_own(tmp_path):
     main = claude(render(calls(read()), "messages"))
     side = claude(render(calls(read()), "messages"), isSidechain=True, agentId="k")

@@ -25,6 +25,13 @@ MOST_PLACES = (
     1_000  # of a name in a text that are looked at: only malice writes more that are no whole word
 )
 SENTENCES: tuple[Kind, ...] = ("instruction", "decision", "todo", "error")
+MOST_CARRIED = (
+    100  # that a compaction lost and that are put back after the next one too; the newest of them
+)
+LASTING: tuple[Kind, ...] = (
+    "instruction",
+    "todo",
+)  # what a person or a plan wants done: put back without a question
 MOST_CLEARED = 10**9  # that a service is believed to have cleared: a larger number is a fault
 _WORD = re.compile(r"\w")
 
@@ -42,6 +49,8 @@ class Account:
     """The call of the session before which it happened; 0 if that is not known."""
     by_service: str = ""
     """What the service says that it cleared itself; empty if the client compacted its window."""
+    carried: tuple[Item, ...] = field(default=(), repr=False)
+    """Instructions and to-dos that an earlier compaction lost, and that the window does not say either."""
 
     @property
     def counts(self) -> dict[Kind, tuple[int, int]]:
@@ -60,6 +69,20 @@ class Account:
         """What is gone of these kinds, kind by kind, in the order in which it was said."""
         gone = [item for item in self.items if item in self.gone]
         return [item for kind in kinds for item in gone if item.kind == kind]
+
+    @property
+    def owed(self) -> tuple[Item, ...]:
+        """The instructions and to-dos that no window says any more, those of earlier compactions first.
+
+        What was put back after an earlier compaction left the window with this one, if the agent did not keep it.
+        """
+        lost = self.list_gone(*LASTING)
+        todos = not any(
+            item.kind == "todo" for item in lost
+        )  # a newer list stands for an older one
+        said = {item.text for item in lost}
+        earlier = (i for i in self.carried if i.text not in said and (todos or i.kind != "todo"))
+        return (*earlier, *lost)[-MOST_CARRIED:]
 
     def describe(self) -> str:
         """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 instructions are gone`."""
@@ -88,12 +111,24 @@ def account_service(edits: Sequence[Mapping[str, Any]]) -> tuple[Account, int] |
     return Account("service", tokens, by_service=told), results
 
 
-def account(found: Compaction, after: Window, *, turn: int = 0) -> Account:
-    """What left a window, and which of it the later one does not say."""
+def account(
+    found: Compaction,
+    after: Window,
+    *,
+    turn: int = 0,
+    carried: Sequence[Item] = (),
+    shown: Sequence[str] = (),
+) -> Account:
+    """What left a window, and which of it the later one does not say.
+
+    `carried` are instructions and to-dos that an earlier compaction lost. `shown` is what the model sees beside the
+    window: blocks that were put back stand in the messages of some agents.
+    """
     items = tuple(_find_all(found.lost))
     tokens = sum(estimate_tokens(part.text) for message in found.lost for part in message.parts)
-    gone = frozenset(_find_gone(items, _texts_of(after)))
-    return Account(found.way, tokens, items, gone, turn)
+    texts = [*_texts_of(after), *shown]
+    gone = frozenset(_find_gone(items, texts))
+    return Account(found.way, tokens, items, gone, turn, carried=tuple(_find_gone(carried, texts)))
 
 
 def _find_all(lost: Sequence[Message]) -> Iterator[Item]:

@@ -133,10 +133,11 @@ def compose_instructions(
 
     They are quoted although they are a person's own words, who may have pasted what looks like the end of a block.
     """
-    gone = told.list_gone("instruction", "todo")
+    gone = told.owed
+    newest_first = [item for item in reversed(gone) if item.kind == "instruction"]
     chosen: set[Item] = set()
     block = ""
-    for item in sorted(gone, key=lambda item: (item.kind == "todo", -item.at)):
+    for item in (*newest_first, *(item for item in gone if item.kind == "todo")):
         longer = _lay_out([one for one in gone if one in chosen or one is item], secret, redacts=redacts)  # fmt: skip
         if count(longer) <= budget:
             block = longer

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from headgate.compaction.account import Account
+from headgate.compaction.items import Item
 from headgate.compaction.notice import Compaction, least_lost
 from headgate.compaction.policy import Mode
 from headgate.compaction.window import count_compacted
@@ -41,6 +42,8 @@ class Held:
     turn: int = 1
     owed: Owed | None = None
     """A compaction after which no person has spoken yet."""
+    carried: tuple[Item, ...] = ()
+    """Instructions and to-dos that compactions lost so far."""
     cleared: range | None = None
     """Which results of tools, counted from the oldest, the service cleared with its answer for the first time; None if
     it never cleared anything.

@@ -109,7 +109,9 @@ def _find_summary(
         named = set(find_names(message.words))
         known = {first_said[name] for name in named & first_said.keys()}
         if is_announced:
-            if (is_same_session and not named) or len(known) >= (1 if is_same_session else LEAST_NAMED_ANNOUNCED):  # fmt: skip
+            # behind a turn that a person edited nothing stands that stood in the window before
+            kept = any(m.at > message.at and m.number in before.numbers for m in after.messages)
+            if (is_same_session and (kept or not named)) or len(known) >= (1 if is_same_session else LEAST_NAMED_ANNOUNCED):  # fmt: skip
                 return message
         # a message that a person edited says again what it said, and what stands before it
         elif len(known & {other.at for other in lost[1:]}) >= LEAST_NAMED:

@@ -26,7 +26,7 @@ _COMPACTED = ("compaction", "compaction_summary", "context_compaction")
 BEGINNING = 1_500  # characters of a text in which it announces itself
 # How summaries announce themselves: Claude Code, Codex, OpenCode, Gemini CLI, hermes, pi and others.
 _ANNOUNCED = re.compile(
-    r"continued from a previous conversation|another language model started|context compaction|<state_snapshot>"
+    r"^\s*\[PRIOR CONTEXT — for reference|continued from a previous conversation|another language model started|context compaction|<state_snapshot>"
     r"|<context_summary>|<conversation_summary>|compacted into|was compacted|has been compacted"
     r"|what did we do so far|handoff (?:from|summary)|checkpoint summary"
     r"|summary of (?:the |our |this |that |all )?(?:earlier|previous|prior|preceding|conversation|session|work|progress|discussion|history)"

@@ -60,13 +60,15 @@ def _describe_compaction(step: Step) -> Iterator[Intervention]:
         if step.facts.get("way") == "service":
             change = "other edits in the request's context_management: the agent asked for them"
         else:
-            change = 'a larger window: the agent compacted its own; compaction.mode = "inject" puts back what a turn needs'
+            change = "a larger window: the agent compacted its own"
         yield Intervention(step.stage, str(reason), change, step.facts)
     if tokens := step.facts.get("put_back"):
         what = f"{tokens:.0f} tokens of what a compaction lost were put back" if isinstance(tokens, int | float) else ""  # fmt: skip
         yield Intervention(step.stage, what, "compaction.mode = \"observe\", or x-headgate-compaction: observe", step.facts)  # fmt: skip
     if why := step.facts.get("not_put_back"):
         change = "a question that names what it asks for; recall_session finds all that was kept"
+        if "compaction.mode" in str(why):
+            change = 'compaction.mode = "inject", which puts back what a turn needs'
         yield Intervention(step.stage, f"nothing was put back: {why}", change, step.facts)
 
 

@@ -1,8 +1,9 @@
 """Compactions: what left the windows of an agent's sessions, told from traces, kept in collections, put back."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -12,11 +13,12 @@ from headgate.gateway.traces import Traces
 from headgate.notes import Stage
 from headgate.sync_async import async_version
 from headgate.text.fence import fence_secret
-from headgate.types import Context, Request, Step, Trace
+from headgate.types import Context, Request, Step, Trace, Window
 from headgate.wiring import Components
 
 if TYPE_CHECKING:
     from headgate.compaction.account import Account
+    from headgate.compaction.conversations import Conversation, Conversations
     from headgate.compaction.window import Message
 
 MOST_CHUNKS = (
@@ -83,9 +85,11 @@ class LostMessages:
         self,
         gate: Documents,
         components: Components,
-        build: Callable[[Request, Callable[[Context], Context]], Awaitable[Context]],
+        build: Callable[[Request, Callable[[Context], Context]], Context],
+        abuild: Callable[[Request, Callable[[Context], Context]], Awaitable[Context]],
     ) -> None:
-        self._gate, self._components, self._build = gate, components, build
+        self._gate, self._components = gate, components
+        self._build, self._abuild = build, abuild
 
     def keep(self, lost: "Sequence[Message]", session: str, *, key: str = "") -> int:
         """Keep what left a window in the collection of its session; how many messages are new there."""
@@ -110,7 +114,53 @@ class LostMessages:
         """What a question needs of what was kept; nothing if it needs none, and the trace says why."""
         from headgate.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
 
-        return await self._build(question, leave_out_unneeded)
+        return await self._abuild(question, leave_out_unneeded)
+
+    def observe(
+        self,
+        known: "Conversations",
+        session: str,
+        messages: "Sequence[Mapping[str, Any]]",
+        preamble: Sequence[str] = (),
+    ) -> "Conversation":
+        """See a conversation as it is now; if it was compacted since it was last seen, keep what left it."""
+        seen = known.observe(session, messages, preamble)
+        if seen.found is not None:
+            self.keep(seen.found.lost, session)
+        return seen
+
+    def put_back(self, seen: "Conversation", question: Request) -> str:
+        """The block for a question: what was lost since the last one of instructions and to-dos, and what it needs.
+
+        It is empty if nothing was lost and the question needs nothing. Without a query only the former is put back.
+        """
+        from headgate.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
+
+        said = self._take_owed(seen, question.budget // 2)
+        asked = self._ask(seen, question, said)
+        return _join(said, self._build(asked, leave_out_unneeded).text if asked else "")
+
+    async def aput_back(self, seen: "Conversation", question: Request) -> str:
+        """As `put_back`, for code in an event loop."""
+        said = await asyncio.to_thread(self._take_owed, seen, question.budget // 2)
+        asked = await asyncio.to_thread(self._ask, seen, question, said)
+        return _join(said, (await self.acontext_for(asked)).text if asked else "")
+
+    def _take_owed(self, seen: "Conversation", budget: int) -> str:
+        owed, seen.owed = seen.owed, None
+        return self.compose_instructions(owed, budget=budget) if owed is not None else ""
+
+    def _ask(self, seen: "Conversation", question: Request, said: str) -> Request | None:
+        """The question for what was kept; None if it asks nothing, or if nothing was kept."""
+        from headgate.compaction.keep import MOST_PIECES, collection_of  # noqa: PLC0415  (as above)
+
+        collection, query = collection_of(seen.session), question.query.strip()
+        is_summary = seen.found is not None and query in seen.found.summary
+        if not query or is_summary or collection not in self._gate.collections():
+            return None
+        left = max(1, question.budget - self._components.count(said))
+        window = Window((*question.window.texts, said))
+        return replace(question, collection=collection, budget=left, window=window, k=MOST_PIECES, graph=False)  # fmt: skip
 
     def _drop_old(self, collection: str, now: float) -> None:
         """Remove what was kept of sessions older than traces may be, and half of a session that is too large."""
@@ -130,7 +180,12 @@ class LostMessages:
                 store.remove(gate.tenant, name)
 
     akeep = async_version(keep)
+    aobserve = async_version(observe)
     acompose_instructions = async_version(compose_instructions)
+
+
+def _join(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
 
 
 def _record(trace: Trace, step: Step) -> CompactionRecord:

@@ -68,7 +68,7 @@ class Headgate(Compactions):
     @property
     def lost_messages(self) -> LostMessages:
         """What compactions took out of windows: the proxy and adapters of frameworks keep it and put it back."""
-        return LostMessages(self, self._components, self._abuild)
+        return LostMessages(self, self._components, self._build, self._abuild)
 
     @property
     def keys(self) -> "Keys":
@@ -244,12 +244,17 @@ class Headgate(Compactions):
 
         hg.context_for(Request("how do refunds work?", budget=500))
         """
-        calls = LoopCalls(self._loop)
-        return self._components.threads.call(self._answer, request, calls)
+        return self._build(request)
 
     async def acontext_for(self, request: Request) -> Context:
         """As `context_for`, for code in an event loop."""
         return await self._abuild(request)
+
+    def _build(
+        self, request: Request, change: Callable[[Context], Context] | None = None
+    ) -> Context:
+        calls = LoopCalls(self._loop)
+        return self._components.threads.call(self._answer, request, calls, change)
 
     async def _abuild(
         self, request: Request, change: Callable[[Context], Context] | None = None

@@ -5,14 +5,16 @@ later request with the same bytes, and the provider's prompt cache holds, while 
 A gate that fails costs the block and never the turn: the reason is logged as a warning.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import Any
 
-from headgate.errors import HeadgateError
+from headgate.compaction.conversations import Conversation, Conversations
+from headgate.errors import HeadgateError, InputError
 from headgate.gateway import Headgate
 from headgate.guard.dialects.turns import human_text
 from headgate.text.cache import Cache
@@ -32,6 +34,8 @@ class Asking:
     session: str = ""
     context_length: int = 0
     """Tokens of the model's window; 0 if it is not known."""
+    remember: bool = False
+    """Whether what a compaction of the conversation loses is kept, and put back when it is needed."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,41 @@ class Blocks:
     _known: Cache[bytes, str] = field(
         default_factory=lambda: Cache(MAX_BYTES, lambda _, block: getsizeof(block))
     )
+    _conversations: Conversations = field(default_factory=Conversations)
+
+    def observe(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = (), session: str = ""
+    ) -> Conversation | None:
+        """See a conversation before a call; None if nothing is to be remembered of it.
+
+        Without a name of its own it belongs to the session that was given.
+        """
+        if not self.asking.remember:
+            return None
+        try:
+            if not (name := session or self.asking.session):
+                raise InputError("a session without a name is not remembered", hint="give session=")
+            return self.gate.lost_messages.observe(self._conversations, name, messages, preamble)
+        except HeadgateError as error:
+            self._fail(error)
+            return None
+
+    async def aobserve(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = (), session: str = ""
+    ) -> Conversation | None:
+        """The same in an event loop."""
+        if not self.asking.remember:
+            return None
+        return await asyncio.to_thread(self.observe, messages, preamble, session)
+
+    def put_back(self, seen: Conversation | None) -> str:
+        """What a compaction amid a turn lost of instructions and to-dos, for the end of the window; "" for nothing."""
+        if seen is None or seen.owed is None:
+            return ""
+        try:
+            return self.gate.lost_messages.put_back(seen, Request("", budget=self.asking.budget))
+        except HeadgateError as error:
+            return self._fail(error)
 
     def known_block(self, texts: Sequence[str]) -> str | None:
         """The block of the question that ends these texts, "" if it has none; None if it is new."""
@@ -67,25 +106,46 @@ class Blocks:
             texts += own
         return Placed(placed, *(new or (0, "", ())))
 
-    def find(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
-        """The block for a question; `texts` is all that the model sees, the question last."""
+    def find(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        used_tokens: int = 0,
+        seen: Conversation | None = None,
+    ) -> str:
+        """The block for a question; `texts` is all that the model sees, the question last.
+
+        With `seen`, the conversation, what a compaction took out of it stands first.
+        """
         if (known := self.known_block(texts)) is not None:
             return known
         try:
-            context = self.gate.context_for(self._request(query, texts, used_tokens))
+            asked = self._request(query, texts, used_tokens)
+            lost = self.gate.lost_messages.put_back(seen, asked) if seen else ""
+            context = self.gate.context_for(self._without(asked, lost))
         except HeadgateError as error:
             return self._fail(error)
-        return self._keep(texts, context)
+        return self._keep(texts, lost, context)
 
-    async def afind(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
+    async def afind(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        used_tokens: int = 0,
+        seen: Conversation | None = None,
+    ) -> str:
         """The same in an event loop."""
         if (known := self.known_block(texts)) is not None:
             return known
         try:
-            context = await self.gate.acontext_for(self._request(query, texts, used_tokens))
+            asked = self._request(query, texts, used_tokens)
+            lost = await self.gate.lost_messages.aput_back(seen, asked) if seen else ""
+            context = await self.gate.acontext_for(self._without(asked, lost))
         except HeadgateError as error:
             return self._fail(error)
-        return self._keep(texts, context)
+        return self._keep(texts, lost, context)
 
     def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
         asking = self.asking
@@ -97,9 +157,17 @@ class Blocks:
             collection=asking.collection, session=asking.session, context_budget=window,
         )  # fmt: skip
 
-    def _keep(self, texts: Sequence[str], context: Context) -> str:
-        self._known.put(_key(texts), context.text)
-        return context.text
+    def _without(self, asked: Request, lost: str) -> Request:
+        """The question for the rest of its block, behind what was put back."""
+        if not lost:
+            return asked
+        left = max(1, asked.budget - self.gate.count_tokens(lost))
+        return replace(asked, budget=left, window=Window((*asked.window.texts, lost)))
+
+    def _keep(self, texts: Sequence[str], lost: str, context: Context) -> str:
+        block = f"{lost}\n{context.text}" if lost and context.text else lost or context.text
+        self._known.put(_key(texts), block)
+        return block
 
     def _fail(self, error: HeadgateError) -> str:
         LOGGER.warning("no context was added: %s", error)

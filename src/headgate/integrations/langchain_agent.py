@@ -6,6 +6,7 @@ The context of a question is added to the conversation once, as a message of its
 there: later turns begin with the same messages, and the provider's prompt cache holds. Needs `langchain` 1.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ try:
         HumanMessage,
         convert_to_openai_messages,
     )
+    from langgraph.config import get_config
 except ImportError as error:
     raise MissingExtra("langchain", extra="langchain") from error
 
@@ -38,6 +40,9 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
     Without a `gate` nothing is added. `guard` has the arguments of Guard, and `circles` those of the ladder; None is no
     guard. With `fold` tool results that already stand in the window become pointers to it; the agent's own messages
     stay whole.
+
+    With `remember` what a compaction of the conversation loses is kept and put back. Place it behind the middleware
+    that compacts. A conversation is known by `session`, or by the thread of its checkpointer.
     """
 
     def __init__(
@@ -49,9 +54,11 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
         session: str = "",
         guard: Mapping[str, Any] | None = {},
         fold: bool = False,
+        remember: bool = False,
     ) -> None:
         super().__init__()
-        self._blocks = Blocks(gate, Asking(budget, collection, session)) if gate else None
+        asking = Asking(budget, collection, session, remember=remember)
+        self._blocks = Blocks(gate, asking) if gate else None
         self._guard = None if guard is None else dict(guard)
         circles = (self._guard or {}).pop("circles", {})
         self._circles = CirclesPolicy.model_validate(circles)
@@ -62,14 +69,36 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
         question, texts = _question(state["messages"])
         if not question or self._blocks is None:
             return None
-        return _as_update(self._blocks.find(question, texts))
+        seen = self._blocks.observe(*self._conversation(state))
+        return _as_update(self._blocks.find(question, texts, seen=seen))
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The same in an event loop."""
         question, texts = _question(state["messages"])
         if not question or self._blocks is None:
             return None
-        return _as_update(await self._blocks.afind(question, texts))
+        seen = await self._blocks.aobserve(*self._conversation(state))
+        return _as_update(await self._blocks.afind(question, texts, seen=seen))
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """What was lost, as a message at the end, if the conversation was compacted amid a turn."""
+        if self._blocks is None or not self._blocks.asking.remember:
+            return None
+        return _as_update(self._blocks.put_back(self._blocks.observe(*self._conversation(state))))
+
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """The same in an event loop."""
+        return await asyncio.to_thread(self.before_model, state, runtime)
+
+    def _conversation(self, state: Any) -> tuple[list[Any], tuple[str, ...], str]:
+        """The messages of a thread, and by what name it is remembered."""
+        assert self._blocks is not None
+        asking = self._blocks.asking
+        if not asking.remember:
+            return [], (), ""
+        plain = convert_to_openai_messages(state["messages"])
+        assert isinstance(plain, list)
+        return plain, (), asking.session or get_config()["configurable"].get("thread_id", "")
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Answer]

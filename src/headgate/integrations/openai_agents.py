@@ -41,21 +41,24 @@ def add_context(
     collection: str | Sequence[str] = "main",
     session: str = "",
     context_length: int = 0,
+    remember: bool = False,
 ) -> InputFilter:
     """A `call_model_input_filter` that puts context in front of each question.
 
     With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is
-    full.
+    full. With `remember` what a compaction of the conversation loses is kept and put back; it is known by `session`.
     """
-    blocks = Blocks(gate, Asking(budget, collection, session, context_length))
+    blocks = Blocks(gate, Asking(budget, collection, session, context_length, remember))
 
     async def add(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        placed = blocks.place(given.input, [given.instructions] if given.instructions else [])
+        preamble = [given.instructions] if given.instructions else []
+        seen = await blocks.aobserve(given.input, preamble)
+        placed = blocks.place(given.input, preamble)
         block = ""
         if placed.question:
             used = sum(map(gate.count_tokens, placed.texts)) if context_length else 0
-            block = await blocks.afind(placed.question, placed.texts, used_tokens=used)
+            block = await blocks.afind(placed.question, placed.texts, used_tokens=used, seen=seen)
         return ModelInputData(input=placed.with_block(block), instructions=given.instructions)
 
     return add

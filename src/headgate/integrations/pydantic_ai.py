@@ -6,10 +6,11 @@ The block of a question stands in front of its words. The processed history is w
 there in later turns too, with the same bytes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 from headgate.errors import InputError, MissingExtra
 from headgate.gateway import Headgate
@@ -18,7 +19,15 @@ from headgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 
 try:
     from pydantic_ai import ModelRetry, Tool
-    from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelRequest,
+        SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
     from pydantic_ai.toolsets import FunctionToolset
 except ImportError as error:
     raise MissingExtra("pydantic-ai-slim", extra="pydantic-ai") from error
@@ -33,27 +42,29 @@ def add_context(
     collection: str | Sequence[str] = "main",
     session: str = "",
     context_length: int = 0,
+    remember: bool = False,
 ) -> HistoryProcessor:
     """A history processor that puts context in front of the last question, once.
 
     With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is
-    full.
+    full. With `remember` what a compaction of the conversation loses is kept and put back; it is known by `session`.
     """
-    blocks = Blocks(gate, Asking(budget, collection, session, context_length))
+    blocks = Blocks(gate, Asking(budget, collection, session, context_length, remember))
 
     async def process(messages: list[ModelMessage]) -> list[ModelMessage]:
+        seen = (
+            await blocks.aobserve([row for m in messages for row in _rows(m)]) if remember else None
+        )
         at = max((n for n, m in enumerate(messages) if _question(m)), default=None)
         if at is None or _has_block(messages[at]):
-            return messages
+            block = await asyncio.to_thread(blocks.put_back, seen)  # compacted amid a turn
+            return [*messages[:-1], _with_block(messages[-1], block)] if block else messages
         texts = [text for message in messages[: at + 1] for text in _texts(message)]
         used = sum(map(gate.count_tokens, texts)) if context_length else 0
-        block = await blocks.afind(_question(messages[at]), texts, used_tokens=used)
+        block = await blocks.afind(_question(messages[at]), texts, used_tokens=used, seen=seen)
         if not block:
             return messages
-        request: Any = messages[at]
-        first = next(n for n, part in enumerate(request.parts) if _is_prompt(part))
-        parts = [*request.parts[:first], UserPromptPart(block), *request.parts[first:]]
-        return [*messages[:at], replace(request, parts=parts), *messages[at + 1 :]]
+        return [*messages[:at], _with_block(messages[at], block), *messages[at + 1 :]]
 
     return process
 
@@ -139,6 +150,33 @@ def _question(message: ModelMessage) -> str:
 
 def _has_block(message: ModelMessage) -> bool:
     return any(is_block(_prompt(part)) for part in message.parts)
+
+
+def _with_block(message: ModelMessage, block: str) -> ModelMessage:
+    """A request with a block in front of its prompt, or behind the results of tools."""
+    request: Any = message
+    prompts = (n for n, part in enumerate(request.parts) if _is_prompt(part))
+    first = next(prompts, len(request.parts))
+    parts = [*request.parts[:first], UserPromptPart(block), *request.parts[first:]]
+    return cast(ModelMessage, replace(request, parts=parts))
+
+
+def _rows(message: ModelMessage) -> Iterator[dict[str, Any]]:
+    """A message as chat messages, in which compactions are looked for."""
+    for part in message.parts:
+        match part:
+            case UserPromptPart():
+                yield {"role": "user", "content": _prompt(part)}
+            case ToolCallPart():
+                call = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+                calls = [{"id": part.tool_call_id, "type": "function", "function": call}]
+                yield {"role": "assistant", "content": "", "tool_calls": calls}
+            case ToolReturnPart():
+                text = part.model_response_str()
+                yield {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
+            case SystemPromptPart() | TextPart():
+                role = "assistant" if isinstance(part, TextPart) else "system"
+                yield {"role": role, "content": part.content}
 
 
 def _is_prompt(part: object) -> bool:

@@ -157,7 +157,7 @@ def _session(session: Session) -> Iterator[str]:
 
 def _tell(cut: Compaction) -> str:
     """What the compaction lost, without what stands before it."""
-    gone = cut.told.partition(" left, ")[2]
+    gone = cut.told.partition(" left the window, ")[2]
     return f"{gone[:1].upper()}{gone[1:]}." if gone else ""
 
 

@@ -11,16 +11,21 @@ store. No model is asked and nothing is summarized away. How it comes back depen
 """
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import ref
 
+from headgate.compaction.account import account
+from headgate.compaction.items import Item
+from headgate.compaction.notice import Compaction
+from headgate.compaction.window import read_window as read_messages
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
 from headgate.integrations.blocks import LOGGER, Asking, Blocks, question_of, texts_of
 from headgate.integrations.hermes.host import Store, is_compression_enabled, read_window
-from headgate.integrations.hermes.protocols import Message
+from headgate.integrations.hermes.protocols import Message, as_sent
 from headgate.integrations.hermes.sessions import SessionMemory, engines, memories
 from headgate.memory.providers import needs_recall
 from headgate.types import ContextBudget
@@ -30,6 +35,8 @@ NOTE = (
 )
 RECALLED = "[{count} earlier messages were moved to memory. What they say about the question:]"
 MOVED = "[{count} earlier messages were moved to memory.]"
+
+_IS_NOTE = re.compile(r"\[\d+ earlier messages were moved to memory")
 
 
 class HeadgateEngine:
@@ -57,11 +64,12 @@ class HeadgateEngine:
         self._memory: ref[SessionMemory] | None = None
         self._selects = False
         self._compression_enabled = True
+        self._carried: tuple[Item, ...] = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HeadgateEngine":
         """A copy with counts of its own over a store of its own: hermes-agent gives one to every agent."""
         copied = copy.copy(self)
-        vars(copied).update(_store=self._store.copy(), _blocks=None, _memory=None)
+        vars(copied).update(_store=self._store.copy(), _blocks=None, _memory=None, _carried=())
         return copied
 
     def on_session_start(self, session_id: str, **details: Any) -> None:
@@ -148,10 +156,23 @@ class HeadgateEngine:
             return messages
         self.compression_count += 1
         stays = [*messages[:first], *messages[last:]]
-        note = self._note(gate, len(moved), stays, focus_topic or "")
+        said = self._compose_lost(gate, moved, stays)
+        note = self._note(gate, len(moved), stays, focus_topic or "", said)
         return [*messages[:first], {"role": "user", "content": note}, *messages[last:]]
 
-    def _note(self, gate: Headgate, count: int, stays: Sequence[Message], focus: str) -> str:
+    def _compose_lost(
+        self, gate: Headgate, moved: Sequence[Message], stays: Sequence[Message]
+    ) -> str:
+        """The block of what the user said in moved messages; our own notes are nobody's word."""
+        kept = (m for m in moved if not _IS_NOTE.match(str(m.get("content"))))
+        found = Compaction("trimmed", read_messages(kept).messages)
+        told = account(found, read_messages(stays), carried=self._carried)
+        self._carried = told.owed
+        return gate.lost_messages.compose_instructions(told, budget=self._budget // 2)
+
+    def _note(
+        self, gate: Headgate, count: int, stays: Sequence[Message], focus: str, said: str
+    ) -> str:
         """What stands in the place of moved messages: how many they were, and what they say about the question.
 
         An agent that calls `select_context` gets the latter with each question, and here only for a focus.
@@ -161,9 +182,9 @@ class HeadgateEngine:
         block = ""
         if question:
             texts = [text for message in stays for text in texts_of(message)]
-            block = self._find_blocks(gate).find(question, [*texts, question])
+            block = self._find_blocks(gate).find(question, [*texts, said, question])
         note = NOTE if self._selects else RECALLED if block else MOVED
-        return "\n\n".join(part for part in (note.format(count=count), block) if part)
+        return "\n\n".join(part for part in (note.format(count=count), said, block) if part)
 
     def recall(self, question: str, texts: Sequence[str]) -> str:
         """The block for a question, if nothing else brings one: no `select_context`, and no memory of ours."""
@@ -237,19 +258,15 @@ def recall_for_question(
 
     The memory of the session, which is asked afterwards, hears what the model sees.
     """
-    texts = [text for message in conversation_history for text in _sent_texts(message)]
+    sent = [as_sent(message) for message in conversation_history]
+    texts = [text for message in sent for text in texts_of(message)]
     if (memory := memories.get(session_id)) is not None:
-        memory.see(texts)
+        memory.see(texts, sent)
     engine = engines.get(session_id)
     if engine is None or not isinstance(user_message, str):
         return None
     block = engine.recall(user_message, texts)
     return {"context": block} if block else None
-
-
-def _sent_texts(message: Message) -> list[str]:
-    """The texts of a message as the model gets it: with what was injected, which hermes-agent keeps beside it."""
-    return texts_of({**message, "content": message.get("api_content") or message.get("content")})
 
 
 def _leading_system(messages: Sequence[Message]) -> list[Message]:

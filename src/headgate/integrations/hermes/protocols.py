@@ -10,6 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 Message = dict[str, Any]
 
 
+def as_sent(message: Message) -> Message:
+    """A message as the model gets it: with what was injected, which hermes-agent keeps beside it."""
+    return {**message, "content": message.get("api_content") or message.get("content")}
+
+
 @runtime_checkable
 class MemoryProvider(Protocol):
     """A memory. Older ones take no `limit` and no `min_trust`, the oldest no `session_id` either."""

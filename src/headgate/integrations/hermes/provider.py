@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
+from headgate.compaction.conversations import Conversation
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
-from headgate.integrations.blocks import LOGGER
+from headgate.integrations.blocks import LOGGER, Asking, Blocks
 from headgate.integrations.hermes.host import Store, agent_behind, read_window
-from headgate.integrations.hermes.protocols import Message
+from headgate.integrations.hermes.protocols import Message, as_sent
 from headgate.integrations.hermes.sessions import memories, window_of
 from headgate.integrations.hermes.tools import TOOLS, call
 from headgate.memory.fact_hits import FactHit
@@ -63,6 +64,9 @@ class HeadgateMemory(PressureAware):
         self._session, self._keeps, self._recalled = "", True, 0
         self._agent: ref[Any] | None = None
         self._seen: Sequence[str] = ()
+        self._kept_as = ""
+        self._blocks: Blocks | None = None
+        self._conversation: Conversation | None = None
 
     @property
     def gate(self) -> Headgate | None:
@@ -77,15 +81,24 @@ class HeadgateMemory(PressureAware):
         """Open the store for a session; `tenant` or `user_id` says whose memory it is."""
         tenant = str(details.get("tenant") or details.get("user_id") or "")
         self._store.open(hermes_home=str(details.get("hermes_home") or ""), tenant=tenant)
-        self._session = session_id
+        self._session = self._kept_as = session_id
         self._keeps = details.get("agent_context", "primary") == "primary"
         agent = agent_behind(details)
         self._agent = None if agent is None else ref(agent)
         memories[session_id] = self
 
-    def see(self, texts: Sequence[str]) -> None:
-        """What the model sees in the coming turn, so that nothing of it is recalled again."""
+    def see(self, texts: Sequence[str], messages: Sequence[Message]) -> None:
+        """What the model sees in the coming turn: nothing of it is recalled again, and what left it is missed."""
         self._seen = texts
+        self._observe(messages)
+
+    def _observe(self, messages: Sequence[Message]) -> None:
+        gate = self._store.gate
+        if gate is None or not self._keeps:
+            return
+        if self._blocks is None or self._blocks.gate is not gate:
+            self._blocks = Blocks(gate, Asking(self._budget, remember=True))
+        self._conversation = self._blocks.observe(messages, session=self._kept_as or "hermes")
 
     def _read_window(self, session: str) -> ContextBudget | None:
         """How full the window is: what was told, else what the session's engine or the agent's own knows."""
@@ -106,19 +119,23 @@ class HeadgateMemory(PressureAware):
         limit: int | None = None,
         min_trust: float | None = None,
     ) -> str:
-        """The facts and the block for a question; "" for greetings, and if nothing fits."""
+        """The facts and the block for a question; "" for greetings, and if nothing fits.
+
+        The first question after a compression also gets what the user said that the summary does not say.
+        """
         gate, self._recalled = self._store.gate, 0
+        lost = self._blocks.put_back(self._conversation) if self._blocks else ""
         if gate is None or not needs_recall(query):
-            return ""
+            return lost
         session = session_id or self._session
         window = self._read_window(session)
         hits = recall_within(gate, query, window, limit=limit, min_trust=min_trust)
         context = gate.context(
-            query, window=[*self._seen, *(hit.fact.content for hit in hits)], budget=self._budget,
+            query, window=[*self._seen, lost, *(hit.fact.content for hit in hits)], budget=self._budget,
             collection=self._existing_collections(gate), session=session, context_budget=window,
         )  # fmt: skip
         self._recalled = len(hits) + len(context.chunks)
-        return "\n\n".join(part for part in (_facts(gate, hits), context.text) if part)
+        return "\n\n".join(part for part in (lost, _facts(gate, hits), context.text) if part)
 
     def recall_status(self) -> RecallStatus | None:
         """How much the last prefetch gave; None for nothing."""
@@ -139,6 +156,7 @@ class HeadgateMemory(PressureAware):
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """Keep what is about to leave the window; the summary needs nothing from here."""
         self._keep([m for m in messages if m.get("role") in ("user", "assistant")], "")
+        self._observe([as_sent(message) for message in messages])
         return ""
 
     def on_memory_write(
@@ -155,9 +173,11 @@ class HeadgateMemory(PressureAware):
         if content and action in ("add", "replace"):
             gate.remember(content, category="user_pref" if target == "user" else "general")
 
-    def on_session_switch(self, new_session_id: str, **_told: Any) -> None:
-        """The agent goes on in another session."""
+    def on_session_switch(self, new_session_id: str, **told: Any) -> None:
+        """The agent goes on in another session; after a compression it is the same conversation."""
         self._session = new_session_id
+        if told.get("reason") != "compression":
+            self._kept_as = new_session_id
         memories[new_session_id] = self
 
     def queue_prefetch(self, query: str, *, session_id: str = "") -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from headgate.gateway import Headgate
+from headgate.integrations.hermes.protocols import Message
 from headgate.types import ContextBudget
 
 
@@ -32,8 +33,8 @@ class SessionMemory(Protocol):
         """The gate of the session's tenant; None before it is open."""
         ...
 
-    def see(self, texts: Sequence[str]) -> None:
-        """What the model sees in the coming turn, so that nothing of it is recalled again."""
+    def see(self, texts: Sequence[str], messages: Sequence[Message]) -> None:
+        """What the model sees in the coming turn: nothing of it is recalled again, and what left it is missed."""
         ...
 
 

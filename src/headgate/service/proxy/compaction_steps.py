@@ -82,7 +82,8 @@ def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
         if call.compaction is None and (before is None or cleared):
             call.compaction = told[0]
     now = Seen(seen.prompt, seen.prompt, time.time())
-    held = Held(call.session, now, exchange.original.body, seen.turn + 1, seen.owed, cleared)
+    carried = seen.told.owed if seen.told else seen.last.carried if seen.last else ()
+    held = Held(call.session, now, exchange.original.body, seen.turn + 1, seen.owed, carried, cleared)  # fmt: skip
     windows.remember(_caller(exchange), held, seen.last)
 
 
@@ -132,7 +133,7 @@ def _notice(exchange: Exchange, windows: WindowMemory) -> None:
         found = notice(before, after, is_same_session=is_known) if before else None
         if found is not None:
             seen.last, seen.found, seen.turn = held, found, held.turn
-            seen.told = account(found, after, turn=held.turn)
+            seen.told = account(found, after, turn=held.turn, carried=held.carried)
             seen.owed = Owed(seen.told, found.at)
             return
 
