@@ -47,6 +47,30 @@ def test_strips_are_cut_at_the_ends_of_sentences_and_lines():
     assert [ANSWER[b:e] for b, e in cut(ANSWER)] == [ANSWER]
 
 
+def test_an_initial_ends_no_sentence():
+    text = "Its founder was James O. McKinsey. He taught in Chicago."
+    assert [text[a:b] for a, b in cut(text)] == [
+        "Its founder was James O. McKinsey.",
+        "He taught in Chicago.",
+    ]
+    lines = "drawn by O.\nframed by P. \nrule 7. no frames"
+    assert [lines[a:b] for a, b in cut(lines)] == [
+        "drawn by O.",
+        "framed by P.",
+        "rule 7.",
+        "no frames",
+    ]
+
+
+def test_tokens_that_the_next_strip_does_not_fit_go_to_a_shorter_one():
+    long = "The harbor of Quito was dredged, widened and lit by the same people in later years."
+    text = " ".join([ANSWER, long, *FILLER, "Quito has a harbor."])
+    part = shown(text, "Who restored the harbor of Quito?", 70)
+    assert ANSWER in part
+    assert "Quito has a harbor." in part
+    assert long not in part
+
+
 def test_what_the_first_strip_leaves_out_comes_next():
     text = " ".join(["Quito lies high.", *FILLER[:10], "Melanie keeps bees.", *FILLER[10:]])
     part = shown(text, "Quito Melanie", 60)

@@ -8,7 +8,7 @@ defined term, all that stands under it counts as beside it: what it says is said
 it again. Strips are joined in reading order, with an ellipsis where something is left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from headgate.protocols import TokenCounter
@@ -20,13 +20,15 @@ from headgate.text.terms import terms_of
 from headgate.types import Chunk
 
 GAP = " … "
-_BORDER = lazy_compile(r"(?<=[.!?;:…])\s+|(?<=[。！？।؟；])|\n+")
+# no border after an initial, as in "James O. McKinsey"
+_BORDER = lazy_compile(r"(?<=[.!?;:…])(?<!\b[^\W\d_]\.)\s+|(?<=[。！？।؟；])|\n+")
 _PAUSES = ",،，、"
 MIN_CHARS = 40  # a shorter excerpt, of a text that is longer, says nothing
 # Characters of a strip at most: the largest of these that takes no more than a part of the tokens.
 _LENGTHS = (60, 90, 130, 200, 300, 400)
 _PART = 1 / 2
 _MOST = 400  # strips that are looked at
+_TRIES = 3  # strips that may be too long for the tokens left before the excerpt ends: the next may be shorter
 # What a strip is worth, in the weight of the question's terms: of terms that are still missing all, of others REPEATED;
 # and for standing behind or before a chosen strip that part of its worth. Eight labeled sets in seven languages, 630
 # passages shown in 120 tokens: the words of the answer stand in .83 of the excerpts, without these three in .72.
@@ -58,15 +60,12 @@ def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) ->
     longest = max((length for length in _LENGTHS if length <= fitting), default=_LENGTHS[0])
     strips, read = _read_strips(text, question.language, longest)
     held = [question.asked.intersection(own) for own in read]
-    chosen: list[int] = []
-    shown = ""
-    for at in _rank_strips(held, _ends_under(text, strips), question):
-        longer = _join_strips(text, strips, [*chosen, at])
-        if count(frame(1, chunk.title, longer) + "\n") <= room:
-            chosen.append(at)
-            shown = longer
-        elif chosen:
-            break
+
+    def join_fitting(chosen: Sequence[int]) -> str:
+        shown = _join_strips(text, strips, chosen)
+        return shown if count(frame(1, chunk.title, shown) + "\n") <= room else ""
+
+    shown = _choose_strips(held, _ends_under(text, strips), question, join_fitting)
     return shown if len(shown) >= min(MIN_CHARS, len(text.strip())) else ""
 
 
@@ -137,19 +136,34 @@ def _is_head(text: str, begin: int, end: int) -> bool:
     return is_apart and not line.endswith(_ENDS_SENTENCE) and not line.startswith(_NO_HEAD)
 
 
-def _rank_strips(
-    held: Sequence[frozenset[int]], ends_under: Sequence[int], question: Question
-) -> Iterator[int]:
-    """Strips in the order in which they are worth showing; those that are worth nothing come last, as they stand."""
+def _choose_strips(
+    held: Sequence[frozenset[int]],
+    ends_under: Sequence[int],
+    question: Question,
+    join_fitting: Callable[[Sequence[int]], str],
+) -> str:
+    """The strips that are most worth showing, joined; `join_fitting` gives "" if strips do not fit together.
+
+    Those that are worth nothing come last, as they stand.
+    """
     own = [question.sum(terms) if terms else 0.0 for terms in held]
     gain, near = own.copy(), [0.0] * len(held)  # by terms that are missing, and by strips beside
     missing, left = question.asked, [True] * len(held)
     worthy = {at for at, weight in enumerate(own) if weight}
-    while worthy:
-        at = max(worthy, key=lambda n: (gain[n] + _REPEATED * own[n] + near[n], -n))
-        yield at
+    chosen, shown, misses = list[int](), "", 0
+    while misses < _TRIES and any(left):
+        at = max(
+            worthy or (left.index(True),),
+            key=lambda n: (gain[n] + _REPEATED * own[n] + near[n], -n),
+        )
         worthy.discard(at)
         left[at] = False
+        longer = join_fitting([*chosen, at])
+        if not longer:
+            misses += bool(chosen)
+            continue
+        chosen.append(at)
+        shown = longer
         new = held[at] & missing
         missing -= new
         for other in worthy if new else ():
@@ -158,10 +172,10 @@ def _rank_strips(
         worth = max(own[at], near[at])
         under = ((n, _BEFORE) for n in range(at + 2, ends_under[at])) if own[at] else ()
         for beside, part in ((at + 1, _BEHIND), (at - 1, _BEFORE), *under):
-            if 0 <= beside < len(held) and left[beside]:
+            if worth and 0 <= beside < len(held) and left[beside]:
                 near[beside] = max(near[beside], part * worth)
                 worthy.add(beside)
-    yield from (at for at, is_left in enumerate(left) if is_left)
+    return shown
 
 
 def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
