@@ -50,8 +50,8 @@ def test_the_code_on_the_page_runs_and_prints_what_it_says(code, printed, tmp_pa
 SHELL = re.compile(r"The same from the command line:\n\n```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def test_the_command_line_on_the_first_screen_shows_what_was_dropped_and_why(tmp_path):
-    (script,) = SHELL.findall((ROOT / "README.md").read_text())
+def test_the_command_line_of_a_first_day_shows_what_was_dropped_and_why(tmp_path):
+    (script,) = SHELL.findall((ROOT / "docs/start.md").read_text())
     command = f'headgate() {{ "{sys.executable}" -W error -m headgate "$@"; }}\nset -e\n{script}'
     done = subprocess.run(
         ["bash", "-c", command],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import HeadgateError, InputError, NotFound, StoreError
+from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
@@ -174,6 +174,43 @@ def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
         asked = {"query": "boats"} | {name: value}
         with pytest.raises(InputError, match=name):
             hg.context(**asked)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "meant"),
+    [
+        ("context", {"budgett": 100}, "did you mean budget?"),
+        ("context", {"messages": []}, "it takes query, window"),
+        ("add", {"colection": "a"}, "did you mean collection?"),
+        ("replay", {"chnges": {}}, ""),
+        ("collections", {"limit": 3}, "it takes none"),
+    ],
+)
+def test_a_misspelt_keyword_is_an_error_that_says_what_the_method_takes(method, given, meant):
+    with Headgate.open(":memory:") as hg:
+        hg.add({"id": "boats", "text": "boats"})
+        first = [hg.context("boats").trace.id] if method == "replay" else ["boats"]
+        first = [] if method == "collections" else first
+        with pytest.raises(InputError, match=next(iter(given))) as blocking:
+            getattr(hg, method)(*first, **given)
+        with pytest.raises(InputError, match=next(iter(given))) as waiting:
+            asyncio.run(getattr(hg, f"a{method}")(*first, **given))
+    assert meant in blocking.value.hint
+    assert meant in waiting.value.hint
+
+
+@pytest.mark.parametrize("rows", [5, None])
+def test_what_is_no_row_at_all_is_an_error_that_says_what_add_takes(rows):
+    with (
+        Headgate.open(":memory:") as hg,
+        pytest.raises(InputError, match=f"this is {type(rows).__name__}"),
+    ):
+        hg.add(rows)
+
+
+def test_a_gate_without_a_store_says_how_to_open_one():
+    with pytest.raises(ConfigError, match="opens nothing"):
+        Headgate()
 
 
 def test_a_wrong_number_of_the_models_window_is_named_too():

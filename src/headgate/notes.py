@@ -167,7 +167,7 @@ class Note:
     def reason_with_numbers(self) -> str:
         """The sentence, and behind it those of its numbers that it does not name."""
         rest = [
-            f"{name} {value:.4g}"
+            f"{name} {f'{value:.4f}'.rstrip('0').rstrip('.')}"
             for name, value in self.numbers.items()
             if f"{{{name}" not in SENTENCES[self.code]
         ]

@@ -16,7 +16,7 @@ def test_backup_restore_export_import_check_compact_and_doctor(run, tmp_path):
     assert (code, "20 chunks, checked" in out) == (0, True)
     assert json.loads(run("store", "backup", "copy2", "--store", "kb", "--json")[1])["chunks"] == 20
     assert run("store", "restore", "copy", "--store", "kb")[0] == 2
-    assert "20 chunks are back" in run("store", "restore", "copy", "--store", "kb", "--replace")[1]
+    assert "20 chunks put back" in run("store", "restore", "copy", "--store", "kb", "--replace")[1]
     assert (
         run("store", "export", "--store", "kb", "--output", "all.jsonl")[1]
         == "all.jsonl: 20 records\n"

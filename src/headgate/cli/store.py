@@ -214,7 +214,7 @@ def stats(store: str | None, as_json: bool) -> None:
     echo(f"{hide_password(name)}  {server}")
     for tenant, collections in sizes.items():
         for collection, size in collections.items():
-            echo(f"  {tenant}/{collection}: {size['documents']:,} documents, {size['chunks']:,} chunks, {size['chars']:,} characters")  # fmt: skip
+            echo(f"  {tenant}/{collection}: {count_of(size['documents'], 'document')}, {count_of(size['chunks'], 'chunk')}, {count_of(size['chars'], 'character')}")  # fmt: skip
     for table, size_bytes in tables.items():
         echo(f"  {size_bytes / 1e6:>12,.1f} MB  {table}")
 

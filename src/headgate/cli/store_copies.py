@@ -28,6 +28,7 @@ from headgate.operations.transfer import export_lines, import_lines, record_line
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.open import open_store
 from headgate.stores.url import is_postgres
+from headgate.text.table import count_of
 
 
 @click.command(epilog="Example: headgate store backup /mnt/backup/monday")
@@ -48,7 +49,7 @@ def backup(target: Path, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(made), "path": str(made.path)})
     else:
-        echo(f"{made.path}: {made.bytes:,} bytes, {made.chunks:,} chunks, checked, in {made.seconds:.1f} s")  # fmt: skip
+        echo(f"{made.path}: {made.bytes:,} bytes, {count_of(made.chunks, 'chunk')}, checked, in {made.seconds:.1f} s")  # fmt: skip
 
 
 @click.command(epilog="Example: headgate store restore /mnt/backup/monday --replace")
@@ -65,7 +66,7 @@ def restore(source: Path, store: str | None, replace: bool, as_json: bool) -> No
     if as_json:
         print_json({**asdict(made), "path": str(made.path)})
     else:
-        echo(f"{made.path}: {made.chunks:,} chunks are back; the next question makes the indexes anew")  # fmt: skip
+        echo(f"{made.path}: {count_of(made.chunks, 'chunk')} put back; the next question makes the indexes anew")  # fmt: skip
 
 
 @click.command(name="export", epilog="Example: headgate store export --output all.jsonl")
@@ -87,7 +88,7 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
         for line in lines:
             out.write(f"{line}\n".encode())
             count += 1
-    echo(f"{output}: {count:,} records")
+    echo(f"{output}: {count_of(count, 'record')}")
 
 
 def _postgres_lines(name: str, tenant: str | None) -> Iterator[str]:
@@ -116,7 +117,7 @@ def import_records(
     if as_json:
         print_json(counts)
     else:
-        shown = ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
+        shown = ", ".join(count_of(count, kind) for kind, count in counts.items())
         echo(shown or "there was nothing to import")
 
 

@@ -76,7 +76,7 @@ def compact(store: str | None, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     else:
-        echo(f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {done.removals:,} removals were forgotten")  # fmt: skip
+        echo(f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {count_of(done.removals, 'removal')} forgotten")  # fmt: skip
 
 
 @click.command(epilog="Example: headgate store reindex --collection main")

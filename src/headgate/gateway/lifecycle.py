@@ -3,12 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from inspect import isfunction
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
 from headgate.errors import ConfigError, StoreError
 from headgate.forks import call_in_children
+from headgate.gateway.keywords import explain_keywords
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -79,11 +81,18 @@ class OpenStore:
 class Lifecycle:
     """An open store, and for which tenant it is used."""
 
-    def __init__(self, opened: OpenStore, tenant: str = "", *, owns: bool = True) -> None:
+    def __init_subclass__(cls) -> None:
+        """Let every public method name the keyword that was meant."""
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, explain_keywords(method))
+
+    def __init__(
+        self, opened: OpenStore | None = None, tenant: str = "", *, owns: bool = True
+    ) -> None:
         if not isinstance(opened, OpenStore):
-            raise ConfigError(
-                "Headgate(...) opens nothing", hint=f"write Headgate.open({opened!r})"
-            )
+            store = "" if opened is None else repr(opened)
+            raise ConfigError("Headgate(...) opens nothing", hint=f"write Headgate.open({store})")
         self.tenant = tenant
         self._opened = opened
         self._owns = owns

@@ -76,6 +76,11 @@ def add_rows(
     on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add rows, or texts without an id; a bad one raises an error with its number, and those before it are written."""
+    if not isinstance(rows, Iterable):
+        raise InputError(
+            f"add takes rows, and this is {type(rows).__name__}",
+            hint='give {"id": …, "text": …}, a text, a Path, or several of them',
+        )
     loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:

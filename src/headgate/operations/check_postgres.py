@@ -14,6 +14,7 @@ from headgate.operations.check import (
     check_readable,
 )
 from headgate.stores.postgres.store import PostgresStore
+from headgate.text.table import count_of
 
 _ORPHANS = {
     "bytes attached to a chunk that is gone": """
@@ -85,4 +86,4 @@ def _check_orphans(store: PostgresStore, tenant: str, *, repair: bool) -> Iterat
             yield Finding(f"{count:,} {what} ({tenant})", repair)
     ((count,),) = store.query(tenant, _LOST_CHUNKS, (tenant,))
     if count:
-        yield Finding(f"{count:,} chunks of {tenant} have no document; remove and add their collection again")  # fmt: skip
+        yield Finding(f"{count_of(count, 'chunk')} of {tenant} without a document; remove and add their collection again")  # fmt: skip

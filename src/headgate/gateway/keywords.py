@@ -1,0 +1,47 @@
+"""Keywords: a misspelt one is an error that names the right one.
+
+Python says only that it did not expect the argument (from 3.13 on it names a close one). A person who guesses
+`messages=` or `top_k=` learns here what the method takes.
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import Any
+
+from headgate.errors import InputError
+
+
+def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, which refuses an unknown keyword with InputError and names those that it takes."""
+    parameters = list(signature(method).parameters.values())[1:]
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        return method
+    known = {each.name: None for each in parameters if each.kind is not Parameter.VAR_POSITIONAL}
+
+    def check(given: dict[str, object]) -> None:
+        if unknown := given.keys() - known.keys():
+            raise _misspelt(method.__name__, min(unknown), list(known))
+
+    if iscoroutinefunction(method):
+
+        @wraps(method)
+        async def call_async(self: object, /, *args: object, **given: object) -> object:
+            check(given)
+            return await method(self, *args, **given)
+
+        return call_async
+
+    @wraps(method)
+    def call(self: object, /, *args: object, **given: object) -> object:
+        check(given)
+        return method(self, *args, **given)
+
+    return call
+
+
+def _misspelt(method: str, name: str, known: list[str]) -> InputError:
+    close = get_close_matches(name, known, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known) or 'none'}"
+    return InputError(f"{method} takes no argument {name}", hint=meant)
