@@ -72,12 +72,12 @@ test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 	@echo "== the integrations once more, with the lowest versions they allow"
 	@SKIP_NOTHING= $(LOWEST)/bin/python -m pytest tests/integrations -m lowest --ignore-glob '*/test_mcp*' -W ignore
 
-# make test-agents [AGENTS="claude codex"]: real agents, installed once into ~/.cache/headgate-agents, and the table of
-# what each does in every scenario without Headgate, under `wrap` and with `serve`
+# make test-agents [AGENTS="claude codex"] [QUICK=1]: real agents, installed once into ~/.cache/headgate-agents, and the
+# table of what each does in every scenario without Headgate, under `wrap` and with `serve` (QUICK: not in all)
 test-agents: $(READY) programs
 	@echo "== real agents"
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
-	@AGENTS="$(AGENTS)" $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m agents tests/agents
+	@AGENTS="$(AGENTS)" QUICK="$(QUICK)" $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m agents tests/agents
 
 programs: $(READY)
 	@sh requirements/programs.sh

@@ -3,6 +3,7 @@
 python -m tests.agents.install [NAME ...] installs them ahead of the tests, and prints where each is.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +11,10 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+MOST_S = 600  # that an installation may take
+# npm waits 300 s for each of three tries otherwise
+NPM_GIVES_UP = ("--fetch-timeout=60000", "--fetch-retries=1")
 
 
 class CannotInstall(Exception):
@@ -66,7 +71,7 @@ def _install_npm(package, place):
         )
     (place / "package.json").write_text('{"private": true}')
     wanted = f"{package.name}@{package.version}"
-    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", wanted, cwd=place)
+    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *NPM_GIVES_UP, wanted, cwd=place)  # fmt: skip
     _move(place, package.folder)
 
 
@@ -78,7 +83,7 @@ def _install_pypi(package, place):
     place.rmdir()
     lock = package.folder.with_suffix(".lock")
     with lock.open("w") as held:
-        _lock(held)
+        fcntl.flock(held, fcntl.LOCK_EX)
         if not package.folder.exists():
             new = package.folder
             try:
@@ -89,21 +94,19 @@ def _install_pypi(package, place):
                 raise
 
 
-def _lock(held):
-    import fcntl
-
-    fcntl.flock(held, fcntl.LOCK_EX)
-
-
 _INSTALLERS = {"npm": _install_npm, "pypi": _install_pypi}
 
 
 def _run(*command, cwd=None):
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False
-    )
+    line = " ".join(command)
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=MOST_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CannotInstall(f"{line} took more than {MOST_S} s") from error
     if done.returncode:
-        raise CannotInstall(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+        raise CannotInstall(f"{line} failed: {done.stderr.strip()[-500:]}")
 
 
 def _move(new, folder):
@@ -118,4 +121,9 @@ if __name__ == "__main__":
     from tests.agents.known import AGENTS
 
     for name in sys.argv[1:] or AGENTS:
-        print(f"{name}: {install(AGENTS[name].package)}", flush=True)
+        if name not in AGENTS:
+            sys.exit(f"there is no agent {name!r}; there are {', '.join(AGENTS)}")
+        try:
+            print(f"{name}: {install(AGENTS[name].package)}", flush=True)
+        except CannotInstall as error:
+            sys.exit(f"{name} cannot be installed: {error}")

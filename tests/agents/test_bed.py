@@ -1,6 +1,9 @@
 """The scripted service speaks as the real ones do, and the recordings hold nothing that is not ours to keep."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import anthropic
@@ -13,6 +16,7 @@ from tests.agents.scenarios import SCENARIOS
 from tests.agents.service import Service
 from tests.agents.task import COMMANDS, SAID, TASK
 
+ROOT = Path(__file__).parents[2]
 RECORDINGS = sorted(Path(__file__).with_name("recordings").glob("*-*.json"))
 FUNCTION = {"name": "terminal", "description": "", "parameters": {"type": "object"}}
 
@@ -84,3 +88,21 @@ def test_a_fault_comes_once(service):
 def test_a_recording_has_no_long_text_of_an_agents_own(path):
     recording = json.loads(path.read_text())
     assert all(len(text) <= LONG for text in texts_in(recording))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hermes", "hermes cannot be installed: "),
+        ("nobody", "there is no agent 'nobody'; there are claude, "),
+    ],
+)
+def test_an_agent_that_cannot_be_installed_is_named_and_leaves_nothing(tmp_path, name, said):
+    nothing_listens = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "UV_NO_CONFIG": "1"}  # fmt: skip
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AGENTS_FOLDER": str(tmp_path / "agents"), **nothing_listens}  # fmt: skip
+    line = [sys.executable, "-m", "tests.agents.install", name]
+    done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+    assert "Traceback" not in done.stderr
+    assert not [path for path in tmp_path.glob("agents/*") if path.is_dir()]

@@ -12,7 +12,7 @@ from headgate.service.proxy.sse import KEEP_ALIVE
 from headgate.service.proxy.transport import Address
 from headgate.service.wrap.reply import AgentReply
 from headgate.service.wrap.spec import GatewaySpec
-from headgate.service.wrap.turn import AgentRequest, AgentTurn
+from headgate.service.wrap.turn import FIRST_S, AgentRequest, AgentTurn
 
 STREAM = [(b"content-type", b"text/event-stream")]
 HEADERS = [
@@ -91,13 +91,14 @@ class Pool:
     def __init__(self, *gateways, patience_s=5.0):
         self.spec = GatewaySpec(patience_s=patience_s)
         self.gateways, self.successes, self.waited = list(gateways), 0, []
+        self.start_s = None
 
     @property
     def current(self):
         return self.gateways.pop(0) if self.gateways else None
 
     async def wait_for_start(self, wait_s):
-        pass
+        self.start_s = wait_s
 
     async def wait_for_one(self, wait_s):
         self.waited.append(wait_s)
@@ -140,6 +141,12 @@ async def take(
         except ClientError:
             got = None
         return turns[0], pool, reply.status, got
+
+
+@pytest.mark.parametrize(("patience_s", "wait_s"), [(0.8, FIRST_S), (60.0, 60.0)])
+async def test_the_first_call_waits_for_a_gateway_as_long_as_the_user_has_patience(patience_s, wait_s):  # fmt: skip
+    _, pool, _, _ = await take(Upstream(), Gateway(b"one"), patience_s=patience_s)
+    assert pool.start_s == wait_s
 
 
 async def test_a_gateway_that_answers_is_the_one_the_agent_hears():

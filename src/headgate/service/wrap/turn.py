@@ -37,7 +37,7 @@ ATTEMPTS = 2  # gateways that are tried if the upstream's own bytes would do
 # reserve is started in advance.
 LAST_RESORT_S = 30.0
 # How long the first calls wait for the first gateway, which loads while the agent starts: it takes 2 s of CPU, and this
-# is five times that, for a busy machine.
+# is five times that, for a busy machine. More patience waits longer.
 FIRST_S = 10.0
 CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
 TURN_HEADER = b"headgate-turn"
@@ -156,8 +156,9 @@ class AgentTurn:
         if self._refused:
             return None
         if self._can_go_straight():
-            await self._pool.wait_for_start(FIRST_S)
-            patient = self._attempt < ATTEMPTS and self._gateway_s < self._pool.spec.patience_s
+            patience_s = self._pool.spec.patience_s
+            await self._pool.wait_for_start(max(FIRST_S, patience_s))
+            patient = self._attempt < ATTEMPTS and self._gateway_s < patience_s
             return self._pool.current if patient else None
         self._gateway_s = -LAST_RESORT_S
         return (
