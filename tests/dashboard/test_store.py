@@ -90,7 +90,7 @@ def test_feedback_moves_the_trust_of_a_fact_and_is_plotted(page, gate):
     expect(page.locator("tbody tr")).to_have_count(2)
     (fact,) = gate.facts.all()
     assert (fact.helpful, fact.unhelpful, fact.trust) == (1, 1, 0.45)
-    assert page.locator("figure path").get_attribute("d").count("V") == 3
+    assert page.locator("figure path.line").get_attribute("d").count("V") == 3
 
 
 def test_a_fact_is_forgotten_after_a_question(page, gate):
