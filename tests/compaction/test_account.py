@@ -138,3 +138,14 @@ def test_what_a_service_cleared_is_told_in_its_own_numbers():
     assert (told.describe(), results) == (said, 8)
     assert account_service([]) is None
     assert account_service([{"cleared_tool_uses": "many"}, {"cleared_tool_uses": -1}]) is None
+
+
+def test_no_sentence_that_lacks_its_number_says_a_rule_and_no_question_does():
+    limit = "The limit is 4375 rows a page."
+    for summary, is_gone in (
+        ("The limit of rows a page is known.", True),
+        ("Is the limit of 4375 rows a page right?", True),
+        ("The user wants a limit of 4375 rows on a page.", False),
+    ):
+        told = accounted(session(), compact(session(), "claude", f"{SUMMARY}\n{summary}"))
+        assert (limit in gone(told, "instruction")) is is_gone, summary

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from headgate.compaction.items import KINDS, Item, Kind, find_items, find_todos, sentences
+from headgate.compaction.items import (
+    KINDS,
+    Item,
+    Kind,
+    find_items,
+    find_names,
+    find_todos,
+    sentences,
+)
 from headgate.compaction.notice import Compaction
 from headgate.compaction.window import Message, Window
 from headgate.text.terms import terms_of
@@ -34,6 +42,8 @@ LASTING: tuple[Kind, ...] = (
 )  # what a person or a plan wants done: put back without a question
 MOST_CLEARED = 10**9  # that a service is believed to have cleared: a larger number is a fault
 _WORD = re.compile(r"\w")
+_DIGITS = re.compile(r"\d{3,}")  # of a number: a summary may write its unit in another way
+_ASKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +194,27 @@ def _stands_in(name: str, text: str) -> bool:
 
 
 def _still_said(wanted: Sequence[str], texts: Iterable[str]) -> list[bool]:
-    """For each sentence, whether one sentence of the texts has most of its words."""
+    """For each sentence, whether one sentence of the texts has most of its words, and all of its names and numbers.
+
+    Who asks "Which port does staging use?" does not say that it is 7443, so a question says no statement.
+    """
     lines = list(dict.fromkeys(line for text in texts for line in sentences(text)))
     where: defaultdict[int, set[int]] = defaultdict(set)
     for at, found in enumerate(terms_of([line[:2_000] for line in lines])):
         for term in found:
             where[term].add(at)
     still = []
-    for found in terms_of(wanted):
-        terms = set(found)
+    for sentence, found in zip(wanted, terms_of(wanted), strict=True):
+        terms, names = set(found), [*find_names(sentence), *_DIGITS.findall(sentence)]
         hits = Counter(at for term in terms for at in where.get(term, ()))
-        most = max(hits.values(), default=0)
-        still.append(bool(terms) and most >= SAID * len(terms))
+        alike = (lines[at] for at, held in hits.items() if held >= SAID * len(terms))
+        still.append(any(_says(line, sentence, names) for line in alike))
     return still
+
+
+def _says(line: str, sentence: str, names: Sequence[str]) -> bool:
+    is_asked = line.endswith(_ASKS) and not sentence.endswith(_ASKS)
+    return not is_asked and all(_stands_in(name, line) for name in names)
 
 
 def _join(parts: Sequence[str]) -> str:
