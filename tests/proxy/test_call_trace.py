@@ -86,11 +86,11 @@ def test_a_call_says_which_model_answered_where_and_one_that_reached_none_its_er
 
 def test_the_step_of_a_call_has_the_numbers_of_its_report_and_leaves_out_blanks():
     bare = traced(status=502).steps[0].facts
-    assert (bare["rollbacks"], bare["saved_tokens"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0, 0)  # fmt: skip
+    assert (bare["rollbacks"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0)  # fmt: skip
     assert "model" not in bare
-    report = GuardReport(rollbacks=2, saved_tokens=30, wasted_tokens=5)
+    report = GuardReport(rollbacks=2, wasted_tokens=5)
     full = traced(report=report, first_byte_s=0.12345, model="m").steps[0].facts
-    assert (full["rollbacks"], full["saved_tokens"], full["wasted_tokens"], full["first_byte_s"]) == (2, 30, 5, 0.1235)  # fmt: skip
+    assert (full["rollbacks"], full["wasted_tokens"], full["first_byte_s"]) == (2, 5, 0.1235)  # fmt: skip
     assert full["model"] == "m"
 
 

@@ -8,12 +8,13 @@ from headgate.service.wrap.summary import summarize
 
 def test_the_numbers_of_all_gateways_are_added_up():
     one = "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
-    two = 'headgate_guard_stalls_total 1.0\nheadgate_guard_tokens_saved_total 50.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 4.0\n'
+    two = 'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 4.0\n'
     found = summarize({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
     assert (found.loops, found.recovered, found.circles) == (3, 1, 4)
-    assert (found.injected, found.saved) == (300, 75)
+    assert (found.injected, found.saved) == (300, 25)
     text = "\n".join(found.lines())
     assert "6 model calls, 4 guarded; 3 loops cut, 1 recovered; 4 notes on repeated" in text
+    assert "300 tokens of context injected; 25 tokens left out that the window shows" in text
     assert "failed 1 time: 1 of these calls went on with another, 2 went straight" in text
 
 

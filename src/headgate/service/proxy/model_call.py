@@ -217,7 +217,6 @@ def _call_step(call: ModelCall) -> Step:
         "status": call.status,
         "guard": call.outcome,
         "rollbacks": call.report.rollbacks if call.report else 0,
-        "saved_tokens": call.report.saved_tokens if call.report else 0,
         "wasted_tokens": call.report.wasted_tokens if call.report else 0,
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
