@@ -33,6 +33,11 @@ def test_one_is_singular_and_what_did_not_happen_is_left_out():
     assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected"]  # fmt: skip
 
 
+def test_a_cost_of_less_than_a_cent_is_not_nothing():
+    (line,) = summarize({"guarded": 1}, ["headgate_model_cost_total 0.002\n"], 0).lines()
+    assert line.endswith("cost about $0.0020")
+
+
 def test_the_line_says_where_calls_went_and_what_they_cost():
     spent = 'headgate_model_cost_total{model="m"} 0.421\nheadgate_cache_lost_tokens_total{blame="client"} 9000.0\n'
     hosts = Counter({"b.example": 1, "a.example": 2, "c.example": 1, "d.example": 1})

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from headgate.text.table import money_of
+
 COUNTED = {
     "headgate_guard_stalls_total": "loops",
     "headgate_guard_recovered_total": "recovered",
@@ -71,7 +73,7 @@ class Summary:
             f"{_number(self.injected, 'token')} of context injected": True,
             f"{_number(self.folded, 'token')} folded": self.folded,
             f"{_number(self.saved, 'token')} left out that the window shows": self.saved,
-            f"cost about ${self.cost:,.2f}": self.cost,
+            f"cost about {money_of(self.cost)}": self.cost,
             f"{_number(self.lost, 'token')} paid again because the prompt cache broke": self.lost,
         }
         lines = ["; ".join(what for what, happened in done.items() if happened)]
