@@ -93,7 +93,9 @@ def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
     step = Step(
         Stage.MODEL, 0.1, degraded="InputError: there is no upstream 'foo'", facts={"guard": "off"}
     )
-    refused = replace(sample("t1", tenant="default", created=time.time()), steps=(step,), candidates=())
+    refused = replace(
+        sample("t1", tenant="default", created=time.time()), steps=(step,), candidates=()
+    )
     refused = replace(refused, request=replace(refused.request, query="", session=""))
     with Headgate.open(tmp_path / "kb") as hg:
         hg.save_trace(refused)
