@@ -81,6 +81,16 @@ def test_a_short_trace_id_will_do(run, filled):
     assert run("replay", "last", "budget=50", "--store", "kb")[0] == 0
 
 
+def test_a_store_without_requests_says_so(run, tmp_path):
+    with Headgate.open("kb") as hg:
+        hg.add([{"id": "a", "text": "Parcels leave at noon."}])
+    code, out, err = run("why", "--store", "kb")
+    assert (code, out) == (2, "")
+    assert "no request was made yet" in err
+    code, _, err = run("why", "--store", "other/kb")
+    assert "headgate wrap --store" in err
+
+
 def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
     with Headgate.open("kb") as hg:
         hg.add([{"id": "a", "text": "Parcels leave at noon."}])

@@ -9,11 +9,15 @@ import pytest
 from headgate.cli.status import _describe_lag, _size
 from headgate.cli.why import (
     MOST_LEFT_OUT,
+    _describe_cost,
     _describe_note,
     _describe_step,
+    _print_answer,
     _print_outcome,
     print_trace,
 )
+from headgate.explain.costs import Costs
+from headgate.explain.why import SettingChange, Why
 from headgate.gateway import Headgate
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.testing.samples import trace as sample
@@ -82,6 +86,41 @@ def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, cou
     assert len(said) == lines
     assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip
     assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
+
+
+def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    step = Step(
+        Stage.MODEL, 0.1, degraded="InputError: there is no upstream 'foo'", facts={"guard": "off"}
+    )
+    refused = replace(
+        sample("t1", tenant="default", created=time.time()), steps=(step,), candidates=()
+    )
+    refused = replace(refused, request=replace(refused.request, query="", session=""))
+    with Headgate.open(tmp_path / "kb") as hg:
+        hg.save_trace(refused)
+    out = run("why", "--list", "--store", "kb")[1]
+    assert "1 call, 1 failed: InputError: there is no upstream 'foo'" in out
+    assert "()" not in out
+
+
+@pytest.mark.parametrize(("names", "said"), [(["k"], "it would have entered with\n"), (["k", "budget"], "with all of these together\n")])  # fmt: skip
+def test_changes_that_are_needed_together_are_told_so(capsys, names, said):
+    changes = tuple(SettingChange(name, 1, 2) for name in names)
+    _print_answer(Why("t", "c", entered=False, changes=changes), as_json=False)
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spent", "said"),
+    [
+        (Costs(calls=1, fresh=36), "36 tokens"),
+        (Costs(calls=1, priced=1, cost=0.002), "$0.0020"),
+        (Costs(calls=1, priced=1, cost=0.84), "$0.84"),
+    ],
+)
+def test_a_cost_says_its_unit(spent, said):
+    assert _describe_cost(spent) == said
 
 
 def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_path, monkeypatch):

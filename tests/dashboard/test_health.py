@@ -12,7 +12,14 @@ from headgate.service.dashboard.plots import bucket_edges
 from headgate.service.dashboard.ranges import TimeRange
 from headgate.types import ContextBudget, TraceSummary
 
-PLOTS = ["Requests", "Pressure", "Savings", "Time to a context", "Degraded requests", "Index lag"]
+PLOTS = [
+    "Requests",
+    "Pressure",
+    "Tokens not sent twice",
+    "Time to a context",
+    "Degraded requests",
+    "Index lag",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

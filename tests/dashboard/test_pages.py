@@ -36,6 +36,27 @@ async def test_an_empty_store_shows_the_address_that_the_browser_came_to(client,
     assert "export OPENAI_BASE_URL=http://127.0.0.1:9911/v1" in answer.text
 
 
+async def test_a_gateway_without_an_upstream_says_first_how_to_set_one(client):
+    page = (await client.get("/dashboard/")).text
+    upstream = "export HEADGATE_PROXY__UPSTREAMS__MAIN__URL="
+    assert 0 < page.index(upstream) < page.index("export OPENAI_BASE_URL=")
+
+
+async def test_the_command_to_wrap_has_its_options_before_the_agent(tmp_path):
+    with Headgate.open(tmp_path / "kb") as gate:
+        async with connected(create(gate)) as client:
+            page = (await client.get("/dashboard/")).text
+    assert f"headgate wrap --store {tmp_path / 'kb'} claude" in page
+
+
+UPSTREAM = {"proxy": {"upstreams": {"main": {"url": "https://models.example/v1"}}}}
+
+
+@pytest.mark.parametrize("gate", [UPSTREAM], indirect=True)
+async def test_a_gateway_with_an_upstream_does_not_ask_for_one(client):
+    assert "HEADGATE_PROXY__UPSTREAMS" not in (await client.get("/dashboard/")).text
+
+
 async def test_questions_from_the_command_line_are_no_session_and_none_is_called_old(gate, client):
     gate.add(ROWS)
     gate.context("how are refunds paid?")

@@ -23,7 +23,9 @@ def test_a_rung_of_the_ladder_says_at_how_many_copies_it_would_not_have_come(run
     ((said, change),) = done(Stage.CIRCLES, rung=rung, copies=4, reason="the same call")
     assert said.startswith(what)
     assert said.endswith(": the same call")
-    assert change.startswith(f"circles.rungs.{rung} = 5 (it was reached at 4)")
+    assert change.startswith(
+        f"it would have waited with circles.rungs.{rung} = 5 (it was reached at 4)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def test_a_rung_of_the_ladder_says_at_how_many_copies_it_would_not_have_come(run
 def test_a_cap_names_who_can_be_resumed(scope, who):
     ((said, change),) = done(Stage.FUSE, state="paused", scope=scope, name="s1", reason="spent")
     assert said == "paused: spent"
-    assert change.startswith(f"a larger fuse.caps.{scope};")
+    assert change.startswith(f"a larger fuse.caps.{scope} lets more through;")
     assert change.endswith(who)
 
 
@@ -43,7 +45,10 @@ def test_a_fuse_that_is_open_did_nothing():
 def test_a_cut_says_how_much_and_which_repetition_stays():
     ((said, change),) = done(Stage.CUT, cut_chars=120.0, channel="content", reason="a loop")
     assert said == "120 characters were cut from content: a loop"
-    assert change == "a request that asks for the repetition, or an answer in fenced code"
+    assert (
+        change
+        == "it would have passed if the request had asked for the repetition, or in fenced code"
+    )
 
 
 def test_one_line_that_was_folded_is_one():

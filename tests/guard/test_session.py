@@ -498,20 +498,12 @@ async def test_counting_is_warned_of_and_cut_only_when_asked():
     assert quiet.report.warnings == []
 
 
-async def test_saved_is_what_was_cut_less_what_asking_again_took():
+async def test_what_was_cut_and_what_was_not_generated_are_apart():
     guard = Guard(ScriptedModel([LOOP, tokens(AFTER)]))
     await run(guard, max_tokens=2000)
     report = guard.report
     assert 1000 < report.unused_tokens < 2000
-    assert report.saved_tokens == max(0, report.wasted_tokens - report.resent_tokens)
-    assert report.saved_tokens <= report.wasted_tokens < 500
-
-
-async def test_nothing_is_saved_if_the_model_keeps_looping():
-    guard = Guard(ScriptedModel([LOOP]))
-    with pytest.raises(LoopError):
-        await run(guard, max_tokens=2000)
-    assert guard.report.saved_tokens == 0
+    assert 0 < report.wasted_tokens < 500
 
 
 async def test_the_budget_of_tokens_ends_the_rollbacks():

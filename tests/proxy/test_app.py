@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from headgate.bugs import set_strict
-from headgate.errors import AccessError, BusyError, StoreError
+from headgate.errors import AccessError, BusyError, InputError, StoreError
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics
@@ -22,8 +22,9 @@ CALLER = Caller("acme", frozenset({"read", "proxy:main"}), "k1")
 class Gate:
     """Takes traces, or fails."""
 
-    def __init__(self, keep=1, error=None):
+    def __init__(self, keep=1, error=None, text=True):
         self.settings = self.trace = self
+        self.text = text
         self.keep, self.error, self.saved = keep, error, []
         self.ready = Event()
         self.ready.set()
@@ -65,6 +66,18 @@ async def test_a_model_call_of_a_caller_is_a_trace_if_traces_are_kept(keep, call
     await observer.close()
     assert len(gate.saved) == saved
     assert exchange.state.call is call
+
+
+@pytest.mark.parametrize("text", [True, False])
+async def test_what_went_wrong_is_kept_in_words_only_if_texts_are(text):
+    gate = Gate(text=text)
+    observer = CallObserver(Service(gate))
+    call = call_of()
+    call.note_error(InputError("there is no upstream 'foo'"))
+    observer.observe(exchange_of(call))
+    await observer.close()
+    said = "InputError: there is no upstream 'foo'" if text else "InputError"
+    assert gate.saved[0].steps[0].degraded == said
 
 
 async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip

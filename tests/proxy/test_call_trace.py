@@ -3,6 +3,7 @@
 import orjson
 from bench.fixtures.sessions import MadeCall, Turn, render
 
+from headgate.errors import InputError, LoopError
 from headgate.explain.as_data import redact_trace
 from headgate.guard.fuse import CapStatus
 from headgate.guard.report import Cut, GuardReport
@@ -84,13 +85,28 @@ def test_a_call_says_which_model_answered_where_and_one_that_reached_none_its_er
     )
 
 
+def test_a_failed_call_keeps_what_its_client_was_told_without_secrets():
+    call = ModelCall("/v1/chat/completions")
+    call.note_error(InputError(f"there is no upstream 'sk-ant-{'x' * 30}'", hint="upstreams: main"))
+    trace = call_trace(call, tenant="t", now=0.0)
+    assert trace.plan.reasoning.endswith(call.problem)
+    assert trace.steps[0].degraded.startswith("InputError: there is no upstream '[redacted ")
+    assert trace.steps[0].degraded.endswith("(upstreams: main)")
+
+
+def test_the_kind_of_a_loop_is_enough():
+    call = ModelCall("/v1/chat/completions")
+    call.note_error(LoopError("the model kept looping"))
+    assert call.problem == "LoopError"
+
+
 def test_the_step_of_a_call_has_the_numbers_of_its_report_and_leaves_out_blanks():
     bare = traced(status=502).steps[0].facts
-    assert (bare["rollbacks"], bare["saved_tokens"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0, 0)  # fmt: skip
+    assert (bare["rollbacks"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0)  # fmt: skip
     assert "model" not in bare
-    report = GuardReport(rollbacks=2, saved_tokens=30, wasted_tokens=5)
+    report = GuardReport(rollbacks=2, wasted_tokens=5)
     full = traced(report=report, first_byte_s=0.12345, model="m").steps[0].facts
-    assert (full["rollbacks"], full["saved_tokens"], full["wasted_tokens"], full["first_byte_s"]) == (2, 30, 5, 0.1235)  # fmt: skip
+    assert (full["rollbacks"], full["wasted_tokens"], full["first_byte_s"]) == (2, 5, 0.1235)  # fmt: skip
     assert full["model"] == "m"
 
 

@@ -8,12 +8,13 @@ from headgate.service.wrap.summary import summarize
 
 def test_the_numbers_of_all_gateways_are_added_up():
     one = "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
-    two = 'headgate_guard_stalls_total 1.0\nheadgate_guard_tokens_saved_total 50.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 4.0\n'
+    two = 'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 4.0\n'
     found = summarize({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
     assert (found.loops, found.recovered, found.circles) == (3, 1, 4)
-    assert (found.injected, found.saved) == (300, 75)
+    assert (found.injected, found.saved) == (300, 25)
     text = "\n".join(found.lines())
     assert "6 model calls, 4 guarded; 3 loops cut, 1 recovered; 4 notes on repeated" in text
+    assert "300 tokens of context injected; 25 tokens left out that the window shows" in text
     assert "failed 1 time: 1 of these calls went on with another, 2 went straight" in text
 
 
@@ -30,6 +31,11 @@ def test_a_session_without_a_call_says_so():
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
     lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
     assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected"]  # fmt: skip
+
+
+def test_a_cost_of_less_than_a_cent_is_not_nothing():
+    (line,) = summarize({"guarded": 1}, ["headgate_model_cost_total 0.002\n"], 0).lines()
+    assert line.endswith("cost about $0.0020")
 
 
 def test_the_line_says_where_calls_went_and_what_they_cost():

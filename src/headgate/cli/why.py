@@ -28,7 +28,7 @@ from headgate.explain.why import Why
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import whole_chunk_id, whole_trace_id
-from headgate.text.table import count_of
+from headgate.text.table import count_of, money_of
 from headgate.types import Candidate, Step, Trace, TraceSummary
 from headgate.xray.summary import short
 
@@ -106,7 +106,7 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
     kept = Column("kept", min_width=len("kept"))
     costs = [add_up(row) for row in rows]
     cost = (
-        [Column("cost", no_wrap=True, min_width=len("$10.00 !"))]
+        [Column("cost", no_wrap=True, min_width=len("$0.0012 !"))]
         if any(one.calls for one in costs)
         else []
     )
@@ -139,10 +139,20 @@ def _describe_row(row: Sequence[TraceSummary]) -> str:
     """What was asked; for a session how many calls it made, what became of them, and what it asked first."""
     if len(row) == 1 and not row[0].outcome:
         return row[0].query[:QUERY_CHARS]
-    counts = Counter(one.outcome for one in row)
+    counts = Counter("failed" if _has_failed(one) else one.outcome for one in row)
     outcomes = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
     outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
-    return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {row[-1].query[:QUERY_CHARS]} ({row[0].session})"
+    asked = row[-1].query[:QUERY_CHARS] or next(
+        (why.removeprefix("model: ") for one in row for why in one.degraded), ""
+    )
+    session = f" ({row[0].session})" if row[0].session else ""
+    return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {asked}{session}"
+
+
+def _has_failed(call: TraceSummary) -> bool:
+    """Whether a call that was not watched ended in an error; that of its booking does not end it."""
+    said = [why.removeprefix("model: ") for why in call.degraded if why.startswith("model: ")]
+    return call.outcome == "off" and any(not why.startswith("not booked") for why in said)
 
 
 def _describe_cost(spent: Costs) -> str:
@@ -150,7 +160,7 @@ def _describe_cost(spent: Costs) -> str:
     if not spent.calls:
         return ""
     tokens = spent.read + spent.written + spent.fresh + spent.output
-    money = f"${spent.cost:,.2f}" if spent.priced else short(tokens)
+    money = money_of(spent.cost) if spent.priced else f"{short(tokens)} tokens"
     return f"{money} !" if spent.breaks else money
 
 
@@ -239,7 +249,7 @@ def _print_outcome(trace: Trace) -> None:
     done, fell = interventions(trace), _find_dropped(trace)
     for one in done:
         echo(f"{one.stage:<10} {clip(one.what, 1000)}")
-        echo(f"{'':<10} it would not have been with {clip(one.change, 1000)}")
+        echo(f"{'':<10} {clip(one.change, 1000)}")
     for candidate in fell[:MOST_LEFT_OUT]:
         note = candidate.notes[-1]
         echo(f"{note.stage:<10} {clip(candidate.chunk.id, 200)}: {clip(note.reason, 1000)}")
@@ -265,7 +275,8 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
         return
     echo(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
     if answer.changes:
-        echo("it would have entered with")
+        several = " all of these together" if len(answer.changes) > 1 else ""
+        echo(f"it would have entered with{several}")
         for change in answer.changes:
             echo(f"  {change.name} = {change.now} (was {change.was})")
     if answer.note:

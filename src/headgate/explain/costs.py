@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
+from headgate.text.table import money_of
 from headgate.types import CallCost, TraceSummary
 
 WEEK_S = 7 * 86_400.0
@@ -51,13 +52,13 @@ class Costs:
     def describe(self) -> str:
         """One line for a person: what the calls cost, and what of it was paid because the cache broke."""
         calls = f"{self.calls:,} model call{'' if self.calls == 1 else 's'}"
-        money = f", about ${self.cost:,.2f}" if self.priced else ""
+        money = f", about {money_of(self.cost)}" if self.priced else ""
         if self.priced and self.priced < self.calls:
             money += f" for the {self.priced:,} with a price"
         if not self.breaks:
             return calls + money
         again = f"{_group_digits(self.lost)} tokens paid again"
-        share = f", about ${self.lost_cost:,.2f}" if self.lost_cost else ""
+        share = f", about {money_of(self.lost_cost)}" if self.lost_cost else ""
         times = "once" if self.breaks == 1 else f"{self.breaks:,} times"
         return f"{calls}{money}; the cache broke {times}: {again}{share}"
 

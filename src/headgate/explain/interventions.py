@@ -1,16 +1,17 @@
-"""Interventions: what Headgate did to a call of a model, why, and with what it would have been left undone."""
+"""Interventions: what Headgate did to a call of a model, why, and what would have left it undone."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headgate.errors import LoopError, PartialCallError
 from headgate.notes import Stage
+from headgate.text.table import money_of
 from headgate.types import Step, Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One thing that was done: by which stage, what and why, and what would have changed it."""
+    """One thing that was done: by which stage, what and why, and what would have left it undone, as a sentence."""
 
     stage: Stage
     what: str
@@ -50,7 +51,7 @@ def _cut(step: Step) -> Iterator[Intervention]:
     cut, reason = step.facts["cut_chars"], step.facts.get("reason", "")
     assert isinstance(cut, int | float)
     what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
-    change = "a request that asks for the repetition, or an answer in fenced code"
+    change = "it would have passed if the request had asked for the repetition, or in fenced code"
     yield Intervention(step.stage, what, change, step.facts)
 
 
@@ -58,17 +59,21 @@ def _describe_compaction(step: Step) -> Iterator[Intervention]:
     """What left the window, which the agent did, and what was put back, which Headgate did."""
     if reason := step.facts.get("reason"):
         if step.facts.get("way") == "service":
-            change = "other edits in the request's context_management: the agent asked for them"
+            change = (
+                "the agent asked for it: other edits in the request's context_management keep more"
+            )
         else:
-            change = "a larger window: the agent compacted its own"
+            change = "the agent compacted its own window: with a larger one it does so later"
         yield Intervention(step.stage, str(reason), change, step.facts)
     if tokens := step.facts.get("put_back"):
         what = f"{tokens:.0f} tokens of what a compaction lost were put back" if isinstance(tokens, int | float) else ""  # fmt: skip
-        yield Intervention(step.stage, what, "compaction.mode = \"observe\", or x-headgate-compaction: observe", step.facts)  # fmt: skip
+        yield Intervention(step.stage, what, 'to put nothing back: compaction.mode = "observe", or x-headgate-compaction: observe', step.facts)  # fmt: skip
     if why := step.facts.get("not_put_back"):
-        change = "a question that names what it asks for; recall_session finds all that was kept"
+        change = (
+            "a question that names what it asks for gets it; recall_session finds all that was kept"
+        )
         if "compaction.mode" in str(why):
-            change = 'compaction.mode = "inject", which puts back what a turn needs'
+            change = 'compaction.mode = "inject" puts back what a turn needs'
         yield Intervention(step.stage, f"nothing was put back: {why}", change, step.facts)
 
 
@@ -77,16 +82,16 @@ def _describe_break(step: Step) -> str:
     lost, cost = step.facts["lost"], step.facts.get("cost")
     assert isinstance(lost, int | float)
     tokens = f"{lost:,.0f}".replace(",", " ")
-    money = f", about ${cost:.2f} more" if isinstance(cost, int | float) else ""
+    money = f", about {money_of(cost)} more" if isinstance(cost, int | float) else ""
     return f"the prompt cache broke: {step.facts['reason']}; {tokens} tokens were paid in full again{money}"
 
 
 _BLAMED = {
-    "client": "a request that leaves this part as it was: the agent changed it",
-    "headgate": "a bug of Headgate: please report it with this trace",
-    "provider": "nothing that the agent or Headgate did: the provider did not have it any more",
-    "time": 'a shorter pause, or "ttl": "1h" in cache_control',
-    "unknown": "the request itself, which was not seen",
+    "client": "the agent changed this part; left as it was, it would have been read from the cache",
+    "headgate": "this is a bug of Headgate: please report it with this trace",
+    "provider": "the provider did not have it any more: nothing that the agent or Headgate did",
+    "time": 'it would have held with a shorter pause, or "ttl": "1h" in cache_control',
+    "unknown": "nobody knows why: the request itself was not seen",
 }
 
 
@@ -94,13 +99,28 @@ def _endings(step: Step) -> Iterator[Intervention]:
     """How a guarded call ended, if the guard did not bring it to a clean end."""
     if why := step.facts.get("passed_on"):
         what = f"the answer was passed on without being cut further: {why}"
-        yield Intervention(step.stage, what, "service.memory_bytes, or another model", step.facts)
+        yield Intervention(
+            step.stage,
+            what,
+            "what may change it: a larger service.memory_bytes, or another model",
+            step.facts,
+        )
     if step.degraded == PartialCallError.__name__:
         what = "the connection was broken, since a tool call looped after a part of it was sent; the retry is held until its calls are complete"  # fmt: skip
-        yield Intervention(step.stage, what, 'guard.tool_calls = "whole"', step.facts)
+        yield Intervention(
+            step.stage,
+            what,
+            'with guard.tool_calls = "whole" every call is held until it is complete',
+            step.facts,
+        )
     elif step.degraded == LoopError.__name__:
         what = "the model kept looping after every rollback; the answer ended with its clean text and one sentence"
-        yield Intervention(step.stage, what, "guard.max_rollbacks, or another model", step.facts)
+        yield Intervention(
+            step.stage,
+            what,
+            "what may change it: a larger guard.max_rollbacks, or another model",
+            step.facts,
+        )
 
 
 def show_fact(value: float | str) -> str:
@@ -115,12 +135,14 @@ def _folds(step: Step) -> Iterator[Intervention]:
         were = "line was" if lines == "1" else "lines were"
         what = f"{lines} {were} folded, {tokens} tokens: they stand in {source or 'an earlier message'}"
         yield Intervention(
-            step.stage, what, "lines that do not stand in the window already", step.facts
+            step.stage, what, "only lines that stand in the window already are folded", step.facts
         )
     if step.facts.get("stops"):
         why = step.facts.get("stopped") or "a result came again"
         what = f"folding stopped for this session, since the model asked again for what was folded: {why}"
-        yield Intervention(step.stage, what, "another call, or another result", step.facts)
+        yield Intervention(
+            step.stage, what, "it would have gone on if the model had not asked again", step.facts
+        )
 
 
 _DONE = {
@@ -133,13 +155,13 @@ _DONE = {
 def _rung(step: Step) -> str:
     rung, copies = step.facts["rung"], step.facts["copies"]
     assert isinstance(copies, int | float)
-    return f"circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f})"
+    return f"it would have waited with circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f})"
 
 
 def _cap(step: Step) -> str:
     scope, name = step.facts["scope"], step.facts.get("name", "")
     who = {"session": name, "key": f"--key {name}", "tenant": "--all"}[str(scope)]
-    return f"a larger fuse.caps.{scope}; a person resumes it: headgate sessions resume {who}"
+    return f"a larger fuse.caps.{scope} lets more through; a person resumes it: headgate sessions resume {who}"
 
 
 _READERS: Mapping[Stage, Callable[[Step], Iterator[Intervention]]] = {

@@ -1,8 +1,8 @@
-"""Savings: how many tokens fewer a context has than the same search would have sent without Headgate's judgment."""
+"""Savings: how many tokens of what was found a context does not repeat, because the window shows them."""
 
 from dataclasses import replace
 
-from headgate.notes import Fate, Stage
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
 from headgate.types import SAVED_TOKENS, SIDE_SOURCES, Candidate, Trace
@@ -24,12 +24,17 @@ def with_savings(trace: Trace) -> Trace:
 
 
 def tokens_saved(trace: Trace) -> int:
-    """How many tokens fewer were given than the same search would have sent without Headgate's judgment.
+    """How many tokens fewer were given than if what the window shows already had been sent too.
 
-    That is what was found, best first, as much as `k` and the budget take: with what the window holds already, copies,
-    boilerplate and what does not answer.
+    That is what was shown and what the window holds, best first, as much as `k` and the budget take, less what was
+    shown. Nothing else counts: what would not have been sent anyway saves nothing by being left out.
     """
-    found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
+    found = [
+        (score, c)
+        for c in trace.candidates
+        if (not c.dropped or c.notes[-1].code is NoteCode.IN_WINDOW)
+        and (score := _score_as_found(c)) is not None
+    ]
     budget = trace.plan.budget - fence_cost(estimate_tokens)
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):

@@ -1,4 +1,4 @@
-"""Report: what the guard did to one stream, what that cost and saved, and the states a stream goes through."""
+"""Report: what the guard did to one stream, what that cost, and the states a stream goes through."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -57,9 +57,8 @@ class GuardReport:
     """What happened to one stream, up to now.
 
     Tokens are estimates of the counter in use. `wasted_tokens` were generated and cut, `resent_tokens` are the prompts
-    of the calls after the first. `saved_tokens` is what is known to be saved: what was cut stands in no later prompt,
-    less what asking again took; 0 unless the answer came to its end. How much more of a loop would have come, nobody
-    knows: at most `unused_tokens`, what the severed calls had left of `max_tokens` (0 if the limit is not known).
+    of the calls after the first: both are paid. How much more of a loop would have come, nobody knows: at most
+    `unused_tokens`, what the severed calls had left of `max_tokens` (0 if the limit is not known).
     """
 
     state: State = State.IDLE
@@ -70,7 +69,6 @@ class GuardReport:
     held_chars: int = 0
     wasted_tokens: int = 0
     resent_tokens: int = 0
-    saved_tokens: int = 0
     unused_tokens: int = 0
     ended: str = ""
     passed_on: str = ""

@@ -137,8 +137,6 @@ class Session:
     def _transition(self, event: str) -> None:
         report = self.report
         report.state = TRANSITIONS[report.state, event]
-        if report.state is State.DONE:
-            report.saved_tokens = max(0, report.wasted_tokens - report.resent_tokens)
 
     # The life of a stream
 

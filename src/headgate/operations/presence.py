@@ -73,7 +73,12 @@ def whole_trace_id(gate: Headgate, given: str) -> str:
     if gate.store.trace(gate.tenant, given) is not None:
         return given
     ids = [summary.id for summary in gate.traces(limit=gate.settings.trace.keep)]
-    if given == LAST and ids:
+    if given == LAST:
+        if not ids:
+            raise NotFound(
+                "no request was made yet",
+                hint="ask: headgate context QUERY; or: headgate wrap --store DIR AGENT",
+            )
         return ids[0]
     return pick("trace", given, ids, see="headgate why --list")
 
@@ -121,7 +126,7 @@ def _hint_at_stores(folder: Path) -> str:
     beside = folder.absolute().parent
     found = [f.name for f in beside.iterdir() if (f / FILE).is_file()] if beside.is_dir() else []
     if not found:
-        return f"make one with: headgate add FOLDER --store {folder}"
+        return f"make one with: headgate add FOLDER --store {folder}; an agent's calls: headgate wrap --store {folder} AGENT"
     meant = did_you_mean(folder.name, found)
     return f"{meant}stores in {beside}: {enumerate_names(sorted(found))}"
 

@@ -90,7 +90,7 @@ def call_figures(call: ModelCall) -> dict[str, Any]:
         "cost": None if call.cost is None else round(call.cost, 6),
         **_cache_figures(call),
         "first_byte_ms": round(1000 * call.first_byte_s, 3) if call.first_byte_s else None,
-        "error": call.error,
+        "error": call.problem,
     }
 
 

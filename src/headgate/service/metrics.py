@@ -68,7 +68,7 @@ class Metrics:
         self._bugs = count("bugs", "Steps that ended in an unexpected exception.", "stage")
         self._injected = count("tokens_injected", "Tokens of the contexts given.")
         self._saved = count(
-            "tokens_saved", "Tokens of what was found that were not sent, within the budget."
+            "tokens_saved", "Tokens of passages left out of contexts because the window shows them."
         )
         self._grades = count("grades", "Requests by the verdict of grading.", "action")
         self._compared = count("selfref_candidates", "Candidates compared with a window.")
@@ -86,7 +86,7 @@ class Metrics:
         self._rollbacks = count("guard_rollbacks", "Rollbacks of streams.")
         self._recovered = count("guard_recovered", "Streams that looped and still ended well.")
         self._failed = count("guard_failed", "Streams given up because they kept looping.")
-        self._guard_saved = count("guard_tokens_saved", "Tokens of loops that were cut, less those of asking again.")  # fmt: skip
+        self._guard_wasted = count("guard_tokens_wasted", "Tokens that were generated and cut.")
 
     def _define_call_metrics(self) -> None:
         count, measure, call = self._counter, self._histogram, ("route", "upstream", "model")
@@ -161,7 +161,7 @@ class Metrics:
         is_recovered = bool(report.rollbacks) and report.state is State.DONE
         self._recovered.inc(is_recovered and not report.passed_on)
         self._failed.inc(report.state is State.FAILED)
-        self._guard_saved.inc(report.saved_tokens)
+        self._guard_wasted.inc(report.wasted_tokens)
 
     def count_call(self, call: ModelCall) -> None:
         """Count a call through the proxy, and the stream that the guard watched."""

@@ -29,6 +29,11 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else f'{noun}s'}"
 
 
+def money_of(amount: float) -> str:
+    """An amount in dollars: $0.84; of less than a cent, its first digits: $0.0020."""
+    return f"${amount:,.2f}" if amount >= 0.01 or not amount else f"${amount:.4f}"
+
+
 def clip(text: str, width: int) -> str:
     """The text on one line, cut to `width` with an ellipsis."""
     line = " ".join(text.split())

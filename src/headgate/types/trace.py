@@ -12,7 +12,7 @@ from headgate.types.plan import Plan
 from headgate.types.request import Request
 
 SAVED_TOKENS: Final = "saved_tokens"
-"""The fact of a step that says how many tokens it saved."""
+"""The fact of a step that says how many tokens were not sent because the window shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class TraceSummary:
     """A request in one row; each of its texts is cut after 500 characters, `seconds` is the time in all stages.
 
     `outcome` is what became of the answer of a model call under the guard; empty if a context was asked for.
-    `saved` is the tokens that were not sent or not generated. `cost` is what a model call took and cost.
+    `saved` is the tokens that were not sent because the window shows them: passages left out, and text
+    that was folded. `cost` is what a model call took and cost.
     """
 
     id: str
@@ -194,7 +195,7 @@ class TraceSummary:
             seconds=sum(step.seconds for step in trace.steps),
             degraded=tuple(reason[:SUMMARY_CHARS] for reason in trace.degraded[:MOST_REASONS]),
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
-            saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
+            saved=sum(int(_number(s.facts, SAVED_TOKENS) or 0) for s in trace.steps if s.stage in (Stage.COMPOSE, Stage.FOLD)),
             cost=CallCost.of(trace),
             compaction=next((str(s.facts.get("reason", "")) for s in trace.steps if s.stage is Stage.COMPACTION), ""),
             fold=FoldUse.of(trace),

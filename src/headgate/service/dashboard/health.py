@@ -89,11 +89,11 @@ def draw_charts(shown: TimeRange) -> list[Chart]:
         Series("highest", "repeated", tuple(max((r.pressure for r in some), default=None) for some in contexts)),
         Series("mean", "new", tuple(sum(r.pressure for r in some) / len(some) if some else None for some in contexts)),
     )  # fmt: skip
-    savings = Series("tokens saved", "new", tuple(float(sum(r.saved for r in some)) for some in buckets))  # fmt: skip
+    savings = Series("not sent twice", "new", tuple(float(sum(r.saved for r in some)) for some in buckets))  # fmt: skip
     charts = (
         Chart("requests", "Requests", "how many there were", draw_bars((counts("contexts", "new", lambda r: not r.outcome and not r.skip), counts("skipped", "stale", lambda r: r.skip and not r.outcome), counts("model calls", "earlier", lambda r: bool(r.outcome)))), "count"),
         Chart("pressure", "Pressure", "how full the windows were that contexts were asked for", draw_lines(pressure, top=1.0), "share"),
-        Chart("savings", "Savings", "tokens not sent or not generated", draw_bars((savings,)), "tokens"),
+        Chart("savings", "Tokens not sent twice", "passages left out because the window shows them, and text that was folded", draw_bars((savings,)), "tokens"),
         Chart("context-times", "Time to a context", "how long contexts took, in all stages together", draw_lines(times(contexts)), "ms"),
         Chart("call-times", "Time of model calls", "how long model calls took, to the end of the answer", draw_lines(times(calls)), "ms"),
         Chart("degraded", "Degraded requests", "requests that went on without one of their parts; the reasons are below", draw_bars((counts("degraded", "repeated", lambda r: bool(r.degraded)),)), "count"),

@@ -25,6 +25,7 @@ from headgate.service.paths import DASHBOARD, STATIC
 from headgate.service.request_state import Caller, state_of
 from headgate.service.state import service_of
 from headgate.stores.url import is_postgres
+from headgate.text.table import money_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -98,6 +99,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: obje
             "here": request.url.path,
             "address": address(request),
             "store_option": _store_option(request, caller),
+            "has_upstream": bool(service_of(request).gate.settings.proxy.upstreams),
             "may": lambda scope: _has_scope(caller, scope),
             "signed_in": bool(caller and caller.key),
             "views": VIEWS,
@@ -171,7 +173,7 @@ def environment() -> Environment:
         "ms": _milliseconds,
         "share": lambda value: f"{100 * value:.0f} %",
         "figure": _figure,
-        "money": _money,
+        "money": money_of,
         "iso": lambda when: _moment(when).isoformat(timespec="seconds"),
         "clock": lambda when: f"{_moment(when):%Y-%m-%d %H:%M:%S} UTC",
     }
@@ -194,12 +196,8 @@ def _amount(value: float, unit: Unit) -> str:
     if unit == "ms":
         return _milliseconds(value)
     if unit == "money":
-        return _money(value)
+        return money_of(value)
     return f"{100 * value:.0f} %" if unit == "share" else _figure(value)
-
-
-def _money(value: float) -> str:
-    return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.4f}"
 
 
 def _moment(seconds: float) -> datetime:

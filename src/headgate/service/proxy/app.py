@@ -214,6 +214,8 @@ class CallObserver:
     def _save(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
         """Queue the trace; `make` reads the whole conversation, so it runs later."""
         gate = self._service.gate_for(caller)
+        if not gate.settings.trace.text:
+            call.error_message = ""  # it may quote the request or the answer
         try:
             if gate.settings.trace.keep:
                 gate.save_trace_later(call.id, make)

@@ -20,7 +20,7 @@ from headgate.compaction.account import Account
 from headgate.compaction.items import KINDS as ITEM_KINDS
 from headgate.compaction.items import Kind as ItemKind
 from headgate.compaction.keep import NOT_PUT_BACK
-from headgate.errors import UpstreamTimeout
+from headgate.errors import GuardError, HeadgateError, UpstreamTimeout
 from headgate.guard.channels import CONTENT
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.usage import CachedInput
@@ -38,8 +38,11 @@ from headgate.service.proxy.folded_call import FoldedCall
 from headgate.service.proxy.transport import NotReached
 from headgate.text.bounded_json import loads
 from headgate.text.fence import LABEL, without_fences
+from headgate.text.redact import redact
+from headgate.text.table import clip
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from headgate.types.lengths import SUMMARY_CHARS
 from headgate.xray.findings import KINDS
 from headgate.xray.formats import entries_of
 from headgate.xray.session import SessionBuilder
@@ -129,6 +132,9 @@ class ModelCall:
     not_put_back: str = ""
     """Why nothing was put back for its last question, if something was lost."""
     error: str = ""
+    """The kind of what went wrong."""
+    error_message: str = ""
+    """What the client was told of it, without secrets."""
     response_id: str = ""
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
@@ -148,6 +154,17 @@ class ModelCall:
             return "passed"
         return "recovered" if report.rollbacks or report.cuts else "clean"
 
+    @property
+    def problem(self) -> str:
+        """What went wrong: its kind, and what the client was told."""
+        return f"{self.error}: {self.error_message}" if self.error_message else self.error
+
+    def note_error(self, error: BaseException) -> None:
+        """Keep what went wrong; what the guard did is told by its report."""
+        self.error = type(error).__name__
+        if isinstance(error, HeadgateError) and not isinstance(error, GuardError):
+            self.error_message = clip(redact(str(error)), SUMMARY_CHARS)
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Wait for the head of a response. If the wait is given up, the upstream may still have read the prompt."""
@@ -166,7 +183,7 @@ class ModelCall:
 
 def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     """The call as a trace: one step for the call itself, one for its window, and one for each cut, rung and cap."""
-    what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.error
+    what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.problem
     plan = Plan(
         skip=True,
         tier=Tier.STUFF,
@@ -217,7 +234,6 @@ def _call_step(call: ModelCall) -> Step:
         "status": call.status,
         "guard": call.outcome,
         "rollbacks": call.report.rollbacks if call.report else 0,
-        "saved_tokens": call.report.saved_tokens if call.report else 0,
         "wasted_tokens": call.report.wasted_tokens if call.report else 0,
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
@@ -235,7 +251,7 @@ def _call_step(call: ModelCall) -> Step:
     }
     text = GAP.join(_pieces(call))
     return Step(
-        Stage.MODEL, call.seconds, degraded=call.error, facts=_without_blanks(facts), text=text
+        Stage.MODEL, call.seconds, degraded=call.problem, facts=_without_blanks(facts), text=text
     )
 
 

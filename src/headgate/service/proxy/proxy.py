@@ -189,14 +189,14 @@ class Proxy:
             self._report(exchange)
             return
         except PartialCallError as error:
-            call.error = type(error).__name__
+            call.note_error(error)
             self._report(exchange)
             await reply.break_off()
             await break_connection(exchange.close_connection, receive)
             return
         except HeadgateError as error:
             drop_traceback(error)
-            call.error = type(error).__name__
+            call.note_error(error)
             if reply.begun and (isinstance(error, UpstreamError) or not reply.takes_events):
                 # Agents ask again after a broken connection, not after an error event. An error in the middle of JSON
                 # would be read as a part of it.
@@ -209,7 +209,7 @@ class Proxy:
                 return
             last = _write_error(exchange, error)
         except BaseException as error:
-            call.error = type(error).__name__
+            call.note_error(error)
             self._report(exchange)
             raise
         self._report(exchange)

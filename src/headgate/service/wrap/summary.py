@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from headgate.text.table import money_of
+
 COUNTED = {
     "headgate_guard_stalls_total": "loops",
     "headgate_guard_recovered_total": "recovered",
-    "headgate_guard_tokens_saved_total": "guard_saved",
     "headgate_tokens_injected_total": "injected",
-    "headgate_tokens_saved_total": "context_saved",
+    "headgate_tokens_saved_total": "saved",
     "headgate_circles_total": "circles",
     "headgate_cache_lost_tokens_total": "lost",
     "headgate_model_cost_total": "cost",
@@ -43,6 +44,7 @@ class Summary:
     circles: int
     injected: int
     saved: int
+    """Tokens of passages that contexts left out because the window shows them."""
     folded: int
     """Tokens that folding took out of requests."""
     failures: int
@@ -70,8 +72,8 @@ class Summary:
             f"{_number(self.circles, 'note')} on repeated tool calls": self.circles,
             f"{_number(self.injected, 'token')} of context injected": True,
             f"{_number(self.folded, 'token')} folded": self.folded,
-            f"{_number(self.saved, 'token')} saved": self.saved,
-            f"cost about ${self.cost:,.2f}": self.cost,
+            f"{_number(self.saved, 'token')} left out that the window shows": self.saved,
+            f"cost about {money_of(self.cost)}": self.cost,
             f"{_number(self.lost, 'token')} paid again because the prompt cache broke": self.lost,
         }
         lines = ["; ".join(what for what, happened in done.items() if happened)]
@@ -125,7 +127,7 @@ def summarize(
         recovered=int(sums["recovered"]),
         circles=int(sums["circles"]),
         injected=int(sums["injected"]),
-        saved=int(sums["guard_saved"] + sums["context_saved"]),
+        saved=int(sums["saved"]),
         folded=int(sums["folded"]),
         failures=failures,
         last_log=last_log,
