@@ -67,3 +67,8 @@ def test_the_last_lines_of_a_gateway_that_failed_are_shown():
 def test_folded_tokens_are_told_and_measured_ones_are_not():
     text = 'headgate_fold_tokens_total{group="on"} 40.0\nheadgate_fold_tokens_total{group="measure"} 9.0\n'
     assert "; 40 tokens folded" in summarize({"guarded": 1}, [text], 0).lines()[0]
+
+
+def test_a_compaction_is_told_with_what_was_put_back():
+    text = 'headgate_compactions_total{way="summary"} 1.0\nheadgate_put_back_tokens_total 57.0\n'
+    assert "; 1 compaction, 57 tokens put back" in summarize({"guarded": 1}, [text], 0).lines()[0]

@@ -18,6 +18,8 @@ COUNTED = {
     "headgate_tokens_injected_total": "injected",
     "headgate_tokens_saved_total": "saved",
     "headgate_circles_total": "circles",
+    "headgate_compactions_total": "compactions",
+    "headgate_put_back_tokens_total": "put_back",
     "headgate_cache_lost_tokens_total": "lost",
     "headgate_model_cost_total": "cost",
 }
@@ -47,6 +49,10 @@ class Summary:
     """Tokens of passages that contexts left out because the window shows them."""
     folded: int
     """Tokens that folding took out of requests."""
+    compactions: int
+    """How often the agent shortened its window."""
+    put_back: int
+    """Tokens of what compactions lost that were put back."""
     failures: int
     """Gateways that died or fell silent."""
     last_log: str = ""
@@ -71,6 +77,7 @@ class Summary:
             f"{_number(self.loops, 'loop')} cut, {self.recovered} recovered": True,
             f"{_number(self.circles, 'note')} on repeated tool calls": self.circles,
             f"{_number(self.injected, 'token')} of context injected": True,
+            f"{_number(self.compactions, 'compaction')}, {_number(self.put_back, 'token')} put back": self.compactions,
             f"{_number(self.folded, 'token')} folded": self.folded,
             f"{_number(self.saved, 'token')} left out that the window shows": self.saved,
             f"cost about {money_of(self.cost)}": self.cost,
@@ -129,6 +136,8 @@ def summarize(
         injected=int(sums["injected"]),
         saved=int(sums["saved"]),
         folded=int(sums["folded"]),
+        compactions=int(sums["compactions"]),
+        put_back=int(sums["put_back"]),
         failures=failures,
         last_log=last_log,
         services=_most_frequent(services),
