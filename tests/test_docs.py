@@ -201,6 +201,18 @@ def test_every_variable_on_a_page_is_a_setting(page):
     assert gone == []
 
 
+# an extra, or the package by its name behind an installer; `wheel`s and paths have a dot before the bracket
+OF_PYPI = re.compile(
+    r"(?<![.\w])headgate\[[a-z]|\b(?:install|uv add|uvx|pipx run) headgate(?![\w.])"
+)
+TOLD = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
+
+
+@pytest.mark.parametrize("file", TOLD, ids=lambda file: str(file.relative_to(ROOT)))
+def test_nobody_is_told_to_install_the_package_of_another_project(file):
+    assert OF_PYPI.findall(file.read_text()) == []
+
+
 @cache
 def hook_script() -> str:
     """The plugin's shell script, which has variables of its own."""

@@ -100,6 +100,41 @@ def test_a_found_file_with_a_mistake_stops_nobody(tmp_path, written, said, caplo
         load(environ={"HEADGATE_CONFIG": "headgate.toml"})
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[retrieval]\nbuget = 5", "retrieval.buget is not a setting (from headgate.toml) (did you mean proxy.budget?)"),
+        ("[gate]\nfloor = 0.3", "gate.floor is not a setting (from headgate.toml) (did you mean grade.floor?)"),
+        ("redcat = false", "redcat is not a setting (from headgate.toml) (did you mean redact?)"),
+        ("[gate\n", "(at line 1, column 6) (mend that line)"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_a_found_file_is_no_matter_of_what_it_may_set(tmp_path, written, said, caplog):
+    (tmp_path / "headgate.toml").write_text(written)
+    warn.cache_clear()
+    load(environ={})
+    assert said in caplog.text
+    assert "HEADGATE_CONFIG" not in caplog.text, "to name the file would mend nothing"
+
+
+def test_config_check_lists_what_is_ignored(tmp_path, capsys):
+    from headgate import cli
+
+    (tmp_path / "headgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5\nfloor = 1")
+    for words in ([], ["--json"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["config", "check", *words])
+        assert ended.value.code == 2
+        told = capsys.readouterr().out
+        assert "gate.floor is not a setting" in told
+        assert "redact tunes no retrieval" in told
+        if words:
+            checked = json.loads(told)
+            assert (checked["ok"], checked["given"]) == (False, ["gate.min_ratio"])
+        else:
+            assert told.splitlines()[-1] == "not ok: 1 given, 2 ignored, the rest at its default"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=6))
 def test_whatever_stands_in_a_found_file_the_settings_can_be_read(tree):

@@ -196,6 +196,17 @@ def test_a_path_that_is_not_there_leaves_no_store_behind(run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_without_files_makes_no_store_and_prunes_one_that_is_there(run, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    assert run("add", "docs").exit_code == 1
+    assert list(tmp_path.iterdir()) == [docs]
+    (docs / "a.txt").write_text("words")
+    run("add", "docs")
+    (docs / "a.txt").unlink()
+    assert "1 removed" in run("add", "docs", "--prune").stdout
+
+
 def test_adding_again_says_that_nothing_has_changed(run, tmp_path):
     (tmp_path / "a.txt").write_text("words")
     run("add", "a.txt")

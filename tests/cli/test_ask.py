@@ -57,6 +57,8 @@ def test_without_a_model_the_context_is_printed_and_said_to_be_that(run):
     assert code == 0
     assert "Refunds are paid within 14 days." in out
     assert "no model is configured" in err
+    assert "and name the model with --model" in err
+    assert "--model" not in run("ask", "how long do refunds take?", "--model", "m")[2]
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import click
 import pytest
 from click.testing import CliRunner
+from tests.waiting import until
 
-from headgate import cli
+from headgate import Headgate, cli
 
 
 def test_help_lists_every_command_and_each_command_loads():
@@ -36,6 +39,39 @@ print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS")
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == ["1", str(given)]
+
+
+def test_ctrl_c_ends_a_command_with_130(tmp_path):
+    with Headgate.open(tmp_path / "kb") as hg:
+        hg.add({"id": "a", "text": "words"})
+    os.mkfifo(tmp_path / "window")
+    command = [sys.executable, "-m", "headgate", "context", "words", "--store", "kb", "--window", "window"]  # fmt: skip
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    def reads_window():
+        assert process.poll() is None, process.stderr.read()
+        with suppress(OSError):  # nobody has opened it to read
+            return os.open(tmp_path / "window", os.O_WRONLY | os.O_NONBLOCK)
+
+    pipe = until(reads_window)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    os.close(pipe)
+    assert (process.returncode, said.strip()) == (130, "stopped")
+
+
+def test_ctrl_c_at_a_question_is_130_and_the_answer_no_is_1(run, tmp_path, monkeypatch):
+    with Headgate.open(tmp_path / "kb") as hg:
+        hg.add({"id": "a", "text": "words"})
+
+    def interrupt(prompt=""):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupt)
+    code, _, said = run("store", "remove", "--all", "--store", "kb")
+    assert (code, said.strip().splitlines()[-1]) == (130, "stopped")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt="": "n")
+    assert run("store", "remove", "--all", "--store", "kb")[0] == 1
 
 
 def test_strategy_shows_a_panel(run):

@@ -1,6 +1,7 @@
 """The scripted session of the demo: each call of the agent carries what came before, and the model's script fits it."""
 
 import json
+import re
 import urllib.request
 
 import pytest
@@ -64,21 +65,27 @@ def test_the_scripted_model_speaks_server_sent_events():
 
 
 @pytest.mark.parametrize(("opens", "pages"), [(True, 1), (False, 0)])
-def test_the_script_is_served_and_played_and_opened_if_that_is_asked(monkeypatch, opens, pages):
+def test_the_script_is_served_and_played_and_opened_if_that_is_asked(
+    monkeypatch, capsys, opens, pages
+):
     asked, played, served = [], [], []
     monkeypatch.setattr(demo_service, "open_page", asked.append)
     monkeypatch.setattr(demo_service, "play_aside", played.append)
     monkeypatch.setattr(demo_service.service_module(), "serve", lambda settings, _: served.append(settings))  # fmt: skip
     demo_service.serve_script(port=0, opens=opens)
     assert (len(asked), len(played), len(served)) == (pages, 1, 1)
+    told = capsys.readouterr().out.splitlines()[0]
+    assert re.search(r"http://127\.0\.0\.1:\d+$", told), (
+        "a terminal takes a full stop into the link"
+    )
 
 
 @pytest.mark.parametrize(
     ("program", "on_path", "said"),
     [
         ("/opt/bin/pytest", None, "headgate"),
-        ("/home/a/.cache/uv/x/bin/headgate", None, "uvx headgate"),
-        ("/home/a/.local/pipx-venvs/bin/headgate", None, "pipx run headgate"),
+        ("/home/a/.cache/uv/x/bin/headgate", None, "uvx --from . headgate"),
+        ("/home/a/.local/pipx-venvs/bin/headgate", None, "pipx run --spec . headgate"),
         ("/opt/bin/headgate", "/opt/bin/headgate", "headgate"),
         ("/opt/bin/headgate", "/usr/bin/headgate", "/opt/bin/headgate"),
         ("/opt/bin/headgate", None, "/opt/bin/headgate"),

@@ -37,6 +37,15 @@ def test_print_shows_the_entry_and_changes_nothing(run, home):
     assert not (home / ".cursor").exists()
 
 
+def test_a_server_that_could_not_start_is_not_installed(run, home, monkeypatch):
+    monkeypatch.setattr("headgate.cli.mcp.find_spec", lambda name: None)
+    served, installed = run("mcp"), run("mcp", "install", "--client", "cursor")
+    assert served[0] == installed[0] == 2
+    assert installed[2] == served[2]
+    assert "pip install '.[mcp]'" in installed[2]
+    assert not (home / ".cursor").exists()
+
+
 @pytest.mark.parametrize(("scope", "portable"), [("user", False), ("project", True)])
 def test_a_project_shares_a_command_that_works_on_every_machine(run, scope, portable):
     out = run("mcp", "install", "--client", "claude", "--scope", scope, "--store", "kb", "--print")[1]  # fmt: skip

@@ -11,6 +11,7 @@ from headgate.guard.fuse import (
     HOLD_S,
     Cap,
     CapPolicy,
+    CapStatus,
     FusePolicy,
     amount_of,
     cap_status,
@@ -99,6 +100,15 @@ def test_the_status_warns_and_forecasts():
     assert found.calls_left == 1
     assert "full in 1 call at this rate" in found.describe()
     assert cap_status(call(ROW, 100), CAP, warn_at=0.8).calls_left == 9
+
+
+@pytest.mark.parametrize(
+    ("state", "calls_left", "forecast"),
+    [("paused", 0, "full"), ("warn", 0, "full with the next call"), ("warn", 2, "full in 2 calls"), ("open", None, "")],
+)  # fmt: skip
+def test_the_forecast_counts_the_calls_until_the_cap_is_full(state, calls_left, forecast):
+    status = CapStatus("session", "s", state, 950, 1_000, "tokens", calls_left)
+    assert status.forecast == forecast
 
 
 def test_money_is_capped_as_well():

@@ -189,3 +189,13 @@ def test_tool_calls_come_through_a_model_that_does_not_stream():
 
     answer = GuardedChatModel(model=Calling()).bind_tools([]).invoke("hi")
     assert answer.tool_calls == [call]
+
+
+def test_a_misspelt_argument_is_refused(gate):
+    for make in (
+        lambda: HeadgateRetriever(gate=gate, bugdet=3),
+        lambda: HeadgateCompressor(bugdet=3),
+        lambda: GuardedChatModel(model=FakeListChatModel(responses=["a"]), gaurd={}),
+    ):
+        with pytest.raises(ValueError, match=r"bugdet|gaurd"):
+            make()

@@ -95,3 +95,18 @@ async def test_turns_that_left_the_chat_history_are_recalled(gate):
 
 async def test_a_memory_block_without_a_question_is_empty(gate):
     assert await HeadgateMemoryBlock(gate=gate).aget([]) == ""
+
+
+def test_a_misspelt_argument_is_refused(gate):
+    for make in (
+        lambda: HeadgateRetriever(gate, bugdet=3),
+        lambda: HeadgatePostprocessor(bugdet=3),
+        lambda: HeadgateMemoryBlock(gate=gate, bugdet=3),
+    ):
+        with pytest.raises((TypeError, ValueError), match="bugdet"):
+            make()
+
+
+def test_a_postprocessor_is_made_again_from_what_llamaindex_wrote_of_it():
+    made = HeadgatePostprocessor(budget=7)
+    assert HeadgatePostprocessor.from_dict(made.to_dict()).budget == 7

@@ -7,6 +7,7 @@ from headgate.text.languages import (
     _LATER,
     _WORD,
     LANGUAGES,
+    _votes_by_key,
     choose,
     detect_all,
     likeness_to_code,
@@ -153,7 +154,12 @@ def test_many_texts_have_the_languages_that_each_has_alone():
     alone = [detect(text) for text in texts]
     assert detect_all(texts) == alone
     assert alone == ["english", "german", "russian", "english", "english", "english", "spanish"]
+
+
+def test_no_texts_need_no_tables_of_words():
+    _votes_by_key.cache_clear()
     assert detect_all([]) == []
+    assert _votes_by_key.cache_info().currsize == 0
 
 
 def test_letters_beyond_ascii_speak_for_others_and_a_soft_hyphen_parts_no_word():

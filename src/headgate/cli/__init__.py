@@ -24,6 +24,7 @@ from headgate.text.table import clip, printable
 if TYPE_CHECKING:
     from headgate.settings.load import File
 
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended, as shells have it
 MOST_TOLD = 10  # settings of a found file that are printed
 
 # what it is for -> command -> (where it lives, its line in --help)
@@ -130,6 +131,17 @@ class LazyGroup(CommandGroup):
             return f" Try: headgate {MEANT[given]}"
         close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
         return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that is called. Ctrl-C ends it with 130, also at a question; click's own 1 is our "no"."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort) as error:
+            # click makes an Abort of Ctrl-C at a question, and of the answer "no"
+            if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):  # fmt: skip
+                raise
+            echo("\nstopped", err=True)
+            sys.exit(INTERRUPTED)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, and the options, without importing any command."""

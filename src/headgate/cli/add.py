@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import click
 from rich.markup import escape
@@ -57,12 +58,7 @@ def add(
     """Add files and folders (PATHS), or what comes over a pipe (-). Files that have not changed are left alone."""
     if "-" in paths and (len(paths) > 1 or watch):
         raise InputError("'-' stands alone", hint="add the files in a second call")
-    if conversation and documents:
-        raise InputError(
-            "what is added is a conversation or documents, not both",
-            hint="leave out --conversation or --documents; or add each in a call of its own",
-        )
-    kind: Kind = "conversation" if conversation else "documents" if documents else ""
+    kind = _choose_kind(conversation=conversation, documents=documents)
 
     def add_once() -> Summary:
         with open_gate(store, tenant) as hg, _bar(quiet=as_json) as on_progress:
@@ -78,18 +74,41 @@ def add(
 
     if paths != ("-",):
         check_paths(paths)  # before the store is opened, which would make one
+    own = folder_of(store_name(store))
+
+    def look() -> Iterator[SourceFile | Skip]:
+        return walk(paths, exclude=exclude, gitignore=not ignored, store=own)
+
     if watch:
-        own = folder_of(store_name(store))
-        _watch(
-            lambda: walk(paths, exclude=exclude, gitignore=not ignored, store=own),
-            add_once,
-            as_json=as_json,
-        )
+        _watch(look, add_once, as_json=as_json)
         return
-    made = add_once()
+    nothing = None if paths == ("-",) else _find_nothing(look(), own)
+    made = nothing or add_once()
     _print_summary(made, as_json=as_json)
     if made.skips and not made.documents and not made.unchanged:
         sys.exit(1)
+
+
+def _choose_kind(*, conversation: bool, documents: bool) -> Kind:
+    """What the files are said to be, or nothing."""
+    if conversation and documents:
+        raise InputError(
+            "what is added is a conversation or documents, not both",
+            hint="leave out --conversation or --documents; or add each in a call of its own",
+        )
+    return "conversation" if conversation else "documents" if documents else ""
+
+
+def _find_nothing(found: Iterable[SourceFile | Skip], store: Path | None) -> Summary | None:
+    """What is skipped, if there is no file to add and no store yet: none is made then."""
+    if store is None or store.exists():
+        return None
+    skipped = []
+    for one in found:
+        if isinstance(one, SourceFile):
+            return None
+        skipped.append(one)
+    return Summary(skips=len(skipped), skipped=tuple(skipped))
 
 
 def _watch(

@@ -37,6 +37,7 @@ def ask(
     """
     with open_existing(store, tenant) as hg:
         require_collections(hg, [collection])
+        is_named = bool(model or hg.settings.ask.model)
         policy = complete_policy(hg.settings.ask, os.environ)
         made = hg.context(question, budget=budget, collection=collection)
     said = ""
@@ -52,7 +53,8 @@ def ask(
     if policy is None:
         echo(
             "no model is configured, so this is the context alone; "
-            "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or ask.url, and name the model with --model",
+            "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or ask.url"
+            + ("" if is_named else ", and name the model with --model"),
             err=True,
         )
     echo(f"what was left out, and why: headgate why {made.trace.id[:8]}", err=True)

@@ -13,7 +13,8 @@ from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
-from headgate.settings import Setting, inspect, load
+from headgate.settings import Setting, inspect
+from headgate.settings.found import IgnoredSetting
 
 _FILE = click.option(
     "--file",
@@ -67,13 +68,27 @@ def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
 @_FILE
 @json_option
 def check(file: Path | None, as_json: bool) -> None:
-    """Say whether the settings can be used. If not, the exit code is 2 and the error says why."""
-    load(file)
-    given = [s for s in inspect(file).settings if s.origin != "default"]
+    """Say whether the settings can be used. If not, the exit code is 2 and the error says why.
+
+    Other commands ignore what a found file may not set, or sets wrongly. This one lists it, and the exit code is 2.
+    """
+    found, errors = inspect(file)
+    for error in errors:
+        if not isinstance(error, IgnoredSetting):
+            raise error
+    given = [s for s in found if s.origin != "default"]
     if as_json:
-        print_json({"ok": True, "given": [s.name for s in given]})
+        ignored = [{"what": error.message, "hint": error.hint} for error in errors]
+        print_json({"ok": not errors, "given": [s.name for s in given], "ignored": ignored})
     else:
-        echo(f"ok: {len(given)} given, the rest at its default")
+        for error in errors:
+            echo(f"ignored: {error.message}\n  hint: {error.hint}")
+        left_out = f", {len(errors)} ignored" if errors else ""
+        echo(
+            f"{'not ok' if errors else 'ok'}: {len(given)} given{left_out}, the rest at its default"
+        )
+    if errors:
+        sys.exit(2)
 
 
 def _plain(value: object) -> object:

@@ -243,14 +243,17 @@ def _print_circle(console: SafeConsole, circle: Broken) -> None:
 
 
 def _command() -> str:
-    """How to call this program here: by its name if that is on the path, otherwise by its full path."""
+    """How to call this program here: by its name if that is on the path, otherwise by its full path.
+
+    A runner is told to take the clone, since the package of this name on PyPI is another project's.
+    """
     own = Path(sys.argv[0])
     if own.name != "headgate":
         return "headgate"
     parts = own.absolute().parts
     if "uv" in parts:
-        return "uvx headgate"
+        return "uvx --from . headgate"
     if any("pipx" in part for part in parts):  # its folder may be named otherwise
-        return "pipx run headgate"
+        return "pipx run --spec . headgate"
     found = which("headgate")
     return "headgate" if found and Path(found) == own.absolute() else str(own)

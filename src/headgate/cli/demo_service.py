@@ -145,7 +145,8 @@ def serve_script(*, port: int, opens: bool) -> None:
     server = service_module()
     with demo_settings(port) as settings, server.bind(settings.service) as listener:
         url = address_of(listener)
-        echo(f"The dashboard is at {url}. It shows a scripted session, which is being played now.")
+        echo(f"The dashboard is at {url}")  # no full stop: a terminal would take it into the link
+        echo("It shows a scripted session, which is being played now.")
         echo("Stop it with Ctrl-C; its store is deleted then.")
         play_aside(url)
         if opens:

@@ -38,7 +38,7 @@ def install_command(home: Path | None, as_json: bool) -> None:
     echo(f"wrote {folder}" if changed else f"{folder} is there already")
     if not beside:
         echo(
-            "note: hermes-agent is not installed in this Python; install headgate in the one that has it",
+            "note: hermes-agent is not installed in this Python; install it in that of hermes-agent: in the clone of the repository, pip install .",
             err=True,
         )
     echo("to use it: hermes config set memory.provider headgate")

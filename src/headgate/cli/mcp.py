@@ -43,8 +43,7 @@ def mcp(
     """Serve one MCP client over stdin and stdout until it closes them."""
     if ctx.invoked_subcommand is not None:
         return
-    if find_spec("mcp") is None:
-        raise MissingExtra("mcp", extra="mcp")
+    _require_package()
     from headgate.integrations.mcp.early import EarlyClient  # noqa: PLC0415  (to install needs none)
 
     if sys.stdin.isatty():
@@ -81,6 +80,8 @@ def install_command(
     """Add Headgate to the configuration of an MCP client."""
     from headgate.integrations.mcp_clients.install import install, launch_command  # noqa: PLC0415  (it loads settings)
 
+    if not only_print:
+        _require_package()
     place = find_place(client, scope)
     command, *arguments = launch_command(
         store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
@@ -119,6 +120,12 @@ def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None
 def plugin_path() -> None:
     """Print the folder of the Claude Code plugin."""
     echo(str(plugin_folder()))
+
+
+def _require_package() -> None:
+    """Refuse to serve, or to have a client start, a server whose package is not installed."""
+    if find_spec("mcp") is None:
+        raise MissingExtra("mcp", extra="mcp")
 
 
 def _check_name(name: str) -> str:

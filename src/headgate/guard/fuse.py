@@ -110,8 +110,12 @@ class CapStatus:
     @property
     def forecast(self) -> str:
         """When the cap is reached; empty if no call has been booked yet."""
+        if self.state == "paused":
+            return "full"
         if self.calls_left is None:
             return ""
+        if not self.calls_left:
+            return "full with the next call"
         return f"full in {self.calls_left} call{'' if self.calls_left == 1 else 's'}"
 
     def describe(self) -> str:

@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from headgate.errors import MissingExtra
 from headgate.gateway import Headgate
@@ -51,10 +51,15 @@ except ImportError as error:
 
 # The inner model's callbacks would report the tokens before they are guarded; those of the outer one report them after.
 QUIET: Any = {"callbacks": []}
+_NO_OTHERS = ConfigDict(
+    extra="forbid"
+)  # LangChain's own classes drop a misspelt argument and say nothing
 
 
 class HeadgateRetriever(BaseRetriever):
     """The passages of a collection that answer a question, are new to the window and fit the budget."""
+
+    model_config = _NO_OTHERS
 
     gate: Headgate
     budget: int = 1000
@@ -84,6 +89,8 @@ class HeadgateRetriever(BaseRetriever):
 class HeadgateCompressor(BaseDocumentCompressor):
     """Keeps what is new to the window and repeats no better document, as much of it as fits the budget."""
 
+    model_config = _NO_OTHERS
+
     budget: int = 1000
     k: int | None = None
     window: Callable[[], WindowLike] | None = None
@@ -106,6 +113,8 @@ class HeadgateCompressor(BaseDocumentCompressor):
 
 class GuardedChatModel(BaseChatModel):
     """A chat model without loops: a repetition is cut, and the model asked to go on in the same answer."""
+
+    model_config = _NO_OTHERS
 
     model: Runnable[Any, BaseMessage]
     guard: dict[str, Any] = Field(default_factory=dict)

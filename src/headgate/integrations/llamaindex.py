@@ -11,6 +11,8 @@ leave the chat history, and recalls those that a question is about.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pydantic import ConfigDict
+
 from headgate.errors import MissingExtra
 from headgate.gateway import Headgate
 from headgate.integrations.blocks import Asking, Blocks
@@ -26,6 +28,10 @@ try:
     from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 except ImportError as error:
     raise MissingExtra("llama-index-core", extra="llamaindex") from error
+
+_NO_OTHERS = ConfigDict(
+    extra="forbid"
+)  # LlamaIndex's own classes drop a misspelt argument and say nothing
 
 
 class HeadgateRetriever(BaseRetriever):
@@ -64,6 +70,8 @@ class HeadgatePostprocessor(BaseNodePostprocessor):
     The budget is that of the nodes' texts; metadata that is shown to the model comes on top.
     """
 
+    model_config = _NO_OTHERS
+
     budget: int = 1000
     k: int | None = None
     window: Callable[[], WindowLike] | None = None
@@ -89,6 +97,8 @@ class HeadgatePostprocessor(BaseNodePostprocessor):
 
 class HeadgateMemoryBlock(BaseMemoryBlock[str]):
     """Long-term memory: keeps the turns that leave the chat history, and recalls what a question is about."""
+
+    model_config = _NO_OTHERS
 
     name: str = "headgate"
     gate: Headgate

@@ -35,13 +35,19 @@ NOT_TUNING = frozenset({"grade.weights"})
 
 
 @lru_cache(maxsize=64)  # a command loads the settings several times, and says this once
-def warn(messages: tuple[str, ...]) -> None:
-    """Say in the log what of a found file is left out, and how to apply it."""
-    named = "; ".join(clip(printable(message), 200) for message in messages[:MOST_NAMED])
-    more = f"; and {len(messages) - MOST_NAMED} more" if len(messages) > MOST_NAMED else ""
-    _log.warning(
-        "ignored: %s%s (to apply the file as it is: HEADGATE_CONFIG=headgate.toml)", named, more
-    )
+def warn(ignored: tuple[tuple[str, str], ...]) -> None:
+    """Say in the log what of a found file is left out, and what to do: pairs of a message and its hint."""
+    named = "; ".join(_tell(*one) for one in ignored[:MOST_NAMED])
+    more = f"; and {len(ignored) - MOST_NAMED} more" if len(ignored) > MOST_NAMED else ""
+    refused = any(hint == HINT for _, hint in ignored)
+    advice = " (to set what a found file may not: HEADGATE_CONFIG=headgate.toml)" if refused else ""
+    _log.warning("ignored: %s%s%s", named, more, advice)
+
+
+def _tell(message: str, hint: str) -> str:
+    """What is left out, and what to do; the advice for what may not be set is given once, for all."""
+    said = clip(printable(message), 200)
+    return said if hint in ("", HINT) else f"{said} ({clip(printable(hint), 100)})"
 
 
 def refuse(name: str, value: object, folder: Path) -> IgnoredSetting | None:

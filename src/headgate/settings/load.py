@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from headgate.errors import ConfigError
 from headgate.policy import Policy
 from headgate.settings import found
-from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
+from headgate.settings.environment import CLOSE, CONFIG, PREFIX, check, nearest, variables
 from headgate.settings.schema import Settings, is_secret, names, tuning_policy
 
 FILE = "headgate.toml"
@@ -68,7 +68,7 @@ def load(
         if not isinstance(error, found.IgnoredSetting):
             raise error
     if errors:
-        found.warn(tuple(error.message for error in errors))
+        found.warn(tuple((error.message, error.hint) for error in errors))
     return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
 
 
@@ -216,8 +216,9 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
         return nothing, [found.IgnoredSetting(message, hint="shorten it")]
     ignored: list[ConfigError] = []
     folder = path.absolute().parent
+    known = names()
     refused = [
-        Fault(name, error)
+        Fault(name, error if _is_setting(name, known) else _unknown(name, layer.origin))
         for name, value in _flatten(layer.tree)
         if (error := found.refuse(name, value, folder))
     ]
@@ -242,12 +243,31 @@ def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pyd
         shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
         message = f"{name} is {shown} (from {origin}): {error['msg'].lower()}"
         return Fault(name, ConfigError(message, hint="see: headgate config show"))
-    if origin.startswith(PREFIX):
-        close = nearest(origin)
-    else:
-        close = next(iter(difflib.get_close_matches(name, names(), n=1)), "")
+    return Fault(name, _unknown(name, origin))
+
+
+def _unknown(name: str, origin: str) -> ConfigError:
+    """The error for a name that is no setting."""
+    close = nearest(origin) if origin.startswith(PREFIX) else _nearest(name)
     hint = f"did you mean {close}?" if close else "see: headgate config show"
-    return Fault(name, ConfigError(f"{name} is not a setting (from {origin})", hint=hint))
+    return ConfigError(f"{name} is not a setting (from {origin})", hint=hint)
+
+
+def _nearest(name: str) -> str:
+    """The setting that a name may be a slip for: one like it as a whole, else one whose last part is like its last."""
+    known = names()
+    if close := difflib.get_close_matches(name, known, n=1):
+        return close[0]
+    by_last = {each.rpartition(".")[2]: each for each in known}
+    close = difflib.get_close_matches(name.rpartition(".")[2], list(by_last), n=1, cutoff=CLOSE)
+    return by_last[close[0]] if close else ""
+
+
+def _is_setting(name: str, known: Iterable[str]) -> bool:
+    """Whether a name is a setting, an entry of one that is a table, a group of settings, or an argument in Python."""
+    return bool(tuning_policy(name)) or any(
+        name == each or name.startswith(f"{each}.") or each.startswith(f"{name}.") for each in known
+    )
 
 
 def _read(file: Path) -> Tree:
