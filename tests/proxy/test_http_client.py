@@ -10,7 +10,7 @@ from contextlib import suppress
 import httpx2
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import CLOSE, PROSE, Endless, Head, Pause, chunk, json_head, said
+from tests.proxy.upstream import CLOSE, PROSE, RESET, Endless, Head, Pause, chunk, json_head, said
 from tests.waiting import until
 
 from headgate.errors import UpstreamError
@@ -235,6 +235,20 @@ async def test_a_tick_gives_nothing_while_nothing_comes(rig, upstream):
     assert await response.read(0.01) is None
     assert b'"b"' in await response.read(5)
     assert await response.read(5) == b""
+    await response.close()
+    await client.close()
+
+
+@pytest.mark.parametrize("step", [CLOSE, RESET], ids=["closed", "reset"])
+async def test_what_came_before_a_break_is_read_first(rig, upstream, step):
+    model = rig.script([chunk({"content": "a"}), step])
+    client = HttpClient()
+    response = await client.send(request(upstream.port, b'{"model": "%b"}' % model.encode()))
+    while response._content.exception() is None:  # noqa: ASYNC110  # the library has no event for it
+        await asyncio.sleep(0.01)
+    assert b'"a"' in await response.read()
+    with pytest.raises(UpstreamError, match="closed the connection"):
+        await response.read()
     await response.close()
     await client.close()
 

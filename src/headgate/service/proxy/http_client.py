@@ -156,7 +156,7 @@ class HttpResponse:
         self.headers: Headers = list(response.raw_headers)
         self._response, self._content, self._place = response, response.content, place
         self._idle_s = idle_s
-        self._next: Read = self._content.read
+        self._next: Read = self._read_content
         self._peeked = b""
         self._reading: asyncio.Future[bytes] | None = None
         self._loop = asyncio.get_running_loop()
@@ -205,6 +205,13 @@ class HttpResponse:
         if len(data) == PART:  # more may be there already, which is read without waiting
             await asyncio.sleep(0)
         return data
+
+    async def _read_content(self, size: int) -> bytes:
+        """The next bytes as they came; first those from before a break, which the library would throw away."""
+        content = self._content
+        if content.exception() is not None and content._buffer:  # noqa: SLF001
+            return content._read_nowait(size)  # noqa: SLF001
+        return await content.read(size)
 
     def _check_silence(self) -> None:
         """One timer serves many waits: it moves on when it fires too early."""
