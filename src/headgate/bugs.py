@@ -32,6 +32,25 @@ def report(error: Exception, where: str) -> None:
     LOGGER.error("bug in %s: %s", where, describe(error), exc_info=error)
 
 
+class surviving:  # noqa: N801  (used as a verb: with surviving("the cache witness"))
+    """A `with` block whose failure costs only what it adds: the error is reported, and what follows goes on.
+
+    `but` are errors that are raised all the same.
+    """
+
+    def __init__(self, what: str, *, but: type[Exception] | tuple[()] = ()) -> None:
+        self._what, self._but = what, but
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, self._but):
+            return False
+        report(error, self._what)
+        return True
+
+
 def describe(error: BaseException) -> str:
     """An error in one line: ours speak for themselves, others name their kind. Callers far away may read it, so it
     names no file of this machine.

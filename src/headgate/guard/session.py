@@ -209,6 +209,14 @@ class Session:
         rest = self._steering.end()
         return self._book([*self._current.release(), *([Piece(CONTENT, rest)] if rest else ())])
 
+    def forget(self, why: str) -> None:
+        """Watch no more, and forget what waits: after a bug the caller itself lets that out, as it came."""
+        self.report.passed_on = why
+        self.report.state = State.GENERATING
+        self._watching, self._since = False, None
+        self._steering = SteeringFilter("")
+        self._current = self._content = self._new_channel(CONTENT)
+
     def end(self) -> list[Piece]:
         """The model ended its answer: what still waits goes out."""
         rest = self._steering.end()

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headgate.bugs import surviving
 from headgate.errors import AccessError, BusyError, ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
@@ -104,7 +105,8 @@ class Admission:
         finally:
             state.status = state.status or 500
             for observe in self._observers:
-                observe(state, scope)
+                with surviving("counting or logging a request"):
+                    observe(state, scope)
 
     async def _serve_in_time(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState

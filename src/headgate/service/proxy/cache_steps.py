@@ -6,7 +6,7 @@ logged.
 
 import asyncio
 
-from headgate import bugs
+from headgate.bugs import surviving
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.policy import ProxyPolicy
@@ -29,11 +29,9 @@ async def repair_cache(exchange: Exchange, witness: CacheWitness, policy: ProxyP
     request = exchange.request
     if not policy.repair or len(request.body) > HUGE:
         return
-    try:
+    repaired: Repair | None = None
+    with surviving("the repair of a prompt cache"):
         repaired = await asyncio.to_thread(_repair, exchange, witness, policy)
-    except Exception as error:  # noqa: BLE001  a repair may not cost the client its answer
-        bugs.report(error, "the repair of a prompt cache")
-        return
     if repaired is not None:
         exchange.unrepaired = request
         exchange.request = request.with_fields(repaired.fields)
@@ -53,19 +51,16 @@ async def observe_cache(exchange: Exchange, witness: CacheWitness) -> None:
     """Find where the request stops extending the last one; the reply's header tells it."""
     if len(exchange.request.body) > HUGE:
         return
-    try:
+    with surviving("the cache witness"):
         if len(exchange.request.body) > LARGE:
             observed = await asyncio.to_thread(_observe, exchange, witness)
         else:
             observed = _observe(exchange, witness)
-    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
-        bugs.report(error, "the cache witness")
-        return
-    exchange.call.cache_observation = observed
-    if observed.difference is not None:
-        exchange.reply_headers["x-headgate-cache"] = f"broken: {observed.difference.describe()}"
-    elif observed.last is not None:
-        exchange.reply_headers["x-headgate-cache"] = "extends the last request"
+        exchange.call.cache_observation = observed
+        if observed.difference is not None:
+            exchange.reply_headers["x-headgate-cache"] = f"broken: {observed.difference.describe()}"
+        elif observed.last is not None:
+            exchange.reply_headers["x-headgate-cache"] = "extends the last request"
 
 
 def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
@@ -73,7 +68,7 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
     call = exchange.call
     if call.cache_observation is None or not call.answered:
         return
-    try:
+    with surviving("the cache witness"):
         call.cache_counts = counts_of(call, exchange.dialect)
         judged = witness.finish(call.cache_observation, call.cache_counts)
         call.cache_judgment = judged
@@ -82,8 +77,6 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
         long = call.cache_observation.seen.prompt.ttl_s > TTL_S
         call.cost = _cost_of(call, price, long=long)
         call.cache_cost = judged.cost(price, long=long) if judged else None
-    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
-        bugs.report(error, "the cache witness")
 
 
 def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from headgate import bugs
+from headgate.bugs import surviving
 from headgate.compaction.account import account, account_service
 from headgate.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from headgate.compaction.memory import Held, Noticed, Owed, WindowMemory
@@ -50,28 +50,29 @@ async def observe_compaction(
     )
     if mode == "off" or len(request.body) > HUGE:
         return
-    try:
+    with surviving("the notice of a compaction"):
         if len(request.body) > LARGE:
             is_suspicious = await asyncio.to_thread(_compare, exchange, windows, mode)
         else:
             is_suspicious = _compare(exchange, windows, mode)
         if is_suspicious:
             await asyncio.to_thread(_notice, exchange, windows)
-    except Exception as error:  # noqa: BLE001  an observer may not cost the client its answer
-        bugs.report(error, "the notice of a compaction")
-        return
-    told = exchange.window.told if exchange.window is not None else None
-    if told is not None:
-        exchange.call.compaction = told
-        exchange.call.not_put_back = "" if mode == "inject" else f"compaction.mode is {mode}"
-        exchange.reply_headers["x-headgate-compaction"] = told.describe()
+        told = exchange.window.told if exchange.window is not None else None
+        if told is not None:
+            exchange.call.compaction = told
+            exchange.call.not_put_back = "" if mode == "inject" else f"compaction.mode is {mode}"
+            exchange.reply_headers["x-headgate-compaction"] = told.describe()
 
 
 def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
     """Remember the request if the provider got it, and tell what the service cleared from it."""
-    seen, call = exchange.window, exchange.call
-    if seen is None or not call.answered:
-        return
+    if exchange.window is not None and exchange.call.answered:
+        with surviving("the memory of windows"):
+            _remember(exchange, windows, exchange.window)
+
+
+def _remember(exchange: Exchange, windows: WindowMemory, seen: Noticed) -> None:
+    call = exchange.call
     # a window that was compacted has other results
     before = seen.last.cleared if seen.last and seen.found is None else None
     cleared = range(before.stop, before.stop) if before is not None else None
@@ -165,14 +166,13 @@ async def put_back(
     if seen is None or gate is None or seen.mode not in ("keep", "inject"):
         return
     try:
-        session, lost = await _find_session(exchange, seen, conversations), gate.lost_messages
-        await _keep_lost(exchange, seen, lost, session)
-        if seen.mode == "inject":
-            await _PutBack(exchange, seen, lost, session, policy, observer).run(conversations)
+        with surviving("what a compaction lost", but=HeadgateError):
+            session, lost = await _find_session(exchange, seen, conversations), gate.lost_messages
+            await _keep_lost(exchange, seen, lost, session)
+            if seen.mode == "inject":
+                await _PutBack(exchange, seen, lost, session, policy, observer).run(conversations)
     except HeadgateError as error:
         exchange.reply_headers["x-headgate-degraded"] = f"compaction: {error.message}"
-    except Exception as error:  # noqa: BLE001  the request goes on without what was to be put back
-        bugs.report(error, "what a compaction lost")
 
 
 async def _keep_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, session: str) -> None:

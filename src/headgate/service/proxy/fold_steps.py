@@ -8,7 +8,7 @@ folding begins, and the conversation's state keeps that.
 import asyncio
 from hashlib import blake2b
 
-from headgate import bugs
+from headgate.bugs import surviving
 from headgate.folding.cache import FoldCache
 from headgate.folding.policy import FoldPolicy
 from headgate.folding.rules import clears_of
@@ -41,7 +41,7 @@ async def fold_repeats(
     group: FoldGroup = mode
     if mode == "on" and policy.is_held_out(call.session):
         group = "holdout"
-    try:
+    with surviving("folding a request"):
         start = await _find_start(exchange, conversations) if group == "on" else 0
         if len(request.body) > LARGE:
             folded = await asyncio.to_thread(_fold, exchange, folders, group, start)
@@ -54,8 +54,6 @@ async def fold_repeats(
             if call.fold.has_stopped:
                 await conversations.put(STOPPED + _digest(_owner(exchange)), b"1")
         exchange.reply_headers["x-headgate-fold"] = _describe(call.fold)
-    except Exception as error:  # noqa: BLE001  folding may not cost the client its answer
-        bugs.report(error, "folding a request")
 
 
 async def _find_start(exchange: Exchange, conversations: ConversationState) -> int:
@@ -102,11 +100,9 @@ def price_fold(exchange: Exchange) -> None:
     call = exchange.call
     if call.fold is None or not call.answered:
         return
-    try:
+    with surviving("pricing a fold"):
         prices = exchange.gate.spending.prices if exchange.gate else Prices()
         call.fold.price(prices.find(call.model), call.cache_counts)
-    except Exception as error:  # noqa: BLE001  a price may not cost the client its answer
-        bugs.report(error, "pricing a fold")
 
 
 def _describe(folded: FoldedCall) -> str:

@@ -6,8 +6,8 @@ import asyncio
 
 import orjson
 
-from headgate.bugs import EXPECTED, describe, report
-from headgate.errors import StoreError
+from headgate.bugs import EXPECTED, describe, report, surviving
+from headgate.errors import HeadgateError, StoreError
 from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import Spending, amount_of
 from headgate.prices import Price
@@ -32,13 +32,14 @@ async def fuse(exchange: Exchange) -> None:
     spending, call, request = exchange.gate.spending, exchange.call, exchange.request
     if not spending.policy.caps_of(call.session, exchange.caller.key):
         return
-    output = exchange.dialect.token_limit(request.fields) or spending.policy.output_tokens
-    likely = amount_of(
-        spending.prices.find(request.model),
-        input_tokens=await count_prompt(request, call),
-        output_tokens=output * exchange.dialect.answers(request.fields),
-    )
-    await _hold(exchange, spending, likely)
+    with surviving("a cap on spending", but=HeadgateError):
+        output = exchange.dialect.token_limit(request.fields) or spending.policy.output_tokens
+        likely = amount_of(
+            spending.prices.find(request.model),
+            input_tokens=await count_prompt(request, call),
+            output_tokens=output * exchange.dialect.answers(request.fields),
+        )
+        await _hold(exchange, spending, likely)
 
 
 async def fuse_passed_on(exchange: Exchange, body: bytes, model: str) -> None:

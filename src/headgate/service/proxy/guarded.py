@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headgate import bugs
 from headgate.errors import HeadgateError, LoopError, UpstreamError
 from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.policy import SAMPLING
@@ -121,10 +122,17 @@ class GuardedAnswer:
                     raise UpstreamError("the answer of a further call is too large to be held")
                 return body
 
-            fields = self._request.fields
-            body = await guard_answer(
-                body, self._dialect, self._session, self._usage, call_again, fields=fields
-            )
+            fields, first = self._request.fields, body
+            try:
+                body = await guard_answer(
+                    first, self._dialect, self._session, self._usage, call_again, fields=fields
+                )
+            except HeadgateError:
+                raise
+            except Exception as error:  # noqa: BLE001  a bug: the client gets the answer as it came
+                bugs.report(error, "the guard of an answer")
+                self._session.forget(bugs.describe(error))
+                self._session.end()
         if self._session.report.state is State.FAILED:
             self._call.error = LoopError.__name__
         headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)

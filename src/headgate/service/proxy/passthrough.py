@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from headgate.bugs import surviving
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.guard.dialects.dialect import Dialect, Event
 from headgate.guard.dialects.usage import UsageSum, hide_usage
@@ -86,7 +87,8 @@ class UsageTap:
             found = parse(data)
         except UpstreamError:
             return None
-        self.usage.note(self._dialect.usage(found))
+        with surviving("reading the usage of an answer"):
+            self.usage.note(self._dialect.usage(found))
         return found
 
 

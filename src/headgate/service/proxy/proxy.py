@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.bugs import LOGGER
+from headgate.bugs import LOGGER, surviving
 from headgate.compaction.memory import WindowMemory
 from headgate.compaction.policy import CompactionPolicy
 from headgate.errors import (
@@ -133,8 +133,17 @@ class Proxy:
         await self._serve(scope, receive, exchange, self._pass_on)
 
     async def _answer(self, exchange: Exchange, body: bytes) -> None:
-        """One request to a model and its answer, step by step; `_serve` reports it and ends the reply."""
-        await read(exchange, body, self.policy, self._conversations)
+        """One request to a model and its answer, step by step; `_serve` reports it and ends the reply.
+
+        A bug in what we do to a call does not cost the client its answer: the call goes on without that.
+        """
+        is_read = False
+        with surviving("reading a model call", but=HeadgateError):
+            await read(exchange, body, self.policy, self._conversations)
+            is_read = True
+        if not is_read:
+            await self._pass_on(exchange, body)
+            return
         choose_upstream(exchange, self.upstreams)
         await observe_compaction(exchange, self._windows, self._compaction)
         await inject_context(exchange, self._conversations, self._observer)
@@ -155,7 +164,8 @@ class Proxy:
             judge_cache(exchange, self._cache_witness)
             remember_window(exchange, self._windows)
             price_fold(exchange)
-            await asyncio.shield(settle(exchange))
+            with surviving("booking what a model call spent"):
+                await asyncio.shield(settle(exchange))
 
     async def _pass_on(self, exchange: Exchange, body: bytes) -> None:
         """A request of another API. /v1/responses/ID and paths below it get the id that the upstream knows."""
@@ -219,7 +229,8 @@ class Proxy:
         exchange.call.status = exchange.reply.status
         exchange.call.end(exchange.reply.begun_at)
         if self._observer is not None:
-            self._observer.observe(exchange)
+            with surviving("counting or tracing a model call"):
+                self._observer.observe(exchange)
 
 
 def _check_rescues(guard: GuardPolicy, policy: ProxyPolicy) -> None:

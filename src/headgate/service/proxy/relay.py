@@ -7,13 +7,16 @@ too large to be held, the rest of the stream passes unwatched: an answer that wa
 event is parsed and judged in a thread.
 
 A fault of the upstream looks to the client as it would without us, so that an agent does what it does about it: an
-event that cannot be read passes as it came, a stream that ends too early ends, and one that breaks is broken.
+event that cannot be read passes as it came, a stream that ends too early ends, and one that breaks is broken. After a
+bug of ours the answer passes unwatched, from the first event that has not gone out.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from headgate import bugs
 from headgate.errors import HeadgateError, LoopError, PartialCallError, UpstreamError
 from headgate.guard.channels import EVENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
@@ -89,6 +92,9 @@ class Relay:
         self._plain_event = b""  # the event of plain content that is being read ...
         self._plain_frame = Frame(b"", None, 0, verbatim=True)  # ... and its frame, if it waits
         self._calls = 0
+        self._waiting = deque[
+            Frame
+        ]()  # the first call's frames that had not gone out before this event
         self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
         self._unsplit = 0  # bytes of the event that is still coming in
@@ -134,6 +140,7 @@ class Relay:
         self.usage.begin()
         self._share.drop(self._held)
         self._held = 0
+        self._waiting.clear()
 
     def _count_severed(self) -> None:
         prompt = estimate_prompt(self._fields)
@@ -152,7 +159,7 @@ class Relay:
             if session.stalled:
                 await response.close()  # before anything else: each moment costs tokens
             elif session.holding:
-                out += self._emit(session.tick())
+                out += self._let_out(session.tick)
             await self._send(out)
         self._book_unsplit(0)
         rest = splitter.end()  # after a stall it is dropped
@@ -206,7 +213,8 @@ class Relay:
 
     async def _take_bytes(self, splitter: Splitter, data: bytes) -> list[bytes]:
         if self._unread:
-            return [data]
+            rest = splitter.end()  # of the event in which reading ended
+            return [rest, data] if rest else [data]
         out = await self._take(splitter.feed(data))
         if splitter.pending == self._unsplit or self._book_unsplit(splitter.pending):
             return out
@@ -215,8 +223,6 @@ class Relay:
             raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
         self._unread = True
         out += self._emit(self.session.stop_watching("an event is too large to be held"))
-        out.append(splitter.end())
-        self._book_unsplit(0)
         return out
 
     def _book_unsplit(self, pending: int) -> bool:
@@ -232,7 +238,14 @@ class Relay:
     async def _take(self, events: list[bytes]) -> list[bytes]:
         out: list[bytes] = []
         for at, event in enumerate(events):
-            out += await self._take_event(event)
+            while self._waiting and not self._waiting[0].pieces_left:
+                self._waiting.popleft()
+            try:
+                out += await self._take_event(event)
+            except HeadgateError:
+                raise
+            except Exception as error:  # noqa: BLE001  a bug: see `_give_up`
+                return [*out, *self._give_up(error), *events[at:]]
             if self._is_over():
                 out += events[at + 1 :] if self._passes_rest() else ()
                 break
@@ -323,6 +336,7 @@ class Relay:
         if self._held + size <= self._policy.max_held_bytes and self._share.try_hold(size):
             frame.size = size
             self._held += size
+            self._waiting.append(frame)
             return []
         return self._emit(
             self.session.stop_watching(
@@ -385,12 +399,35 @@ class Relay:
         report = self.session.report
         return {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
 
+    def _let_out(self, release: Callable[[], list[Piece]]) -> list[bytes]:
+        """What the session lets out, as bytes."""
+        try:
+            return self._emit(release())
+        except HeadgateError:
+            raise
+        except Exception as error:  # noqa: BLE001  a bug: see `_give_up`
+            return self._give_up(error)
+
+    def _give_up(self, error: Exception) -> list[bytes]:
+        """After a bug of ours: what waited goes out as it came, and the rest passes unwatched.
+
+        What comes of a further call has to be written anew. So there the error is raised, and the connection breaks.
+        """
+        if self._calls > 1:
+            raise error
+        bugs.report(error, "the guard of a stream")
+        self.session.forget(bugs.describe(error))
+        self._unread, self._frame = True, None
+        self._share.drop(self._held)
+        self._held = 0
+        return [frame.data for frame in self._waiting]
+
     # Endings
 
     async def _end_call(self, rest: bytes) -> list[bytes]:
         """The upstream closed: release what is left, if the answer is complete."""
         if self._unread:
-            return self._emit(self.session.end())
+            return [*self._emit(self.session.end()), *([rest] if rest else ())]
         blank = not rest.strip()  # such as the last byte of a CRLF
         out = [] if blank else await self._take([rest])
         if self._is_over():
@@ -399,7 +436,7 @@ class Relay:
         if not self.dialect.ended:
             self.fault = "upstream_ended_early"
             return [*out, *self._release_clean(), *last]
-        return [*out, *self._emit(self.session.end()), *last]
+        return [*out, *self._let_out(self.session.end), *last]
 
     def _release_clean(self) -> list[bytes]:
         """Release after an error what waits and is clean."""

@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import orjson
 
-from headgate.errors import ConfigError, LoopError, PartialCallError
+from headgate.bugs import surviving
+from headgate.errors import ConfigError, HeadgateError, LoopError, PartialCallError
 from headgate.guard.calls import events_of, is_from_model, is_plain, is_report, last_results
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from headgate.guard.ladder import Climb, ClimbCache, annotate, ending
@@ -119,16 +120,17 @@ async def inject_context(
             observer.count_context(context)
         return context
 
-    exchange.request, headers = await inject(
-        exchange.request,
-        exchange.dialect,
-        build,
-        caller.tenant,
-        conversations,
-        asker=caller.key or KEYLESS,
-    )
-    exchange.call.context_trace = headers.get("x-headgate-trace", "")
-    exchange.reply_headers |= headers
+    with surviving("the injection of a context", but=HeadgateError):
+        exchange.request, headers = await inject(
+            exchange.request,
+            exchange.dialect,
+            build,
+            caller.tenant,
+            conversations,
+            asker=caller.key or KEYLESS,
+        )
+        exchange.call.context_trace = headers.get("x-headgate-trace", "")
+        exchange.reply_headers |= headers
 
 
 # Circles: the ladder for agents that repeat their tool calls
@@ -142,16 +144,17 @@ async def note_circles(exchange: Exchange, circles: CirclesPolicy, climbs: Climb
     """
     request, dialect, call = exchange.request, exchange.dialect, exchange.call
     policy = request.options.circles or circles.for_key(exchange.caller.key)
-    if len(request.body) > LARGE and not is_plain(request.messages):
-        # reading it takes milliseconds, and longer if it is hostile
-        request, call.climb = await asyncio.to_thread(
-            apply_ladder, request, dialect, policy, climbs
-        )
-    else:
-        request, call.climb = apply_ladder(request, dialect, policy, climbs)
-    if call.climb.marks or call.climb.ended:
-        rungs = (f"{mark.rung} {mark.circle.copies}" for mark in call.climb.marks)
-        exchange.reply_headers["x-headgate-circles"] = ", ".join(rungs) or "end"
+    with surviving("the search for circles of tool calls"):
+        if len(request.body) > LARGE and not is_plain(request.messages):
+            # reading it takes milliseconds, and longer if it is hostile
+            request, call.climb = await asyncio.to_thread(
+                apply_ladder, request, dialect, policy, climbs
+            )
+        else:
+            request, call.climb = apply_ladder(request, dialect, policy, climbs)
+        if call.climb.marks or call.climb.ended:
+            rungs = (f"{mark.rung} {mark.circle.copies}" for mark in call.climb.marks)
+            exchange.reply_headers["x-headgate-circles"] = ", ".join(rungs) or "end"
     exchange.request = request
     call.sent = request.body if len(request.body) <= HUGE else b""  # reading it takes seconds
 
@@ -301,34 +304,52 @@ async def _relay_unwatched(exchange: Exchange, response: Response) -> None:
 async def _relay_guarded(
     exchange: Exchange, response: Response, upstreams: Upstreams, conversations: ConversationState
 ) -> None:
+    answer: GuardedAnswer | None = None
+    with surviving("the start of the guard"):
+        answer = await _begin_guard(exchange, upstreams, conversations)
+    if answer is None:
+        await _relay_unwatched(exchange, response)
+        return
     exchange.reply_headers["x-headgate-guard"] = "on"
-    now = time.time()
-    looped = b"looped:" + _request_digest(exchange)
-    failed = [_failed_key(exchange, now), _failed_key(exchange, now - HOUR_S)]
-    before = [_failed_key(exchange, now, gone) for gone in range(1, FOLLOW_UP_MESSAGES + 1)]
     try:
-        earlier = await conversations.get_all([looped, *failed, *before])
-        follows = any(now - float(earlier[key]) < FOLLOW_UP_S for key in before if key in earlier)
-        answer = GuardedAnswer(
-            exchange,
-            upstreams,
-            earlier_loops=looped in earlier,
-            has_failed=follows or any(key in earlier for key in failed),
-        )
         response = await answer.run(response)
     except BaseException as error:
         if isinstance(error, PartialCallError):  # the client asks again
-            await conversations.put(looped, b"1")
+            await conversations.put(_looped_key(exchange), b"1")
         await response.close()
         raise
     if exchange.call.error == LoopError.__name__:
-        await conversations.put(failed[0], b"%d" % time.time())
+        now = time.time()
+        await conversations.put(_failed_key(exchange, now), b"%d" % now)
     await upstreams.release(response)
     for key in exchange.dialect.severed_reasoning:
         await conversations.put(SEVERED + key, b"1")
     known, stored = exchange.dialect.answer_ids
     exchange.call.response_id = known
     await conversations.put_answer(exchange.caller.tenant, known, stored)
+
+
+async def _begin_guard(
+    exchange: Exchange, upstreams: Upstreams, conversations: ConversationState
+) -> GuardedAnswer:
+    """The guard of this answer, which knows how the same request ended before."""
+    now = time.time()
+    looped = _looped_key(exchange)
+    failed = [_failed_key(exchange, now), _failed_key(exchange, now - HOUR_S)]
+    before = [_failed_key(exchange, now, gone) for gone in range(1, FOLLOW_UP_MESSAGES + 1)]
+    earlier = await conversations.get_all([looped, *failed, *before])
+    follows = any(now - float(earlier[key]) < FOLLOW_UP_S for key in before if key in earlier)
+    return GuardedAnswer(
+        exchange,
+        upstreams,
+        earlier_loops=looped in earlier,
+        has_failed=follows or any(key in earlier for key in failed),
+    )
+
+
+def _looped_key(exchange: Exchange) -> bytes:
+    """The key of a request for which a tool call looped."""
+    return b"looped:" + _request_digest(exchange)
 
 
 def _failed_key(exchange: Exchange, when: float, gone: int = 0) -> bytes:
