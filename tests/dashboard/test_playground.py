@@ -42,6 +42,14 @@ def test_a_slider_changes_the_context_at_once(page):
     expect(page.locator("#result")).to_contain_text("no room")
 
 
+def test_an_answer_that_is_late_does_not_replace_a_newer_one(page):
+    page.route("**/playground?q=slow*", lambda _: None)  # it is never answered
+    ask(page, "slow question")
+    with page.expect_event("requestfailed", lambda request: "q=slow" in request.url):
+        ask(page)
+    expect(page.locator("pre.block")).to_contain_text("Refunds are paid within 14 days")
+
+
 def test_a_slider_that_is_a_setting_is_named_for_the_settings_file(page):
     ask(page)
     page.get_by_role("slider", name=re.compile("boilerplate")).fill("0.2")

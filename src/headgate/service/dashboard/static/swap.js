@@ -1,7 +1,6 @@
 // Swap: forms and links marked data-swap="ID ..." load their address in the background and replace the parts of the page
 // with those ids by the same parts of what came. A form does so while it is being filled in, or with data-wait="submit"
-// only when a slider is moved or it is sent. A banner says when the
-// service cannot be reached, and takes it back when it can.
+// only when a slider is moved or it is sent. A banner says when the service cannot be reached, and takes it back when it can.
 
 const SENTENCES = {
   lost: "The connection is lost. Trying again.",
@@ -10,7 +9,7 @@ const SENTENCES = {
 };
 const WAIT_MS = 150;
 const shown = new Map(); // what the server last sent for an id: scripts may have changed what is shown since
-let latest = 0;
+let asking = new AbortController(); // what is being loaded for a form or a link: a later one takes its place
 
 /** Replace parts of this page by the parts of another page that have the same ids. Returns whether that worked. */
 export async function load(address, ids, { signal } = {}) {
@@ -30,7 +29,9 @@ export async function load(address, ids, { signal } = {}) {
     return false;
   }
   report("fine");
-  const other = new DOMParser().parseFromString(await response.text(), "text/html");
+  const text = await response.text().catch(() => ""); // the rest may be lost, or no longer be wanted
+  if (!text || signal?.aborted) return false;
+  const other = new DOMParser().parseFromString(text, "text/html");
   const problem = response.ok ? null : other.querySelector(".problem");
   for (const id of ids) put(document.getElementById(id), problem ?? other.getElementById(id));
   return response.ok;
@@ -54,11 +55,12 @@ function put(here, there) {
 }
 
 async function swap(element, address) {
-  const mine = ++latest;
+  asking.abort();
+  const mine = (asking = new AbortController());
   const ids = element.dataset.swap.split(" ");
   for (const id of ids) document.getElementById(id)?.setAttribute("aria-busy", "true");
-  const worked = await load(address, ids);
-  if (mine !== latest) return;
+  const worked = await load(address, ids, mine);
+  if (mine.signal.aborted) return;
   for (const id of ids) document.getElementById(id)?.removeAttribute("aria-busy");
   if (worked && element.dataset.keep !== "off") history.replaceState(null, "", address);
 }
