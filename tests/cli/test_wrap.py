@@ -32,11 +32,19 @@ def wrapped(monkeypatch):
 def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     code, out, err = run("wrap", "claude", "-p", "--", "hello")
     assert (code, out) == (7, "")
-    assert err == "headgate: 2 model calls, 2 guarded; 0 loops cut, 0 recovered; 0 tokens of context injected\n"  # fmt: skip
+    assert err == "headgate: 2 model calls, 2 guarded; no loop\n"
     run("wrap", "--", "claude", "--", "-p")
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
     assert wrapped[0][1]["environ"] is os.environ
+
+
+def test_a_misspelled_option_is_not_taken_for_an_agent(run, wrapped):
+    code, _, err = run("wrap", "--sotre", "kb", "claude")
+    assert code == 2
+    assert "--sotre" in err
+    assert "--store" in err
+    assert not wrapped
 
 
 def test_the_exit_code_is_the_agents_even_if_nobody_can_read_the_summary(run, wrapped, monkeypatch):

@@ -6,7 +6,9 @@ from bench.fixtures.sessions import MadeCall, Turn, render
 from headgate.errors import InputError, LoopError
 from headgate.explain.as_data import redact_trace
 from headgate.guard.fuse import CapStatus
-from headgate.guard.report import Cut, GuardReport
+from headgate.guard.ladder import Climb
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.guard.tools import Circle
 from headgate.notes import Stage
 from headgate.service.proxy.model_call import (
     GAP,
@@ -102,12 +104,20 @@ def test_the_kind_of_a_loop_is_enough():
 
 def test_the_step_of_a_call_has_the_numbers_of_its_report_and_leaves_out_blanks():
     bare = traced(status=502).steps[0].facts
-    assert (bare["rollbacks"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0)  # fmt: skip
-    assert "model" not in bare
+    assert not bare.keys() & {"rollbacks", "wasted_tokens", "first_byte_s", "model"}
     report = GuardReport(rollbacks=2, wasted_tokens=5)
     full = traced(report=report, first_byte_s=0.12345, model="m").steps[0].facts
     assert (full["rollbacks"], full["wasted_tokens"], full["first_byte_s"]) == (2, 5, 0.1235)  # fmt: skip
     assert full["model"] == "m"
+
+
+def test_the_outcome_says_whether_there_was_an_answer_and_the_guard_what_it_made_of_it():
+    refused = TraceSummary.of(traced(status=429))
+    assert (refused.outcome, refused.status) == ("unanswered", 429)
+    circle = Circle(1, 8, (), 1, 15)
+    ended = traced(status=200, climb=Climb((), circle)).steps[0].facts
+    assert (ended["outcome"], ended["guard"]) == ("ended", "off")
+    assert TraceSummary.of(traced(status=200, report=GuardReport(state=State.DONE))).outcome == "clean"  # fmt: skip
 
 
 def test_a_long_piece_before_a_cut_keeps_its_end():

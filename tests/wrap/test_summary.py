@@ -8,14 +8,17 @@ from headgate.service.wrap.summary import summarize
 
 def test_the_numbers_of_all_gateways_are_added_up():
     one = "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
-    two = 'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 4.0\n'
+    two = 'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 3.0\nheadgate_circles_total{rung="end"} 1.0\n'
     found = summarize({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
-    assert (found.loops, found.recovered, found.circles) == (3, 1, 4)
+    assert (found.loops, found.recovered, found.notes, found.ended) == (3, 1, 3, 1)
     assert (found.injected, found.saved) == (300, 25)
     text = "\n".join(found.lines())
-    assert "6 model calls, 4 guarded; 3 loops cut, 1 recovered; 4 notes on repeated" in text
+    assert (
+        "6 model calls, 4 guarded; 3 loops cut, 1 answer recovered; 3 notes on repeated tool calls; 1 turn ended"
+        in text
+    )
     assert "300 tokens of context injected; 25 tokens left out that the window shows" in text
-    assert "failed 1 time: 1 of these calls went on with another, 2 went straight" in text
+    assert "1 gateway failed: 1 of these calls went on with another, 2 went straight" in text
 
 
 def test_the_names_are_those_of_the_metrics():
@@ -30,7 +33,24 @@ def test_a_session_without_a_call_says_so():
 
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
     lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
-    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected"]  # fmt: skip
+    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 answers recovered"]
+    assert summarize({"guarded": 1}, [], 0).lines() == ["1 model call, 1 guarded; no loop"]
+
+
+def test_calls_without_an_answer_are_counted_by_their_status():
+    text = 'headgate_model_calls_total{model="m",guard="off",status="429"} 2.0\nheadgate_model_calls_total{model="m",guard="off",status="502"} 1.0\nheadgate_model_calls_total{model="m",guard="clean",status="200"} 5.0\n'
+    (line,) = summarize({"guarded": 8}, [text], 0).lines()
+    assert line == "8 model calls, 8 guarded; 3 without an answer (429 ×2, 502 ×1); no loop"
+
+
+def test_traces_that_were_lost_are_told():
+    lines = summarize({"guarded": 1}, ["headgate_writes_lost_total 2.0\n"], 0).lines()
+    assert lines[1] == "2 traces could not be kept: run headgate doctor"
+
+
+def test_a_gateway_that_failed_before_it_had_a_call_is_no_alarm():
+    lines = summarize({"guarded": 1}, [], 1, "slow").lines()
+    assert lines[1] == "1 gateway failed and was replaced: no call was touched"
 
 
 def test_a_cost_of_less_than_a_cent_is_not_nothing():
@@ -53,14 +73,14 @@ def test_a_session_without_a_guarded_call_says_what_came_or_why_nothing_may_have
     (line,) = summarize({"passed": 1}, [], 0, others=others).lines()
     assert line.endswith("; 1 other request passed: GET a.example/v1/models")
     (line,) = summarize({}, [], 0).lines()
-    assert line.endswith("the agent made none, or called a service that it was not led away from; see docs/agents.md#wrap")  # fmt: skip
+    assert line.endswith("the agent made none, or called a service that wrap does not redirect; see docs/agents.md#wrap")  # fmt: skip
 
 
 def test_the_last_lines_of_a_gateway_that_failed_are_shown():
     log = "\n".join(f"line {n}" for n in range(7))
     lines = summarize({"broken": 1}, [], 2, log).lines()
     assert lines[0].startswith("1 model call, 0 guarded")
-    assert "failed 2 times" in lines[1]
+    assert "2 gateways failed" in lines[1]
     assert lines[2:] == [f"  it wrote: line {n}" for n in range(2, 7)]
 
 

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from headgate.errors import UpstreamError
 from headgate.service.wrap.address import redirect
 from headgate.service.wrap.gateways import GatewayPool
-from headgate.service.wrap.spec import GatewaySpec
+from headgate.service.wrap.spec import GONE, GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
 
 
@@ -202,7 +202,7 @@ async def test_an_answer_that_breaks_off_breaks_off_for_the_agent_too():
 async def test_a_call_of_a_gateway_for_which_nobody_waits_is_gone(turn):
     upstream = Upstream(b"x")
     async with supervised(upstream) as (_, ask):
-        assert (await ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": turn}))[0] == 410  # fmt: skip
+        assert (await ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": turn}))[0] == GONE  # fmt: skip
     assert upstream.asked == []
 
 
@@ -220,7 +220,7 @@ async def test_a_call_whose_turn_left_the_gateway_before_the_call_was_whole_is_g
             yield b"}"
 
         headers = {"headgate-turn": "1.1"}
-        assert (await ask("POST", "/gateway/v1/chat/completions", headers=headers, data=body()))[0] == 410  # fmt: skip
+        assert (await ask("POST", "/gateway/v1/chat/completions", headers=headers, data=body()))[0] == GONE  # fmt: skip
 
 
 async def test_a_proxy_that_the_environment_names_is_used_but_for_hosts_that_are_exempt(

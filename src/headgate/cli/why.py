@@ -36,10 +36,18 @@ ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty 
 QUERY_CHARS = 60
 MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
 # what became of the answers of model calls, what went wrong first
-OUTCOMES = ("failed", "abandoned", "passed", "recovered", "off", "clean")
-MOST_LEFT_OUT = (
-    15  # of the chunks that were left out, the best first: with what was shown, a screen of them
-)
+OUTCOMES = {
+    "failed": "failed",
+    "unanswered": "without an answer",
+    "ended": "ended for going in circles",
+    "abandoned": "abandoned",
+    "passed": "passed on as they were",
+    "recovered": "recovered",
+    "off": "not watched",
+    "clean": "clean",
+}
+# Of the chunks that were left out, the best first: with what was shown, a screen of them.
+MOST_LEFT_OUT = 15
 
 
 @click.command(epilog="Example: headgate why last docs/refunds.md#2")
@@ -74,7 +82,7 @@ def why(
             if as_json:
                 print_json([summary_data(summary) for summary in found[:limit]])
             elif session is not None:
-                _print_list([[row] for row in found[:limit]])
+                _print_list([[row] for row in found[:limit]], names_session=False)
             else:
                 _print_list(group_sessions(found)[:limit])
             return
@@ -98,7 +106,7 @@ def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
     return list(rows.values())
 
 
-def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
+def _print_list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool = True) -> None:
     id = Column("trace", no_wrap=True, min_width=ID_CHARS)  # it is there to be copied
     when = Column("when", no_wrap=True)
     ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
@@ -116,11 +124,10 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
         table.add_row(
             newest.id[:ID_CHARS],
             format_minute(newest.created),
-            str(sum(one.kept for one in row)),
-            str(sum(one.candidates for one in row)),
+            *(("", "") if newest.outcome else (str(newest.kept), str(newest.candidates))),
             f"{1000 * sum(one.seconds for one in row):.1f}",
             *([_describe_cost(spent)] if cost else []),
-            escape(_describe_row(row)),
+            escape(_describe_row(row, names_session=names_session)),
         )
     SafeConsole().print(table if rows else "no request was traced yet")
     for told in dict.fromkeys(
@@ -135,16 +142,22 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]]) -> None:
         echo("the calls of a session: headgate why --session NAME", err=True)
 
 
-def _describe_row(row: Sequence[TraceSummary]) -> str:
+def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) -> str:
     """What was asked; for a session how many calls it made, what became of them, and what it asked first."""
     if len(row) == 1 and not row[0].outcome:
         return row[0].query[:QUERY_CHARS]
     counts = Counter("failed" if _has_failed(one) else one.outcome for one in row)
-    outcomes = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
-    outcomes += [f"{count} {clip(name, 20)}" for name, count in counts.items() if name not in OUTCOMES]  # fmt: skip
+    named = [*OUTCOMES, *(name for name in counts if name not in OUTCOMES)]
+    outcomes = [f"{counts[name]} {OUTCOMES.get(name, clip(name, 20))}" for name in named if counts[name]]  # fmt: skip
+    if refused := Counter(one.status for one in row if one.outcome == "unanswered"):
+        told = ", ".join(f"{status} ×{count}" for status, count in sorted(refused.items()))
+        outcomes = [f"{said} ({told})" if said.endswith(OUTCOMES["unanswered"]) else said for said in outcomes]  # fmt: skip
     asked = row[-1].query[:QUERY_CHARS] or next(
         (why.removeprefix("model: ") for one in row for why in one.degraded), ""
     )
+    if not names_session:
+        model = row[0].cost.model if row[0].cost else "model call"
+        return f"{model}, {outcomes[0].removeprefix('1 ')}: {asked}"
     session = f" ({row[0].session})" if row[0].session else ""
     return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {asked}{session}"
 
@@ -168,9 +181,10 @@ def print_trace(trace: Trace) -> None:
     """Print what each stage did, what was done to the request, what was shown, and what was left out."""
     console = SafeConsole()
     console.print(escape(_describe_plan(trace)))
-    table = Table("stage", "ms", "received", "kept", "dropped", "", box=None, header_style="bold")
+    counted = () if _is_call(trace) else ("received", "kept", "dropped")
+    table = Table("stage", "ms", *counted, "", box=None, header_style="bold")
     for step in trace.steps:
-        counts = map(str, (step.received, step.kept, step.dropped))
+        counts = (str(getattr(step, name)) for name in counted)
         table.add_row(
             step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
         )
@@ -188,9 +202,12 @@ def print_trace(trace: Trace) -> None:
 
 def _describe_plan(trace: Trace) -> str:
     """What was decided before anything was looked up; of a call through the proxy, where it went."""
-    is_call = any(step.stage is Stage.MODEL for step in trace.steps)
-    kind = "model call" if is_call else trace.plan.strategy.value
+    kind = "model call" if _is_call(trace) else trace.plan.strategy.value
     return f"{kind}: {trace.plan.reasoning}"
+
+
+def _is_call(trace: Trace) -> bool:
+    return any(step.stage is Stage.MODEL for step in trace.steps)
 
 
 def _describe_step(step: Step) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
+from difflib import get_close_matches
 
 import click
 
@@ -68,6 +69,9 @@ def wrap(
     agent would have sent them, and straight there if the gateway fails. If that place is not clear, the agent is not
     started.
     """
+    if agent.startswith("-"):
+        known = [name for each in click.get_current_context().command.params for name in each.opts]
+        raise click.NoSuchOption(agent, possibilities=get_close_matches(agent, known))
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
     args = args[1:] if args[:1] == ("--",) else args
@@ -84,7 +88,9 @@ def wrap(
     code, summary = asyncio.run(
         run_wrapped((agent, *args), environ=os.environ, spec=spec, upstreams=upstreams)
     )
-    if not quiet:
+    if not quiet and (
+        summary.calls or summary.passed or not code
+    ):  # a command that failed says why itself
         with suppress(OSError):  # stderr is closed; the exit code is still the agent's
             for line in summary.lines():
                 echo(f"headgate: {line}", err=True)

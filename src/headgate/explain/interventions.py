@@ -96,7 +96,13 @@ _BLAMED = {
 
 
 def _endings(step: Step) -> Iterator[Intervention]:
-    """How a guarded call ended, if the guard did not bring it to a clean end."""
+    """Why a call had no answer, and how a guarded one ended if the guard did not bring it to a clean end."""
+    if step.facts.get("outcome") == "unanswered":
+        status = show_fact(step.facts.get("status", ""))
+        what, change = f"the upstream answered {status}", "Headgate passed that on as it came"
+        if step.degraded:
+            what, change = f"there was no answer: {step.degraded}", f"the client was told so, with status {status}"  # fmt: skip
+        yield Intervention(step.stage, what, change, step.facts)
     if why := step.facts.get("passed_on"):
         what = f"the answer was passed on without being cut further: {why}"
         yield Intervention(

@@ -79,7 +79,7 @@ def call_figures(call: ModelCall) -> dict[str, Any]:
         "call": call.id,
         "model": call.model,
         "upstream": call.upstream,
-        "guard": call.outcome,
+        "guard": call.guarded,
         **({"ignored": call.ignored} if call.ignored else {}),
         "unwatched": call.unwatched,
         "rollbacks": report.rollbacks if report else 0,

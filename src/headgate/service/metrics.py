@@ -166,7 +166,7 @@ class Metrics:
     def count_call(self, call: ModelCall) -> None:
         """Count a call through the proxy, and the stream that the guard watched."""
         labels = (call.path, call.upstream, self._model_label(call))
-        self._child(self._calls, *labels, call.outcome, call.status).inc()
+        self._child(self._calls, *labels, call.guarded, call.status).inc()
         self._child(self._call_seconds, *labels).observe(call.seconds)
         if call.first_byte_s is not None:
             self._child(self._first_byte, *labels).observe(call.first_byte_s)

@@ -115,7 +115,7 @@ def _record_call(call: ModelCall, context: "Context") -> None:
         "server.port": server.port,
         "error.type": call.error,
         "headgate.call": call.id,
-        "headgate.guard": call.outcome,
+        "headgate.guard": call.guarded,
         "headgate.rollbacks": call.report.rollbacks if call.report else 0,
         "headgate.unwatched": call.unwatched,
         "headgate.cost": call.cost,

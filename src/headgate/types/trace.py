@@ -149,7 +149,7 @@ def _number(facts: Mapping[str, float | str], name: str) -> float | None:
 class TraceSummary:
     """A request in one row; each of its texts is cut after 500 characters, `seconds` is the time in all stages.
 
-    `outcome` is what became of the answer of a model call under the guard; empty if a context was asked for.
+    `outcome` is what became of a model call, and `status` what the client got; empty and 0 if a context was asked for.
     `saved` is the tokens that were not sent because the window shows them: passages left out, and text
     that was folded. `cost` is what a model call took and cost.
     """
@@ -169,6 +169,7 @@ class TraceSummary:
     seconds: float
     degraded: tuple[str, ...] = ()
     outcome: str = ""
+    status: int = 0
     saved: int = 0
     cost: CallCost | None = None
     compaction: str = ""
@@ -179,6 +180,7 @@ class TraceSummary:
     def of(cls, trace: Trace) -> "TraceSummary":
         """The summary of a trace."""
         plan = trace.plan
+        call = next((step.facts for step in trace.steps if step.stage is Stage.MODEL), None)
         return cls(
             id=trace.id,
             created=trace.created,
@@ -194,7 +196,8 @@ class TraceSummary:
             kept=sum(not candidate.dropped for candidate in trace.candidates),
             seconds=sum(step.seconds for step in trace.steps),
             degraded=tuple(reason[:SUMMARY_CHARS] for reason in trace.degraded[:MOST_REASONS]),
-            outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
+            outcome="" if call is None else str(call.get("outcome") or call.get("guard", "off")),
+            status=0 if call is None else int(_number(call, "status") or 0),
             saved=sum(int(_number(s.facts, SAVED_TOKENS) or 0) for s in trace.steps if s.stage in (Stage.COMPOSE, Stage.FOLD)),
             cost=CallCost.of(trace),
             compaction=next((str(s.facts.get("reason", "")) for s in trace.steps if s.stage is Stage.COMPACTION), ""),

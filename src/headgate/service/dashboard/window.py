@@ -149,6 +149,6 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
 
 
 def _read_session(gate: Headgate, rows: Sequence[TraceSummary]) -> ReadTraces:
-    """The traces of a session: its model calls, or its requests for context if it has no calls."""
-    calls = [row for row in rows if row.outcome] or list(rows)
+    """The traces of a session: its model calls that had an answer, or its requests for context if it has none."""
+    calls = [row for row in rows if row.outcome not in ("", "unanswered")] or list(rows)
     return read_traces(gate, reversed(calls[:TURNS]))

@@ -12,6 +12,7 @@ _ENDINGS = {
     "recovered": "a loop was cut",
     "passed": "passed on as it was",
     "abandoned": "the client hung up",
+    "ended": "ended: a circle of tool calls",
 }
 
 
@@ -20,8 +21,10 @@ def count(number: float, noun: str, plural: str = "") -> str:
     return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 
-def describe_outcome(outcome: str, degraded: Sequence[str]) -> str:
-    """What became of the answer of a model call under the guard."""
+def describe_outcome(outcome: str, degraded: Sequence[str], status: int = 0) -> str:
+    """What became of a model call."""
+    if outcome == "unanswered":
+        return f"no answer: {status}"
     if outcome != "failed":
         return _ENDINGS.get(outcome, outcome)
     return "the model kept looping" if _kept_looping(degraded) else "the answer broke off"

@@ -36,6 +36,7 @@ from headgate.service.proxy.asgi import BREAK, Reply
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.transport import Headers, header
 from headgate.service.request_state import Caller, RequestState, find_state
+from headgate.service.wrap.spec import SECRET_HEADER
 from headgate.text.bounded_json import loads
 from headgate.text.redact import redact
 from headgate.types import Context, Request
@@ -343,12 +344,19 @@ def _parse_number(given: Mapping[str, str], name: str) -> int:
     return int(value)
 
 
-def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[object]) -> str:
-    """The name of the session: the one that the client gives, else a hash of how the conversation begins."""
+def session_of(
+    headers: Headers, fields: Mapping[str, Any], messages: Sequence[object], *, api: str = ""
+) -> str:
+    """The name of the session: the one that the client gives, else a hash of how the conversation begins.
+
+    Scripts begin alike each time they run, so under `wrap` each run has sessions of its own, as has each API.
+    """
     if name := named_session(headers, fields):
         return name
+    run = header(headers, SECRET_HEADER).hex()
     system = fields.get("system") or fields.get("instructions") or ""
-    return _hashed_name(f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}")
+    begin = f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
+    return _hashed_name(f"{run} {api}\n{begin}")
 
 
 def named_session(headers: Headers, fields: Mapping[str, Any]) -> str:

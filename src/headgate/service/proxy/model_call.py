@@ -48,13 +48,15 @@ from headgate.xray.formats import entries_of
 from headgate.xray.session import SessionBuilder
 
 MOST_GONE = 300  # things that a trace names of those that a compaction lost, those first that nobody can look up
+FIRST_ERROR = 400  # the lowest status that says that there is no answer
 MOST_WARNINGS = 5  # of the guard that a trace keeps: a line or two of text
 MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds
 GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
 PIECE_CHARS = 8000
 TOOLS = 8  # tools that are named, those that brought most
 
-Outcome = Literal["off", "clean", "recovered", "passed", "failed", "abandoned"]
+Guarded = Literal["off", "clean", "recovered", "passed", "failed", "abandoned"]
+Outcome = Guarded | Literal["ended", "unanswered"]
 
 
 @dataclass(slots=True)
@@ -142,6 +144,13 @@ class ModelCall:
 
     @property
     def outcome(self) -> Outcome:
+        """What became of the call: whether it had an answer at all, and what became of that."""
+        if self.climb.ended is not None:
+            return "ended"
+        return "unanswered" if self.status >= FIRST_ERROR else self.guarded
+
+    @property
+    def guarded(self) -> Guarded:
         """What became of the answer under the guard."""
         report = self.report
         if report is None:
@@ -232,14 +241,15 @@ def _call_step(call: ModelCall) -> Step:
         "upstream": call.upstream,
         "key": call.key,
         "status": call.status,
-        "guard": call.outcome,
-        "rollbacks": call.report.rollbacks if call.report else 0,
-        "wasted_tokens": call.report.wasted_tokens if call.report else 0,
+        "outcome": call.outcome,
+        "guard": call.guarded,
+        "rollbacks": call.report.rollbacks if call.report else "",
+        "wasted_tokens": call.report.wasted_tokens if call.report else "",
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
         "estimated": 1 if call.estimated else "",
         "cost": "" if call.cost is None else round(call.cost, 6),
-        "first_byte_s": round(call.first_byte_s or 0.0, 4),
+        "first_byte_s": "" if call.first_byte_s is None else round(call.first_byte_s, 4),
         "ignored": call.ignored,
         "unwatched": call.unwatched,
         "passed_on": call.report.passed_on if call.report else "",

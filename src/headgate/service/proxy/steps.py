@@ -70,7 +70,7 @@ async def read(
     call.model, call.length = request.model, request.options.window
     call.key = exchange.caller.key
     call.tool_results = last_results(request.messages)
-    call.session = session_of(exchange.headers, request.fields, request.messages)
+    call.session = session_of(exchange.headers, request.fields, request.messages, api=dialect.path)
     texts = (dialect.human_text(message) for message in reversed(request.messages))
     call.query = next((text for text in texts if text and not text.isspace()), "")[:MAX_QUERY]
 

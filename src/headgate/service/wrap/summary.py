@@ -1,15 +1,16 @@
 """Summary: what wrapping did for a session, from the gateways' metrics and the supervisor's own counts.
 
-If no call was guarded, the agent may have made none, or have called a service that it was not led away from. Only the
-first can be told from here by what else came, so the line says what came, and from where calls would have.
+If no call was guarded, the agent may have made none, or have called a service that wrap does not redirect. Which of
+both it was cannot be told from here, so the line says what else came.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from headgate.service.wrap.spec import GONE
 from headgate.text.table import money_of
 
 COUNTED = {
@@ -17,13 +18,16 @@ COUNTED = {
     "headgate_guard_recovered_total": "recovered",
     "headgate_tokens_injected_total": "injected",
     "headgate_tokens_saved_total": "saved",
-    "headgate_circles_total": "circles",
     "headgate_compactions_total": "compactions",
     "headgate_put_back_tokens_total": "put_back",
     "headgate_cache_lost_tokens_total": "lost",
     "headgate_model_cost_total": "cost",
+    "headgate_traces_lost_total": "lost_traces",
+    "headgate_writes_lost_total": "lost_traces",
 }
 FOLDED = "headgate_fold_tokens_total"
+CALLS = "headgate_model_calls_total"
+RUNGS = "headgate_circles_total"
 MOST_NAMED = 3  # services, or kinds of other requests, that the line names
 
 
@@ -43,7 +47,10 @@ class Summary:
     """Other requests, passed on as they were."""
     loops: int
     recovered: int
-    circles: int
+    notes: int
+    """Notes to the model that it repeats its tool calls."""
+    ended: int
+    """Turns that were ended since the agent went in circles of tool calls."""
     injected: int
     saved: int
     """Tokens of passages that contexts left out because the window shows them."""
@@ -65,18 +72,28 @@ class Summary:
     """What the calls cost as far as their models have prices, in the currency of the prices."""
     lost: int = 0
     """Input tokens that were paid in full again because the provider's cache broke."""
+    unanswered: Mapping[str, int] = field(default_factory=dict)
+    """How many calls had no answer of a model, by the status that the agent got."""
+    lost_traces: int = 0
+
+    @property
+    def calls(self) -> int:
+        """All model calls."""
+        return self.guarded + self.straight + self.broken
 
     def lines(self) -> list[str]:
         """What to tell the user."""
-        calls = self.guarded + self.straight + self.broken
-        if not calls:
+        if not self.calls:
             return [self._say_nothing_came()]
         places = f" to {_name(self.services)}" if self.services else ""
         done = {
-            f"{_number(calls, 'model call')}{places}, {self.guarded} guarded": True,
-            f"{_number(self.loops, 'loop')} cut, {self.recovered} recovered": True,
-            f"{_number(self.circles, 'note')} on repeated tool calls": self.circles,
-            f"{_number(self.injected, 'token')} of context injected": True,
+            f"{_number(self.calls, 'model call')}{places}, {self.guarded} guarded": True,
+            self._describe_unanswered(): self.unanswered,
+            f"{_number(self.loops, 'loop')} cut, {_number(self.recovered, 'answer')} recovered": self.loops,
+            "no loop": not self.loops,
+            f"{_number(self.notes, 'note')} on repeated tool calls": self.notes,
+            f"{_number(self.ended, 'turn')} ended for going in circles": self.ended,
+            f"{_number(self.injected, 'token')} of context injected": self.injected,
             f"{_number(self.compactions, 'compaction')}, {_number(self.put_back, 'token')} put back": self.compactions,
             f"{_number(self.folded, 'token')} folded": self.folded,
             f"{_number(self.saved, 'token')} left out that the window shows": self.saved,
@@ -84,13 +101,26 @@ class Summary:
             f"{_number(self.lost, 'token')} paid again because the prompt cache broke": self.lost,
         }
         lines = ["; ".join(what for what, happened in done.items() if happened)]
-        if self.failures:
+        if self.lost_traces:
             lines.append(
-                f"the gateway failed {_number(self.failures, 'time')}: {self.resumed} of these calls went on with "
-                f"another, {self.straight} went straight to the upstream, {self.broken} broke off"
+                f"{_number(self.lost_traces, 'trace')} could not be kept: run headgate doctor"
             )
+        if self.resumed or self.straight or self.broken:
+            lines.append(
+                f"{_number(self.failures, 'gateway')} failed: {self.resumed} of these calls went on with another, "
+                f"{self.straight} went straight to the upstream and unguarded, {self.broken} broke off"
+            )
+        elif self.failures:
+            lines.append(
+                f"{_number(self.failures, 'gateway')} failed and was replaced: no call was touched"
+            )
+        if self.failures:
             lines += [f"  it wrote: {line}" for line in self.last_log.splitlines()[-5:]]
         return lines
+
+    def _describe_unanswered(self) -> str:
+        told = ", ".join(f"{status} ×{count}" for status, count in sorted(self.unanswered.items()))
+        return f"{sum(self.unanswered.values())} without an answer ({told})"
 
     def _say_nothing_came(self) -> str:
         nothing = "no model call came through that could be guarded"
@@ -98,7 +128,7 @@ class Summary:
             return (
                 f"{nothing}; {_number(self.passed, 'other request')} passed: {_name(self.others)}"
             )
-        why = "the agent made none, or called a service that it was not led away from"
+        why = "the agent made none, or called a service that wrap does not redirect"
         return f"{nothing}: {why}; see docs/agents.md#wrap"
 
 
@@ -116,6 +146,7 @@ def summarize(
     `services` counts model calls by host, `others` the other requests by what they are.
     """
     sums: defaultdict[str, float] = defaultdict(float)
+    unanswered: Counter[str] = Counter()
     for text in metrics:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -123,6 +154,10 @@ def summarize(
                     sums[COUNTED[sample.name]] += sample.value
                 elif sample.name == FOLDED and sample.labels.get("group") == "on":
                     sums["folded"] += sample.value
+                elif sample.name == RUNGS:
+                    sums["ended" if sample.labels.get("rung") == "end" else "notes"] += sample.value
+                elif sample.name == CALLS and 400 <= int(sample.labels["status"]) != GONE:
+                    unanswered[sample.labels["status"]] += int(sample.value)
     resumed = routes.get("resumed", 0)
     return Summary(
         guarded=routes.get("guarded", 0) + resumed,
@@ -132,7 +167,8 @@ def summarize(
         passed=routes.get("passed", 0),
         loops=int(sums["loops"]),
         recovered=int(sums["recovered"]),
-        circles=int(sums["circles"]),
+        notes=int(sums["notes"]),
+        ended=int(sums["ended"]),
         injected=int(sums["injected"]),
         saved=int(sums["saved"]),
         folded=int(sums["folded"]),
@@ -144,6 +180,8 @@ def summarize(
         others=_most_frequent(others),
         cost=sums["cost"],
         lost=int(sums["lost"]),
+        unanswered=unanswered,
+        lost_traces=int(sums["lost_traces"]),
     )
 
 

@@ -37,7 +37,7 @@ from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.peer import is_owner
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply, response_for
-from headgate.service.wrap.spec import GatewaySpec
+from headgate.service.wrap.spec import GONE, GatewaySpec
 from headgate.service.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
 
 GATEWAY = "gateway"
@@ -221,7 +221,7 @@ class Supervisor:
         turn = self._turns.get(name.rpartition(".")[0])
         gateway = turn.gateway if turn is not None and turn.name == name else None
         if turn is None or gateway is None:
-            return web.Response(status=410)  # the agent no longer waits for it
+            return web.Response(status=GONE)
         recording = turn.call(body)
         try:
             return await _play(recording, request)
