@@ -38,7 +38,8 @@ from mcp import Client, StdioServerParameters
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.service.proxy.model_call import ModelCall, call_trace, window_step
+from headgate.service.proxy.call_trace import call_trace, window_step
+from headgate.service.proxy.model_call import ModelCall
 from headgate.settings import Settings
 from headgate.types import Edge
 

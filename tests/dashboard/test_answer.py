@@ -16,7 +16,7 @@ from headgate.service.dashboard.streams import (
     draw_curves,
     find_circles,
 )
-from headgate.service.proxy.model_call import GAP
+from headgate.service.proxy.call_trace import GAP
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)

@@ -13,7 +13,8 @@ from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb, Mark
 from headgate.guard.report import Cut, GuardReport
 from headgate.guard.tools import Circle, Tried
-from headgate.service.proxy.model_call import ModelCall, call_trace
+from headgate.service.proxy.call_trace import call_trace
+from headgate.service.proxy.model_call import ModelCall
 
 ALL = "\n".join(ATTACKS)  # for the pages of a single chunk and a single call
 

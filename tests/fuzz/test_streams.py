@@ -13,8 +13,8 @@ from headgate.guard.session import Session
 from headgate.models.grade import read_grade
 from headgate.models.web_results import web_chunks
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.call_trace import window_step
 from headgate.service.proxy.exchange import parse_request, session_of
-from headgate.service.proxy.model_call import window_step
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.sse import Splitter, payload

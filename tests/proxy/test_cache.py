@@ -11,7 +11,7 @@ from headgate.guard.fuse import FusePolicy, Spending
 from headgate.notes import Stage
 from headgate.policy import ProxyPolicy
 from headgate.prices import Price, Prices
-from headgate.service.proxy.model_call import call_trace
+from headgate.service.proxy.call_trace import call_trace
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
 

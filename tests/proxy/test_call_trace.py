@@ -10,13 +10,8 @@ from headgate.guard.ladder import Climb
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
-from headgate.service.proxy.model_call import (
-    GAP,
-    MOST_MESSAGES,
-    PIECE_CHARS,
-    ModelCall,
-    call_trace,
-)
+from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
+from headgate.service.proxy.model_call import ModelCall
 from headgate.stores.stored_trace import trim
 from headgate.text.fence import fence
 from headgate.types import TraceSummary

@@ -14,7 +14,7 @@ from headgate.explain.interventions import interventions
 from headgate.gateway import Headgate
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics
-from headgate.service.proxy.model_call import call_trace
+from headgate.service.proxy.call_trace import call_trace
 
 RULE = "Never touch db/migrations, ask me before you change it."
 SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."

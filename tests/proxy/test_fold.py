@@ -17,9 +17,9 @@ from headgate.guard.dialects.gemini import GeminiDialect
 from headgate.guard.policy import CirclesPolicy
 from headgate.prices import Price
 from headgate.prompt_cache.judgment import CacheCounts
+from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.folded_call import FoldedCall
-from headgate.service.proxy.model_call import call_trace
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {

@@ -3,7 +3,8 @@
 import orjson
 
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
-from headgate.service.proxy.model_call import ModelCall, call_trace
+from headgate.service.proxy.call_trace import call_trace
+from headgate.service.proxy.model_call import ModelCall
 
 MODEL = "claude-opus-4-6"
 TURNS = (

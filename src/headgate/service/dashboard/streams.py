@@ -29,7 +29,7 @@ from headgate.service.dashboard.traces import read_traces
 from headgate.service.dashboard.words import kept_looping, looped
 from headgate.service.parse import Id
 from headgate.service.paths import DASHBOARD
-from headgate.service.proxy.model_call import GAP
+from headgate.service.proxy.call_trace import GAP
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Step, Trace

@@ -27,8 +27,9 @@ from headgate.service.auth import missing_scope
 from headgate.service.body import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
+from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.exchange import Exchange
-from headgate.service.proxy.model_call import ModelCall, call_trace
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState

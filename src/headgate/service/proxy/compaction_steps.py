@@ -28,7 +28,7 @@ from headgate.guard.dialects.dialect import Dialect
 from headgate.prompt_cache.segments import read_prompt
 from headgate.prompt_cache.witness import Seen
 from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import Exchange, Observer, ProxyRequest
+from headgate.service.proxy.exchange import UNNAMED, Exchange, Observer, ProxyRequest
 from headgate.service.proxy.inject import Block, block_of, inject
 from headgate.service.proxy.transport import header
 from headgate.text.bounded_json import HUGE, loads
@@ -36,7 +36,6 @@ from headgate.text.tokens import estimate_tokens
 from headgate.types import Request
 
 LARGE = 200_000  # bytes of a request that is compared in a thread
-UNNAMED = "conversation-"  # how the names of sessions begin that no client gave
 FEW = 8  # windows of other sessions that a new conversation is compared with
 
 

@@ -61,6 +61,7 @@ SESSION_HEADERS = (
     b"x-opencode-session", b"x-session-affinity",
 )  # fmt: skip
 SESSION_FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
+UNNAMED = "conversation-"  # how the names of sessions begin that no client gave
 MAX_END = 32_768  # characters of either end of a long beginning that are hashed
 _LEGACY_USER = re.compile(r"_session_([0-9a-f-]{36})$")
 NOBODY = Caller("", frozenset())
@@ -376,7 +377,7 @@ def _safe_name(name: str) -> str:
 
 def _hashed_name(text: str) -> str:
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return f"conversation-{digest}"
+    return f"{UNNAMED}{digest}"
 
 
 def _sample(text: str) -> str:
