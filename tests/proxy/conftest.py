@@ -2,8 +2,11 @@
 
 import asyncio
 import socket
+import sys
 import threading
+import traceback
 from dataclasses import dataclass
+from io import StringIO
 from itertools import count
 
 import pytest
@@ -28,8 +31,23 @@ class Loop:
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
 
-    def run(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
+    def run(self, work, within_s=120):
+        """The work's result; if it does not come, an error that says where the loop and its tasks stand."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(within_s)
+        except TimeoutError:
+            if future.done():
+                raise
+            pytest.fail(f"nothing came within {within_s} s\n{self._where()}")
+
+    def _where(self):
+        frame = sys._current_frames().get(self.thread.ident)
+        loop = "".join(traceback.format_stack(frame)) if frame else "its thread has ended\n"
+        tasks = StringIO()
+        for task in asyncio.all_tasks(self.loop):
+            task.print_stack(file=tasks)
+        return f"the loop:\n{loop}the tasks:\n{tasks.getvalue()}"
 
     def close(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
