@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
-from headgate.rank.edge_walk import Node, carry, link_nodes
+from headgate.rank.edge_walk import Node, carry, edge_charges, link_nodes
 from headgate.rank.fields import pack, table
 from headgate.rank.lexical import idf, saturate
+from headgate.rank.seeds import find_seeds
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, edge_charges, find_seeds, propagate
+from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -199,10 +200,10 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     query = "harbor clerk"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
-    seeds = find_seeds(found, query, view, PropagatePolicy())
+    seeds = find_seeds(found, query, view, PropagatePolicy().seeds)
     wired = propagate(found, query, view, PropagatePolicy(), seeds=seeds, edges=edges)
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    charged = edge_charges(seeds, view, PropagatePolicy())
+    charged = edge_charges(seeds, view, PropagatePolicy().edge)
     assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= {n.text for n in charged}
 
 

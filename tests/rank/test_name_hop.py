@@ -5,24 +5,18 @@ import pytest
 
 from headgate.index.indexes import Indexes
 from headgate.protocols import Postings
+from headgate.rank.edge_walk import receive_by_name
 from headgate.rank.feedback import contents
 from headgate.rank.lexical import Weighing
-from headgate.rank.name_hop import (
-    MOST,
+from headgate.rank.name_hop import MOST, name_masses, posting_shares, receive, spread
+from headgate.rank.name_postings import (
     NamePostings,
     find_name_postings,
     find_written_names,
-    name_masses,
-    novelty_shares,
-    open_share,
-    posting_shares,
-    receive,
-    receive_by_name,
-    receptivity,
     shares_name,
-    spread,
     strongest_names,
 )
+from headgate.rank.query_share import novelty_shares, open_share, receptivity
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.terms import terms
 from headgate.types import Chunk, Document

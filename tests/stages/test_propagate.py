@@ -1,7 +1,8 @@
 """Propagate: what shared names and given edges lead to. The kernels below it have tests of their own."""
 
 from headgate.index.indexes import Indexes
-from headgate.stages.propagate import PropagatePolicy, find_seeds, propagate
+from headgate.rank.seeds import find_seeds
+from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document, Edge
@@ -25,7 +26,7 @@ def test_a_stronger_edge_lifts_its_chunk_higher():
     view, query, policy = view_of(*TEXTS), "harbor clerk", PropagatePolicy()
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c1", 1.0), Edge("harbor", "near", "c2", 0.4)]
-    seeds = find_seeds(found, query, view, policy)
+    seeds = find_seeds(found, query, view, policy.seeds)
     wired = propagate(found, query, view, policy, seeds=seeds, edges=edges)
     scores = {c.chunk.id: c.score for c in wired.kept}
     assert scores["c0"] > scores["c1"] > scores["c2"] > 0
@@ -46,7 +47,7 @@ def test_an_edge_leads_to_the_chunk_whose_id_it_spells():
     view = Indexes(store).snapshot("default", "main")
     query, policy = "harbor", PropagatePolicy()
     found = retrieve(query, view, RetrievePolicy(feedback=0))
-    seeds = find_seeds(found, query, view, policy)
+    seeds = find_seeds(found, query, view, policy.seeds)
     edges = [Edge("harbor", "near", "readme", 1.0), Edge("harbor", "near", "ReadMe", 0.6)]
     wired = propagate(found, query, view, policy, seeds=seeds, edges=edges)
     assert [c.chunk.id for c in wired.added] == ["readme"]

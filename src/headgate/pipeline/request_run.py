@@ -39,6 +39,8 @@ from headgate.pipeline.verdict import (
 )
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
+from headgate.rank.edge_walk import edge_charges
+from headgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
 from headgate.relevance.model import Chance, read_model
 from headgate.relevance.query_rewrite import read_query
 from headgate.relevance.query_terms import Question, ask, match, match_known
@@ -61,15 +63,7 @@ from headgate.stages.grade import (
     wants_search,
 )
 from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import (
-    PropagatePolicy,
-    PropagationSeeds,
-    edge_charges,
-    find_seeds,
-    propagate,
-    seed_words,
-    with_written_names,
-)
+from headgate.stages.propagate import PropagatePolicy, name_limit, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
@@ -271,7 +265,7 @@ class RequestRun:
             return starts, edges
         with self.recorder.step(Stage.EDGES):
             began = {
-                name: find_seeds(found[name], request.query, view, policy)
+                name: find_seeds(found[name], request.query, view, policy.seeds)
                 for name, view in self.views.items()
             }
             starts = {name: start for name, start in began.items() if start}
@@ -289,12 +283,14 @@ class RequestRun:
         every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
         nodes = list(find_nodes(store, list(every), tenant=tenant))
         found = {
-            name: with_written_names(start, words[name], nodes, views[name], policy)
+            name: with_written_names(
+                start, words[name], nodes, views[name], limit=name_limit(views[name], policy)
+            )
             for name, start in starts.items()
         }
         charges: dict[str, float] = {}
         for name, start in found.items():
-            for node, charge in edge_charges(start, views[name], policy).items():
+            for node, charge in edge_charges(start, views[name], policy.edge).items():
                 charges[node.text] = max(charge, charges.get(node.text, 0.0))
         edges = neighborhood(
             store, charges, tenant=tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor

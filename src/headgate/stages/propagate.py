@@ -10,9 +10,7 @@ they lead to: s gains .7·x, where x is 1 one edge of weight 1 away from a name 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import nlargest
-from itertools import islice, pairwise
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,43 +18,21 @@ from pydantic import Field
 
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
-from headgate.protocols import Postings, Snapshot
-from headgate.rank.edge_walk import Node, carry, link_nodes
-from headgate.rank.lexical import Floats, Ints, Keys, distinct, idf, within
-from headgate.rank.name_hop import (
-    NamePostings,
-    ReachedChunks,
-    find_name_postings,
-    find_written_names,
-    name_masses,
-    novelty_shares,
-    open_share,
-    posting_shares,
-    receive,
-    receive_by_name,
-    receptivity,
-    select_rare,
-    shares_name,
-    spread,
-    strongest_names,
-)
-from headgate.rank.top import RankingScores, best, read_chunks, scores_of, top
+from headgate.protocols import Snapshot
+from headgate.rank.edge_walk import EdgeRules, follow_edges
+from headgate.rank.lexical import Floats, Ints, within
+from headgate.rank.name_hop import NameRules, ReachedChunks, ScoreBoost, follow_names, join
+from headgate.rank.name_postings import shares_name, strongest_names
+from headgate.rank.query_share import novelty_shares, open_share
+from headgate.rank.seeds import PropagationSeeds, find_seeds
+from headgate.rank.top import best, read_chunks, top
 from headgate.relevance.cues import CueFactors, cues
 from headgate.text.languages import likeness_to_code
-from headgate.text.names import names, spelled_words
-from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
-from headgate.types import Candidate, Chunk, Edge, Sifted
+from headgate.types import Candidate, Edge, Sifted
 
 # best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
 RERANK_DEPTH = 40
-# Bounds on what given edges lead to, chosen so that a request over a large graph stays within some milliseconds.
-WORD_SEEDS = 3  # best seeds whose words are looked up in the graph ...
-SEED_WORDS = 100  # ... and how many words of each
-MAX_NAMES = 32  # names that edges lead to, whose chunks are found
-MAX_PARTS = 64  # chunks of a document among which the best is chosen
-
-Charges = dict[Node, float]
 
 
 class PropagatePolicy(Policy):
@@ -101,43 +77,6 @@ class PropagatePolicy(Policy):
     """... of a line without a word about time, when the query asks when."""
 
 
-@dataclass(frozen=True, slots=True)
-class PropagationSeeds:
-    """Where signals start: the best chunks, and the query's names, words and terms."""
-
-    ords: Ints
-    strength: Floats
-    scores: RankingScores
-    query_names: tuple[str, ...]  # the names and words of the query
-    query_keys: Keys  # the same as keys
-    hits: Postings  # of the query's terms
-    term_weight: Floats  # the idf of each, 0 for a term that no chunk holds
-    chunks: tuple[Chunk | None, ...] = ()  # the seeds' own, None for one that was not handed on
-    written_names: tuple[tuple[str, ...], ...] = ()
-    """For each seed, the names of the graph that its text writes without capitals."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameFlow:
-    """What flowed through the postings of which names; `labels` is how they read, if the index does not know it."""
-
-    names: NamePostings
-    posting_flow: Floats
-    labels: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreBoost:
-    """What was reached, and what flowed through which names to get there.
-
-    With a `novelty_weight` the ranking is ordered once more by what each chunk says anew.
-    """
-
-    reached: ReachedChunks
-    flows: tuple[NameFlow, ...] = ()
-    novelty_weight: float = 0.0
-
-
 def propagate(
     found: Sifted,
     query: str,
@@ -153,11 +92,14 @@ def propagate(
     edges around them.
     """
     if policy.mode != "off":
-        seeds = seeds or find_seeds(found, query, view, policy)
+        seeds = seeds or find_seeds(found, query, view, policy.seeds)
     if policy.mode == "off" or seeds is None:
         return Sifted(kept=found.kept)
-    boost = _hop(view, seeds, policy, edges, found=found.kept)
-    ords, scores = _rank_boosted(view, seeds, boost, policy.keep)
+    boost, novelty_weight = _hop(view, seeds, policy, edges, found=found.kept)
+    ords, scores = _rank_boosted(view, seeds, boost.reached, policy.keep)
+    if novelty_weight:
+        ords, scores = _rerank_by_novelty(seeds, ords, scores, novelty_weight)
+    scores /= max(1.0, float(scores.max()))
     came = dict(zip(seeds.scores.kept.tolist(), found.kept, strict=True))
     new = ords[~within(np.sort(seeds.scores.kept), ords)]
     fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
@@ -170,104 +112,9 @@ def propagate(
     return replace(sifted, kept=tuple(sorted(sifted.kept, key=lambda c: -c.score)))
 
 
-def find_seeds(
-    found: Sifted, query: str, view: Snapshot, policy: PropagatePolicy
-) -> PropagationSeeds | None:
-    """Where signals start for what was found; None if none do."""
-    if not found.kept:
-        return None
-    scores = scores_of(found, view)
-    handed = dict(zip(scores.kept.tolist(), found.kept, strict=True))
-    first = scores.seeds[: policy.seeds]
-    came = [handed.get(ord) for ord in first.tolist()]
-    hits = scores.hits
-    if hits is None:
-        hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
-    query_names = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
-    return PropagationSeeds(
-        ords=first,
-        strength=scores.strength[: policy.seeds],
-        scores=scores,
-        query_names=query_names,
-        query_keys=distinct(np.array([number(name) for name in query_names], np.uint64)),
-        hits=hits,
-        term_weight=idf(view.count, hits.counts) * (hits.counts > 0),
-        chunks=tuple(candidate.chunk if candidate else None for candidate in came),
-    )
-
-
-def seed_words(seeds: PropagationSeeds) -> list[list[str]]:
-    """For each seed, the words of its text, and pairs of them: a text may write a name of the graph in any case.
-
-    Only the best seeds have any: a name leads on from those most strongly.
-    """
-    return [
-        _words_and_pairs(chunk.text) if chunk and place < WORD_SEEDS else []
-        for place, chunk in enumerate(seeds.chunks)
-    ]
-
-
-def with_written_names(
-    seeds: PropagationSeeds,
-    words: Sequence[Sequence[str]],
-    nodes: Sequence[str],
-    view: Snapshot,
-    policy: PropagatePolicy,
-) -> PropagationSeeds:
-    """The seeds with those nodes of the graph that are among their words; a common word is no name."""
-    rare = set(select_rare(view, nodes, limit=_name_limit(view, policy)))
-    written = tuple(tuple(dict.fromkeys(w for w in own if w in rare)) for own in words)
-    return replace(seeds, written_names=written)
-
-
-def edge_charges(seeds: PropagationSeeds, view: Snapshot, policy: PropagatePolicy) -> Charges:
-    """Where given edges are followed from, and with what charge.
-
-    The names of the query and, as chunks, its words have the charge of an edge; the best chunks and their documents
-    their share of it, of which their names get a part each.
-    """
-    charges = dict.fromkeys(map(Node, seeds.query_names), policy.edge)
-    # a word of the query may be the id of a chunk too
-    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in seeds.query_names), policy.edge)
-    if not len(seeds.ords):
-        return charges
-    masses = (policy.edge * (seeds.strength / seeds.strength[0]) ** 2).tolist()
-    written = seeds.written_names or ((),) * len(masses)
-    chunks = seeds.chunks or (None,) * len(masses)
-    ids, names_held = view.ids(seeds.ords), view.names(seeds.ords)
-    for id, held, chunk, own, mass in zip(ids, names_held, chunks, written, masses, strict=True):
-        charges[Node(id, is_chunk=True)] = mass
-        if chunk is not None and chunk.document:
-            charges.setdefault(Node(chunk.document, is_chunk=True), mass)
-        labels = dict.fromkeys((*view.labels(held), *own))
-        for label in labels:
-            charges.setdefault(Node(label), mass / len(labels))
-    return charges
-
-
-def _words_and_pairs(text: str) -> list[str]:
-    """The words of a text, and each with the one after it, up to a bound, as names are compared."""
-    found = list(islice(spelled_words(text), SEED_WORDS))
-    return [*found, *map(" ".join, pairwise(found))]
-
-
-def _seed_names(view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy) -> NamePostings:
-    """The seeds' names that lead on."""
-    return find_name_postings(
-        view,
-        seeds.ords,
-        limit=_name_limit(view, policy),
-        share=policy.proper,
-        query=seeds.query_keys,
-    )
-
-
-def _name_limit(view: Snapshot, policy: PropagatePolicy) -> int:
+def name_limit(view: Snapshot, policy: PropagatePolicy) -> int:
     """The most chunks that may hold a name which leads on."""
     return min(max(5, int(policy.common * view.count)), policy.cap)
-
-
-# -- shared names and given edges ----------------------------------------------------------------
 
 
 def _hop(
@@ -277,130 +124,44 @@ def _hop(
     edges: Sequence[Edge],
     *,
     found: Sequence[Candidate],
-) -> ScoreBoost:
-    """What shared names and given edges reach; nothing if neither the query's names nor edges lead anywhere."""
-    by_names = _follow_names(view, seeds, policy, found)
-    carried = _carry_mass(view, seeds, edges, policy) if edges else {}
-    if not carried:
-        return by_names
-    by_edges = _follow_edges(view, seeds, policy, carried)
+) -> tuple[ScoreBoost, float]:
+    """What shared names and given edges reach, and the weight of what a chunk says anew."""
+    names = NameRules(
+        name_limit(view, policy), policy.proper, policy.spread, policy.title, policy.min_share
+    )
+    gain = min(policy.weight, _open_weight(view, seeds, names, found[: policy.seeds]))
+    boost = follow_names(view, seeds, names, gain)
+    novelty_weight = gain / policy.weight if gain > 0 else 0.0
+    if not edges:
+        return boost, novelty_weight
+    rules = EdgeRules(policy.edge, policy.leak, policy.floor, policy.hops)
+    by_edges = follow_edges(view, seeds, edges, rules, names, gain=policy.weight)
+    if by_edges is None:
+        return boost, novelty_weight
     gained = by_edges.reached.boost.max() if len(by_edges.reached.boost) else 0.0
-    return ScoreBoost(
-        _join_reached(by_names.reached, by_edges.reached),
-        (*by_names.flows, *by_edges.flows),
-        # what edges lead to says something else than the query does
-        by_names.novelty_weight * (1.0 - gained / (policy.weight or 1.0)),
-    )
-
-
-def _follow_names(
-    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, found: Sequence[Candidate]
-) -> ScoreBoost:
-    """What the seeds' names lead to: the most strongly reached chunk gains what the best one leaves open."""
-    gain = min(policy.weight, _open_weight(view, seeds, policy, found))
-    if gain <= 0:
-        return ScoreBoost(ReachedChunks(seeds.ords[:0], np.zeros(0)))
-    held = _seed_names(view, seeds, policy)
-    score_mass = name_masses(view, held, seeds.strength, without=seeds.query_keys)
-    posting_share = posting_shares(held, gamma=policy.spread, title=policy.title)
-    ords, sent = spread(held, posting_share, score_mass, seeds.ords)
-    receptivities = receptivity(
-        seeds.hits, seeds.term_weight, seeds.ords, ords, least=policy.min_share
-    )
-    reached = receive(ords, sent, receptivities[:-1])
-    flow = NameFlow(held, score_mass.sum(0)[held.which] * posting_share)
-    return ScoreBoost(_scale(reached, gain), (flow,), novelty_weight=gain / policy.weight)
-
-
-def _follow_edges(
-    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, carried: Mapping[Node, float]
-) -> ScoreBoost:
-    """What given edges lead to: chunks by their ids, and those that write a name, in whichever case.
-
-    A chunk that one edge of weight 1 leads to from a name of the query gains `weight`, and less the farther and the
-    weaker the way is. Of the chunks that write a name, the one that holds most of the query gains most.
-    """
-    limit = _name_limit(view, policy)
-    names, held = find_written_names(view, _strongest_names(carried), limit=limit)
-    masses = np.array([carried[Node(name)] for name in names])
-    posting_share = posting_shares(held, gamma=policy.spread, title=policy.title)
-    flow = masses[held.which] * np.minimum(posting_share, 1.0)
-    by_names = receive_by_name(held, flow, seeds.hits, seeds.term_weight, least=policy.min_share)
-    reached = _join_reached(by_names, _find_linked(view, carried, seeds.scores.every))
-    whole = policy.edge * policy.leak or 1.0
-    boost = policy.weight * np.minimum(reached.boost / whole, 1.0)
-    return ScoreBoost(ReachedChunks(reached.ords, boost), (NameFlow(held, flow, names),))
-
-
-def _scale(reached: ReachedChunks, gain: float) -> ReachedChunks:
-    """What was reached, so that the most strongly reached chunk gains `gain`."""
-    peak = reached.boost.max() if len(reached.boost) else 1.0
-    return ReachedChunks(reached.ords, gain * reached.boost / peak)
-
-
-def _join_reached(one: ReachedChunks, other: ReachedChunks) -> ReachedChunks:
-    """What was reached in two ways: a chunk gains by both."""
-    ords = distinct(np.concatenate([one.ords, other.ords]))
-    total = np.zeros(len(ords))
-    for part in (one, other):
-        total[np.searchsorted(ords, part.ords)] += part.boost
-    return ReachedChunks(ords, total)
+    # what edges lead to says something else than the query does
+    return join(boost, by_edges), novelty_weight * (1.0 - gained / (policy.weight or 1.0))
 
 
 def _open_weight(
-    view: Snapshot, seeds: PropagationSeeds, policy: PropagatePolicy, found: Sequence[Candidate]
+    view: Snapshot, seeds: PropagationSeeds, by: NameRules, best: Sequence[Candidate]
 ) -> float:
     """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
     if not len(seeds.ords):
         return 0.0
     share = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
-    limit = _name_limit(view, policy)
     if share <= 0 or not shares_name(
-        view, seeds.ords, seeds.query_keys, limit=limit, share=policy.proper
+        view, seeds.ords, seeds.query_keys, limit=by.limit, share=by.proper
     ):
         return 0.0
-    return (1 - likeness_to_code([c.chunk.text for c in found[: policy.seeds]])) * share
-
-
-def _carry_mass(
-    view: Snapshot, seeds: PropagationSeeds, edges: Sequence[Edge], policy: PropagatePolicy
-) -> dict[Node, float]:
-    """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
-    charges = edge_charges(seeds, view, policy)
-    links = link_nodes(edges, view)
-    return carry(charges, links, leak=policy.leak, floor=policy.floor, hops=policy.hops)
-
-
-def _strongest_names(carried: Mapping[Node, float]) -> list[str]:
-    """The names that most mass was carried to."""
-    names = {node.text: mass for node, mass in carried.items() if not node.is_chunk}
-    return nlargest(MAX_NAMES, names, key=names.__getitem__)
-
-
-def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) -> ReachedChunks:
-    """The chunks that edges lead to by their ids; of a document that was split, the one that `scores` best."""
-    nodes = sorted(node for node in carried if node.is_chunk)
-    linked = view.find([node.text for node in nodes])
-    for place in np.flatnonzero(linked < 0).tolist():
-        parts = view.find([f"{nodes[place].text}#{n}" for n in range(MAX_PARTS)])
-        parts = parts[parts >= 0]
-        if len(parts):
-            linked[place] = parts[np.argmax(scores[parts])]
-    masses = np.array([carried[node] for node in nodes])[linked >= 0]
-    ords, slots = np.unique(linked[linked >= 0], return_inverse=True)
-    total = np.zeros(len(ords))
-    np.add.at(total, slots, masses)
-    return ReachedChunks(ords, total)
-
-
-# -- the new order -------------------------------------------------------------------------------
+    return (1 - likeness_to_code([c.chunk.text for c in best])) * share
 
 
 def _rank_boosted(
-    view: Snapshot, seeds: PropagationSeeds, boost: ScoreBoost, keep: int
+    view: Snapshot, seeds: PropagationSeeds, reached: ReachedChunks, keep: int
 ) -> tuple[Ints, Floats]:
-    """The chunks with the highest scores after the boost, best first, and these scores, none above 1."""
-    found, reached = seeds.scores, boost.reached
+    """The chunks with the highest scores after the boost, best first, and these scores."""
+    found = seeds.scores
     plain = found.kept[:keep] if found.ranked >= keep else top(found.every, keep, view)
     peak = float(found.every[plain[0]])
     plain = plain[~within(reached.ords, plain)]
@@ -408,11 +169,7 @@ def _rank_boosted(
     scores = found.every[ords] / peak
     scores[len(plain) :] += reached.boost
     order = best(scores, keep, ords, view)
-    ords, scores = ords[order], scores[order]
-    if boost.novelty_weight:
-        ords, scores = _rerank_by_novelty(seeds, ords, scores, boost.novelty_weight)
-    scores /= max(1.0, float(scores.max()))
-    return ords, scores
+    return ords[order], scores[order]
 
 
 def _rerank_by_novelty(

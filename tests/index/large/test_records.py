@@ -12,7 +12,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
 from headgate.index.snapshot import SegmentSnapshot
 from headgate.protocols import Totals
-from headgate.rank.name_hop import find_name_postings
+from headgate.rank.name_postings import find_name_postings
 from headgate.types import Change, Chunk
 
 TEXTS = st.lists(
