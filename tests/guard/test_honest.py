@@ -103,6 +103,58 @@ def test_what_the_model_said_itself_does_not_excuse_it():
     assert session.stalled
 
 
+WATER = "He looked at the water below him for a while. "
+SAID = f"I will tell it now. {WATER}Then he went home."
+QUOTED = f"No tool call was found in your answer:\n> {SAID}\nAnswer again."
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ({"role": "assistant", "content": SAID}, {"role": "user", "content": QUOTED}),
+        ({"role": "assistant", "content": SAID + WATER * 9}, {"role": "user", "content": f"Bad: {WATER * 5}"}),
+        ({"role": "assistant", "content": WATER + "Then he went home."}, {"role": "tool", "content": f"Wrong format: {WATER}Then he went"}),
+        ({"role": "model", "parts": [{"text": SAID}]}, {"role": "user", "parts": [{"text": QUOTED}]}),
+        ({"role": "assistant", "content": [{"type": "text", "text": SAID}]}, {"role": "user", "content": [{"type": "text", "text": json.dumps(QUOTED)}]}),
+    ],
+)  # fmt: skip
+def test_what_an_agent_quotes_of_the_model_does_not_excuse_it(messages):
+    session = Session((*ASK, *messages))
+    play(session, WATER * 40)
+    assert session.stalled
+
+
+def test_what_is_quoted_of_an_answer_that_the_agent_left_out_does_not_excuse_it():
+    messages = (*ASK, {"role": "user", "content": QUOTED})
+    assert play(Session(messages), WATER * 40) == WATER * 40
+    session = Session(messages, left_out={1: SAID})
+    play(session, WATER * 40)
+    assert session.stalled
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        # it was there before the model said it
+        ({"role": "user", "content": QUOTED}, {"role": "assistant", "content": SAID}),
+        # it is asked for in the person's own words
+        ({"role": "assistant", "content": SAID}, {"role": "user", "content": f'Write "{WATER}" forty times.'}),
+        ({"role": "assistant", "content": SAID}, {"role": "user", "content": f'{QUOTED} Write "{WATER}" forty times.'}),
+    ],
+)  # fmt: skip
+def test_what_a_person_asks_for_may_be_what_the_model_said_before(messages):
+    assert play(Session((*ASK, *messages)), WATER * 40) == WATER * 40
+
+
+def test_rows_that_the_model_wrote_are_data_once_they_are_read_again():
+    rows = HONEST["mock rows"]
+    messages = (
+        {"role": "assistant", "content": f"```\n{rows}```"},
+        {"role": "user", "content": f"Output:\n{rows}"},
+    )
+    assert play(Session((*ASK, *messages)), rows) == rows
+
+
 def test_a_few_characters_that_stand_somewhere_in_a_long_request_excuse_nothing():
     request = RequestText(({"role": "tool", "content": "a = [0, 1]; and so on and on it went. ha"}, *ASK))  # fmt: skip
     assert not request.has_unit("0, ")

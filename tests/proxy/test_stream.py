@@ -278,6 +278,17 @@ def test_what_follows_a_failed_answer_at_once_is_not_rolled_back_again(
     assert len(upstream.seen[model]) == calls
 
 
+def test_an_agent_that_leaves_out_a_cut_answer_and_quotes_it_is_guarded_all_the_same(
+    rig, served, upstream
+):
+    model = rig.script(said(*LOOP), said(" So it ends."), said(*LOOP), said(" So it ends."))
+    got = text(post(served, model))
+    quoting = {"role": "user", "content": f"There is no call in your answer: {got}\nTry again."}
+    again = text(post(served, model, messages=[*ASK, quoting]))
+    assert again.count(UNIT) == got.count(UNIT) < 3
+    assert len(upstream.seen[model]) == 4
+
+
 def test_sampling_that_the_upstream_refuses_is_left_out(rig, served, upstream):
     model = rig.script(said(*LOOP), [json_head(400), b'{"error": {}}'], said("Well."))
     answer = post(served, model)

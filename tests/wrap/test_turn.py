@@ -359,6 +359,15 @@ async def test_a_call_that_was_made_before_is_answered_from_its_recording():
         await recording.close()
 
 
+@pytest.mark.parametrize(("body", "packed"), [(b"as the agent packed it", True), (b"{}", False)])
+def test_a_body_is_called_packed_as_long_as_it_is(body, packed):
+    headers = [(b"Content-Encoding", b"zstd"), (b"x", b"y")]
+    request = AgentRequest("POST", "/", headers, b"as the agent packed it", Address("http", "h", 1))
+    sent = request.to_upstream(body, plain=True)
+    assert ((b"Content-Encoding", b"zstd") in sent.headers) is packed
+    assert (b"x", b"y") in sent.headers
+
+
 @pytest.mark.parametrize(("alive", "current", "severed"), [(True, True, True), (False, True, False), (True, False, False)])  # fmt: skip
 async def test_the_upstream_is_stopped_if_a_living_gateway_hangs_up_on_it(alive, current, severed):
     gateway = Gateway(alive=alive)

@@ -2,12 +2,15 @@
 
 Files hold arrays of zeros, rows of fixtures and empty cells, and a person may ask for a line a hundred times. So a
 repetition in a tool call, in structured output or in fenced code is cut only when it is hopeless (see
-GuardPolicy.hopeless_chars), and one whose unit stands in the request is never cut.
+GuardPolicy.hopeless_chars), and one whose unit stands in the request is never cut, unless it stands there because the
+agent quotes the model.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import islice
+from typing import NamedTuple
 
 from headgate.guard.channels import REASONING, TOOL, Channel
 from headgate.guard.detectors import Stall
@@ -21,6 +24,9 @@ _MARKS = " .,;:!?\"'`*-"  # around a text that is quoted, or an item of a list
 # Points of a unit from which it is looked for. It may begin anywhere, but is quoted from the beginning of a line, a
 # sentence or a word. Chosen, not measured: a unit with more lines than this is found by its first ones.
 STARTS = 32
+# Characters on one side of a unit that tell a quotation from a request: who asks for a unit has other words around it.
+CONTEXT = TINY
+PLACES = 50  # of a unit in a request that are looked at: chosen, not measured
 DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
 _BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
 
@@ -96,12 +102,18 @@ def has_fence(unit: str) -> bool:
 
 
 class RequestText:
-    """What a request brings: the last words of a person, and all other text that the model did not write itself."""
+    """What a request brings: the last words of a person, and all other text that the model did not write itself.
+
+    Agents quote an answer that they could not use. What stands there only because the model said it before is not
+    brought by the request.
+    """
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
-        self._asked: str | None = None  # both are read if the first repetition asks for them
-        self._brought = ""
+        self._is_read = False  # not before the first repetition asks
+        self._asked: list[_Text] = []
+        self._brought: list[_Text] = []
+        self._own = ""  # what the model said in the conversation
 
     def has_unit(self, unit: str) -> bool:
         """Whether a unit stands in the request.
@@ -111,18 +123,64 @@ class RequestText:
         """
         if not unit.strip():
             return False
-        if self._asked is None:
-            self._asked, self._brought = self._read()
+        if not self._is_read:
+            self._read()
+        places = islice(self._places(unit), PLACES)
+        # rows that the model has written are data when they are read again
+        if kind_of(unit) not in WORDS:
+            return any(True for _ in places)
+        return any(not self._is_quoted(*place) for place in places)
+
+    def _places(self, unit: str) -> "Iterator[tuple[_Text, int, int]]":
+        """Where a unit stands in the request: the text, and its begin and end there."""
         for start in _starts(unit):
             turned = unit[start:] + unit[:start]
-            if _stands_in(turned, self._asked, TINY) or _stands_in(turned, self._brought, SHORT):
-                return True
-        return False
+            for texts, chars in ((self._asked, TINY), (self._brought, SHORT)):
+                shown = _shown(turned, chars)
+                for text in texts if shown else ():
+                    begin = text.words.find(shown)
+                    while begin >= 0:
+                        yield text, begin, begin + len(shown)
+                        begin = text.words.find(shown, begin + len(shown))
 
-    def _read(self) -> tuple[str, str]:
-        asked = next((words for m in reversed(self._messages) if (words := _words(m))), "")
-        brought = (text for m in self._messages if not _is_of_model(m) for text in _texts(m))
-        return _normalize(asked), _normalize("\n".join(brought))
+    def _read(self) -> None:
+        self._is_read = True
+        own: list[str] = []
+        size = 0
+        for message in self._messages:
+            if _is_of_model(message):
+                own.append(_normalize(_words(message)))
+                size += len(own[-1]) + 1
+                continue
+            if message.get("role") == "user" and (words := _words(message)):
+                self._asked = [_Text(_normalize(words), size)]
+            self._brought.append(_Text(_normalize("\n".join(_texts(message))), size))
+        self._own = "\n".join(own)
+
+    def _is_quoted(self, text: "_Text", begin: int, end: int) -> bool:
+        """Whether the model said this part of a text before, and what stands right before or behind it there."""
+        before = text.words[max(0, begin - CONTEXT) : end]
+        behind = text.words[begin : end + CONTEXT]
+        return any(
+            len(part) == end - begin + CONTEXT and self._own.find(part, 0, text.own_before) >= 0
+            for part in (before, behind)
+        )
+
+
+def put_in(messages: Sequence[Message], left_out: Mapping[int, str]) -> tuple[Message, ...]:
+    """The messages with answers that a client left out, each behind this number of messages."""
+    whole = list(messages)
+    for at in sorted(left_out, reverse=True):
+        whole.insert(at, {"role": "assistant", "content": left_out[at]})
+    return tuple(whole)
+
+
+class _Text(NamedTuple):
+    """A text that the model did not write."""
+
+    words: str
+    own_before: int
+    """How many characters the model had said before."""
 
 
 def _starts(unit: str) -> list[int]:
@@ -133,14 +191,14 @@ def _starts(unit: str) -> list[int]:
     return [0, *starts][:STARTS]
 
 
-def _stands_in(unit: str, text: str, chars: int) -> bool:
-    """Whether a unit stands in a text; a short one several times, until it has this many characters."""
+def _shown(unit: str, chars: int) -> str:
+    """A unit as a text would show it; a short one several times in a row, until it has this many characters."""
     for times in range(1, chars + 1):
         plain = _normalize(unit * times)
         shown = plain.strip(_MARKS) or plain
         if len(shown) >= chars:
-            return shown in text
-    return False
+            return shown
+    return ""
 
 
 def _normalize(text: str) -> str:
@@ -151,14 +209,12 @@ def _normalize(text: str) -> str:
 
 
 def _words(message: Message) -> str:
-    """What a person says in a message, if it is one of a person."""
+    """What a message says; not what it calls, and not what a tool returned."""
     content = message.get("content", message.get("parts"))
-    if message.get("role") != "user":
-        return ""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, Sequence) else ()
-    said = (part.get("text") for part in parts if isinstance(part, Mapping))
+    said = (part.get("text", part.get("thinking")) for part in parts if isinstance(part, Mapping))
     return "\n".join(text for text in said if isinstance(text, str))
 
 

@@ -12,18 +12,20 @@ Tool calls and structured output are never spliced. They go out as they come.
 If one loops before any of it was sent, the session asks for it again. If a part was sent, the stream ends
 with PartialCallError; the caller that asks again passes `earlier_loops`, and the call is then held until it is
 complete. A call that loops for the second time passes: the model means it.
-Not every repetition is a loop (honest.py). One that is let pass is noted in the report.
+Not every repetition is a loop (honest.py). One that is let pass is noted in the report. `left_out` has cut answers that
+the client left out of its messages and may quote there, each by the number of messages before it.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from headgate.errors import LoopError, PartialCallError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, Stall
 from headgate.guard.entropy import choose_detector
-from headgate.guard.honest import IN_REQUEST, HonestRepetition
+from headgate.guard.honest import IN_REQUEST, HonestRepetition, put_in
 from headgate.guard.policy import GuardPolicy, Resume
 from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from headgate.guard.resume import (
@@ -59,6 +61,7 @@ class Session:
         divergence: str | None = None,
         structured: bool = False,
         earlier_loops: int = 0,
+        left_out: Mapping[int, str] = MappingProxyType({}),
         max_tokens: int = 0,
         how: Resume = "auto",
         words_only: bool = False,
@@ -89,7 +92,8 @@ class Session:
         self._counting = CountingDetector() if self.policy.counting != "off" else None
         self._steering = SteeringFilter("")
         self._sent = SentText()
-        self._honest = HonestRepetition(messages, self._sent, self.policy.hopeless_chars)
+        conversation = put_in(messages, left_out)
+        self._honest = HonestRepetition(conversation, self._sent, self.policy.hopeless_chars)
         self._generated = 0  # characters of the current call
         self._calls_done = 0  # tool calls delivered whole
         self._new_turn = False  # whether the next content begins a new turn

@@ -1,6 +1,7 @@
 """Guarded: one answer under the guard, streamed or whole, over as many calls of the model as it takes."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from headgate import bugs
@@ -31,8 +32,9 @@ PASSING = (408, 409, 425, 429)  # refusals that say: ask again later
 class GuardedAnswer:
     """The answer of an exchange so far, and how the model is asked to go on.
 
-    `earlier_loops` says that a tool call looped when the client asked the same before. `has_failed` says that all of
-    the answer did, whatever was tried: then its loop is cut, and the model is not asked again.
+    `earlier_loops` says that a tool call looped when the client asked the same before. `left_out` has answers to the
+    request before its last messages (see Session). `has_failed` says that all of the answer did, whatever was tried:
+    then its loop is cut, and the model is not asked again.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class GuardedAnswer:
         *,
         earlier_loops: bool = False,
         has_failed: bool = False,
+        left_out: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self._exchange, self._upstreams, self._call = exchange, upstreams, exchange.call
         self._dialect, self._request = exchange.dialect, exchange.request
@@ -57,6 +60,7 @@ class GuardedAnswer:
             policy=exchange.guard.replace({"max_rollbacks": 0}) if has_failed else exchange.guard,
             structured=dialect.is_structured(fields),
             earlier_loops=earlier_loops,
+            left_out=left_out,
             max_tokens=dialect.token_limit(fields),
             how=dialect.resume,
             words_only=self._refuses_sampling in upstreams.facts

@@ -321,6 +321,8 @@ async def _relay_guarded(
     if exchange.call.error == LoopError.__name__:
         now = time.time()
         await conversations.put(_failed_key(exchange, now), b"%d" % now)
+    if exchange.call.answer:
+        await conversations.put(_cut_key(exchange), exchange.call.answer.encode())
     await upstreams.release(response)
     for key in exchange.dialect.severed_reasoning:
         await conversations.put(SEVERED + key, b"1")
@@ -337,13 +339,16 @@ async def _begin_guard(
     looped = _looped_key(exchange)
     failed = [_failed_key(exchange, now), _failed_key(exchange, now - HOUR_S)]
     before = [_failed_key(exchange, now, gone) for gone in range(1, FOLLOW_UP_MESSAGES + 1)]
-    earlier = await conversations.get_all([looped, *failed, *before])
+    gone = range(1, min(FOLLOW_UP_MESSAGES + 1, len(exchange.request.messages)))
+    cut = {len(exchange.request.messages) - n: _cut_key(exchange, n) for n in gone}
+    earlier = await conversations.get_all([looped, *failed, *before, *cut.values()])
     follows = any(now - float(earlier[key]) < FOLLOW_UP_S for key in before if key in earlier)
     return GuardedAnswer(
         exchange,
         upstreams,
         earlier_loops=looped in earlier,
         has_failed=follows or any(key in earlier for key in failed),
+        left_out={at: earlier[key].decode() for at, key in cut.items() if key in earlier},
     )
 
 
@@ -358,6 +363,11 @@ def _failed_key(exchange: Exchange, when: float, gone: int = 0) -> bytes:
     It is known for an hour or two: a person who asks the same on another day is not a retry.
     """
     return b"failed:%d:" % (when // HOUR_S) + _request_digest(exchange, gone)
+
+
+def _cut_key(exchange: Exchange, gone: int = 0) -> bytes:
+    """The key of an answer that was cut: agents leave it out of the next request, and may quote it there."""
+    return b"cut:" + _request_digest(exchange, gone)
 
 
 def _request_digest(exchange: Exchange, gone: int = 0) -> bytes:

@@ -62,10 +62,13 @@ class AgentRequest:
     def to_upstream(self, body: bytes, *, plain: bool) -> UpstreamRequest:
         """The request as the upstream gets it, with the agent's own headers and this body.
 
-        `plain` asks for an answer that is not compressed.
+        `plain` asks for an answer that is not compressed. A body that is not the agent's own is not packed either:
+        a gateway has unpacked what it has read.
         """
         encoding: Headers = [(b"accept-encoding", b"identity")] if plain else []
         without = (*NOT_SENT, b"accept-encoding") if plain else NOT_SENT
+        if body != self.body:
+            without = (*without, b"content-encoding")
         return UpstreamRequest(
             self.method,
             self.address,
