@@ -176,6 +176,16 @@ def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
             hg.context(**asked)
 
 
+def test_settings_that_are_no_settings_say_how_to_write_them():
+    with pytest.raises(ConfigError, match="settings is dict, not Settings"):
+        Headgate.open(":memory:", settings={"retrieve.k1": 1})
+
+
+def test_a_misspelt_keyword_of_a_part_names_the_right_one():
+    with Headgate.open(":memory:") as hg, pytest.raises(InputError, match="did you mean category"):
+        hg.facts.add("boats float", catgory="a")
+
+
 @pytest.mark.parametrize(
     ("method", "given", "meant"),
     [

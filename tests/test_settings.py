@@ -7,6 +7,7 @@ import pytest
 from headgate.errors import ConfigError
 from headgate.policy import Policy
 from headgate.settings import Settings, inspect, load
+from headgate.stages.gate import GatePolicy
 from headgate.stages.retrieve import RetrievePolicy
 
 
@@ -205,3 +206,20 @@ def test_a_setting_that_is_gone_says_where_its_rule_is(environ, said):
 def test_layers_that_set_parts_of_one_group_are_joined():
     found = load(environ={"HEADGATE_GATE__MIN_ENTROPY": "0.2"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
     assert (found.gate.min_entropy, found.gate.min_ratio) == (0.2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Settings(retreive={}), "Settings takes no retreive (did you mean retrieve?)"),
+        (lambda: Settings(gate={"min_ratoi": 1}), "gate.min_ratoi (did you mean min_ratio?)"),
+        (lambda: Settings(gate={"min_ratio": "x"}), "gate.min_ratio is 'x': input should be"),
+        (lambda: GatePolicy(min_ratoi=1), "GatePolicy takes no min_ratoi"),
+        (lambda: Settings(proxy={"upstreams": {"a": {"key": "sk-1"}}}), "field required"),
+    ],
+)
+def test_a_bad_setting_in_python_says_what_was_meant(make, said):
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert said in str(refused.value)
+    assert "sk-1" not in str(refused.value)

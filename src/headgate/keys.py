@@ -14,6 +14,7 @@ from secrets import token_hex, token_urlsafe
 from typing import Final, NamedTuple, get_args
 
 from headgate.errors import InputError, NotFound
+from headgate.keywords import explain_all_keywords
 from headgate.protocols import Clock, KeyStore
 from headgate.sync_async import async_version
 from headgate.types import Key, Scope
@@ -56,6 +57,7 @@ def is_well_formed(token: str) -> bool:
     return _FORM.fullmatch(token) is not None
 
 
+@explain_all_keywords
 class Keys:
     """The API keys of one tenant."""
 

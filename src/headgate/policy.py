@@ -7,9 +7,20 @@ and only a benchmark can find a better one. All other fields are settings, in fi
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+
+from headgate.errors import ConfigError
+from headgate.text.meant import did_you_mean
 
 Unit = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=100)]
@@ -28,10 +39,39 @@ class Policy(BaseModel):
     # checks are made when they are first needed: making them all takes longer than a short command does
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
+    def __init__(self, /, **given: Any) -> None:  # noqa: ANN401  (each checked)
+        try:
+            super().__init__(**given)
+        except ValidationError as invalid:
+            raise _explain(type(self), invalid) from invalid
+
+    # so that pydantic makes a policy inside a policy without it, and tells of the whole path
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
     @classmethod
     def default(cls) -> Self:
         """The policy as it is when nothing is set. A test has checked the defaults, so none are made here."""
         return cls.model_construct()
+
+
+def _explain(policy: type[BaseModel], invalid: ValidationError) -> ConfigError:
+    """The first thing that is wrong with the arguments of a policy, by name, and what was meant or is allowed."""
+    wrong = invalid.errors(include_url=False)[0]
+    name = ".".join(map(str, wrong["loc"]))
+    if wrong["type"] != "extra_forbidden":
+        value = wrong["input"]
+        # a group is not shown: it may hold a key
+        shown = f" is {value!r:.200}" if isinstance(value, str | int | float | None) else ""
+        said = wrong["msg"].removeprefix("Value error, ")
+        said = said[:1].lower() + said[1:]
+        return ConfigError(f"{policy.__name__}: {name}{shown}{': ' if name else ''}{said}")
+    group: Any = policy
+    for part in wrong["loc"][:-1]:
+        field = getattr(group, "model_fields", {}).get(part)
+        group = field and type(field.default)
+    known = list(getattr(group, "model_fields", ()))
+    hint = did_you_mean(str(wrong["loc"][-1]), known) or f"it takes {', '.join(known)}"
+    return ConfigError(f"{policy.__name__} takes no {name}", hint=hint if known else "")
 
 
 SCOPES: Final = ("session", "key", "upstream")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import InputError, NotFound
+from headgate.errors import ConfigError, InputError, NotFound
 from headgate.graph.kernel import PHASES, SlicePolicy, SliceTurn, slice_around
 from headgate.types import Chunk
 
@@ -158,9 +158,9 @@ def test_what_cannot_be_cut_says_why():
         slice_around([SliceTurn("a"), SliceTurn("a", salience=1)], "a")
     with pytest.raises(InputError, match="phase 'dreaming'"):
         slice_around([SliceTurn("a", phase="dreaming")], "a")
-    with pytest.raises(ValueError, match="at least one phase"):
+    with pytest.raises(ConfigError, match="at least one phase"):
         SlicePolicy(phases={})
-    with pytest.raises(ValueError, match="pattern"):
+    with pytest.raises(ConfigError, match="pattern"):
         SlicePolicy(id="a|b")
 
 

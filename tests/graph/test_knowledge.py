@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
+from headgate.errors import ConfigError, InputError
 from headgate.graph.knowledge import (
     HIGH_SIGNAL,
     GraphPolicy,
@@ -203,7 +203,7 @@ def test_only_the_first_ten_paths_are_kept():
 
 
 def test_a_policy_with_a_strange_predicate_is_refused():
-    with pytest.raises(ValueError, match="not a predicate"):
+    with pytest.raises(ConfigError, match="not a predicate"):
         GraphPolicy(high_signal={"Uses It"})
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from headgate.errors import ConfigError
 from headgate.guard.fuse import (
     HOLD_S,
     Cap,
@@ -140,7 +140,7 @@ def test_without_a_cap_nothing_is_counted():
     assert FusePolicy(caps={"session": CapPolicy()}).caps_of("s", "k") == ()
     caps = {"session": CapPolicy(tokens=1), "key": CapPolicy(tokens=2), "tenant": CapPolicy(cost=3)}
     assert [cap.scope for cap in FusePolicy(caps=caps).caps_of("s", "")] == ["session", "tenant"]
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         CapPolicy(tokens=0)
 
 

@@ -2,6 +2,9 @@
 
 import gc
 
+import pytest
+
+from headgate.errors import InputError
 from headgate.ingest import load
 from headgate.ingest.load import add_rows, add_stream
 from headgate.stores.memory.store import MemoryStore
@@ -64,3 +67,24 @@ def test_the_garbage_collector_goes_on_while_a_batch_is_written():
         MemoryStore(), "t", [{"text": ONE}], on_progress=lambda _: during.append(gc.isenabled())
     )
     assert during == [True]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": "a", "txt": "boats"}, "did you mean text?"),
+        ({"text": "boats", "colection": "b"}, "did you mean collection?"),
+        ({"Title": "A", "text": "boats"}, "did you mean title?"),
+        ({"id": "a", "text": 5}, "the text of a row is int, not a text"),
+        ({"page": "boats"}, "a row has no text, but 'page'"),
+    ],
+)
+def test_a_bad_row_says_what_was_meant(row, said):
+    with pytest.raises(InputError) as refused:
+        add_rows(MemoryStore(), "t", [row])
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["sources", "subtitle", "author", "source_id", "Ünïcode", 7])
+def test_keys_of_ones_own_join_the_metadata(key):
+    assert add_rows(MemoryStore(), "t", [{"text": "boats", str(key): "x"}]).documents == 1

@@ -10,6 +10,7 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, event, said, told
 
 from headgate.compaction.policy import CompactionPolicy
+from headgate.errors import ConfigError
 from headgate.explain.interventions import interventions
 from headgate.gateway import Headgate
 from headgate.notes import Stage
@@ -240,7 +241,7 @@ def test_modes_of_sessions_keys_and_upstreams_stand_before_the_general_one():
     assert policy.mode_for(key="k1", upstream="slow") == "off"
     assert policy.mode_for(key="k2", upstream="slow") == "inject"
     assert policy.mode_for(key="k2", upstream="fast") == "keep"
-    with pytest.raises(ValueError, match="must be session:NAME, key:ID or upstream:NAME"):
+    with pytest.raises(ConfigError, match="must be session:NAME, key:ID or upstream:NAME"):
         CompactionPolicy(by={"k1": "off"})
 
 

@@ -9,6 +9,7 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 
 import headgate
+from headgate.errors import ConfigError
 from headgate.explain.interventions import interventions
 from headgate.folding.policy import FoldPolicy
 from headgate.folding.report import Fold, FoldReport
@@ -126,7 +127,7 @@ def test_upstream_key_and_session_have_modes_of_their_own():
     assert policy.mode_for(upstream="u", key="k") == "measure"
     assert policy.mode_for(upstream="u", key="k", session="s") == "off"
     for name in ("u", "model:x", "key:"):
-        with pytest.raises(ValueError, match="session:NAME, key:ID or upstream:NAME"):
+        with pytest.raises(ConfigError, match="session:NAME, key:ID or upstream:NAME"):
             FoldPolicy(by={name: "on"})
 
 

@@ -1,10 +1,9 @@
 """Keys that the service holds: what they are used for, by whom, and where they and the client's own keys go."""
 
 import pytest
-from pydantic import ValidationError
 from tests.service.clients import connected
 
-from headgate.errors import InputError, ScopeError, UpstreamError
+from headgate.errors import ConfigError, InputError, ScopeError, UpstreamError
 from headgate.gateway import Headgate
 from headgate.guard.dialects import dialect_for
 from headgate.policy import ProxyPolicy, UpstreamPolicy
@@ -142,7 +141,7 @@ async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080"))
     await made.send(exchange_for("GET", "/v1/@evil:80/steal"), made.policy.upstreams["main"], b"")
     assert (transport.sent[0].address.host, transport.sent[0].address.port) == ("127.0.0.1", 8080)
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         UpstreamPolicy(url="http://user:pass@model.example/v1")
 
 

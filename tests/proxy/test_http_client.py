@@ -13,7 +13,7 @@ from tests.proxy import web
 from tests.proxy.upstream import CLOSE, PROSE, RESET, Endless, Head, Pause, chunk, json_head, said
 from tests.waiting import until
 
-from headgate.errors import UpstreamError
+from headgate.errors import ConfigError, UpstreamError
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.http_client import PART, HttpClient
@@ -157,7 +157,7 @@ def test_a_path_cannot_name_another_host_or_climb_out(rig, upstream, path):
 
 
 def test_an_address_with_a_user_is_refused():
-    with pytest.raises(ValueError, match="url"):
+    with pytest.raises(ConfigError, match="url"):
         UpstreamPolicy(url="http://model.example@evil/v1")
 
 

@@ -1,10 +1,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from tests.building import grade_with
 
-from headgate.errors import HeadgateError, UpstreamError
+from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import NoteCode
 from headgate.stages.grade import (
     Action,
@@ -79,7 +78,7 @@ async def test_settings_win_over_the_graders_own_bands():
 
 
 def test_bands_out_of_order_are_refused():
-    with pytest.raises((HeadgateError, ValidationError), match="lower <= upper"):
+    with pytest.raises(ConfigError, match="lower <= upper"):
         GradePolicy(upper=0.2, lower=0.5)
 
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from headgate.errors import InputError
+from headgate.errors import ConfigError, InputError
 from headgate.published.self_reference import adjust_score
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.text.fingerprint import WindowFingerprint, pack
@@ -172,7 +171,7 @@ def test_a_broken_fingerprint_is_an_error_that_names_it():
 @pytest.mark.parametrize("field", ["shingle_size", "minhash_perm"])
 def test_what_the_fingerprint_format_fixes_cannot_be_set_otherwise(field):
     assert getattr(PenalizePolicy(**{field: str(getattr(POLICY, field))}), field)
-    with pytest.raises(ValidationError, match="fingerprint format 1"):
+    with pytest.raises(ConfigError, match="fingerprint format 1"):
         PenalizePolicy(**{field: 7})
 
 

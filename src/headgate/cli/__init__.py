@@ -19,6 +19,7 @@ from headgate.cli.command_group import CommandGroup
 from headgate.cli.given_settings import has_file
 from headgate.cli.terminal import echo
 from headgate.errors import HeadgateError
+from headgate.text.meant import nearest
 from headgate.text.table import clip, printable
 
 if TYPE_CHECKING:
@@ -125,12 +126,10 @@ class LazyGroup(CommandGroup):
 
     def suggest(self, ctx: click.Context, given: str) -> str:
         """The sentence that names the command which was probably meant, former names included, or nothing."""
-        from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
-
         if given in MEANT:
             return f" Try: headgate {MEANT[given]}"
-        close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
-        return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
+        close = nearest(given, [*COMMANDS, *MOVED])
+        return f" Did you mean '{MOVED.get(close, close)}'?" if close else ""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that is called. Ctrl-C ends it with 130, also at a question; click's own 1 is our "no"."""

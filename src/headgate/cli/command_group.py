@@ -2,6 +2,8 @@
 
 import click
 
+from headgate.text.meant import nearest
+
 # what people type in a group -> its commands that do it
 MEANT_IN_GROUP = {
     "rm": "remove revoke forget uninstall reject",
@@ -32,11 +34,9 @@ class CommandGroup(click.Group):
 
     def suggest(self, ctx: click.Context, given: str) -> str:
         """The sentence that names the command which was probably meant, or nothing."""
-        from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
-
         if given == "help":
             return f" Try: {ctx.command_path} --help"
         names = self.list_commands(ctx)
         meant = [name for name in MEANT_IN_GROUP.get(given, "").split() if name in names]
-        close = meant or get_close_matches(given, names, n=1)
-        return f" Did you mean '{close[0]}'?" if close else ""
+        close = meant[0] if meant else nearest(given, names)
+        return f" Did you mean '{close}'?" if close else ""

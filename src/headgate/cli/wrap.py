@@ -4,7 +4,6 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from difflib import get_close_matches
 
 import click
 
@@ -13,6 +12,7 @@ from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.service.wrap.run import run_wrapped
 from headgate.service.wrap.spec import MEMORY, GatewaySpec
+from headgate.text.meant import nearest
 
 
 @click.command(
@@ -71,7 +71,8 @@ def wrap(
     """
     if agent.startswith("-"):
         known = [name for each in click.get_current_context().command.params for name in each.opts]
-        raise click.NoSuchOption(agent, possibilities=get_close_matches(agent, known))
+        close = nearest(agent, known)
+        raise click.NoSuchOption(agent, possibilities=[close] if close else None)
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
     args = args[1:] if args[:1] == ("--",) else args

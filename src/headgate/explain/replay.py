@@ -7,7 +7,6 @@ Changes are named as settings are ("gate.min_ratio"), those of the request itsel
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -15,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from headgate.errors import InputError
 from headgate.notes import Stage
+from headgate.text.meant import did_you_mean
 from headgate.types import Context, ContextBudget, Request, Trace
 
 Changes = Mapping[str, Any]
@@ -117,11 +117,9 @@ def _check_field(name: str, value: object) -> Any:  # noqa: ANN401  (any field's
     """The value, if requests have such a field and it takes the value; else an error that says what to change."""
     kinds = changeable()
     if name not in kinds:
-        close = get_close_matches(name, kinds, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
         raise InputError(
             f"{name} cannot be changed in a replay",
-            hint=f"{meant}change a setting by its dotted name, or one of {', '.join(kinds)}",
+            hint=f"{did_you_mean(name, kinds)} change a setting by its dotted name, or one of {', '.join(kinds)}".lstrip(),
         )
     try:
         return kinds[name].validate_python(value, strict=True)

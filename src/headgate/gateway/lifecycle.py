@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from inspect import isfunction
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
 from headgate.errors import ConfigError, StoreError
 from headgate.forks import call_in_children
-from headgate.gateway.keywords import explain_keywords
+from headgate.keywords import explain_all_keywords
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -23,6 +21,7 @@ from headgate.protocols import (
 from headgate.settings import Settings, load, with_changes
 from headgate.stores.url import hide_password
 from headgate.sync_async import BackgroundLoop, async_version
+from headgate.text.meant import CLOSE, did_you_mean
 from headgate.wiring import Components, UserComponents, build, build_again
 
 _following = Lock()
@@ -83,9 +82,7 @@ class Lifecycle:
 
     def __init_subclass__(cls) -> None:
         """Let every public method name the keyword that was meant."""
-        for name, method in list(vars(cls).items()):
-            if isfunction(method) and not name.startswith("_"):
-                setattr(cls, name, explain_keywords(method))
+        explain_all_keywords(cls)
 
     def __init__(
         self, opened: OpenStore | None = None, tenant: str = "", *, owns: bool = True
@@ -147,10 +144,7 @@ class Lifecycle:
             given["store"] = str(path)
         if tenant is not None:
             given["tenant"] = tenant
-        if settings is None:
-            settings = load(arguments=given)
-        elif given:
-            settings = with_changes(settings, given)
+        settings = _join(settings, given)
         _check_objects(
             grader=grader, search=search, providers=providers, counter=counter, clock=clock
         )
@@ -231,8 +225,20 @@ def _check_names(arguments: Mapping[str, Any]) -> None:
     """Refuse a misspelt argument of `open`; the settings refuse what is close to none."""
     own = [*UserComponents.__dataclass_fields__, "path", "tenant", "settings", "wait_for_index"]
     for name in arguments.keys() - Settings.model_fields.keys():
-        if close := get_close_matches(name, own, n=1, cutoff=0.8):
-            raise ConfigError(f"open takes no argument {name}", hint=f"did you mean {close[0]}?")
+        if hint := did_you_mean(name, own, alike=CLOSE):
+            raise ConfigError(f"open takes no argument {name}", hint=hint)
+
+
+def _join(settings: Settings | None, given: Mapping[str, Any]) -> Settings:
+    """The settings in force: those that were handed over, else those of environment and file, with arguments on top."""
+    if settings is None:
+        return load(arguments=given)
+    if not isinstance(settings, Settings):
+        raise ConfigError(
+            f"settings is {type(settings).__name__}, not Settings",
+            hint='write them as arguments: Headgate.open(path, retrieve={"k1": 1.5})',
+        )
+    return with_changes(settings, given) if given else settings
 
 
 def _check_objects(**given: object) -> None:

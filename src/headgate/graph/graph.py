@@ -14,6 +14,7 @@ from headgate.graph.admission import load as slice_from
 from headgate.graph.kernel import Slice, SlicePolicy, SliceTurn, slice_around
 from headgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
 from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
+from headgate.keywords import explain_all_keywords
 from headgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
 from headgate.sync_async import async_version
 from headgate.types import Chunk, Document, Edge
@@ -32,6 +33,7 @@ class ScoredPath(NamedTuple):
     score: float
 
 
+@explain_all_keywords
 class Graph:
     """The edges of one tenant, the paths over them, and slices of its conversations."""
 

@@ -103,7 +103,7 @@ class GuardPolicy(Policy):
             if "models" in changes:
                 raise ValueError(f"{name} cannot hold models of its own")
             try:
-                cls(**changes)
+                cls.model_validate(changes)
             except ValidationError as invalid:
                 first = invalid.errors()[0]
                 where = ".".join(map(str, (name, *first["loc"])))
@@ -128,11 +128,9 @@ class GuardPolicy(Policy):
             changes = {**changes, "entropy": {**known, **rule}}
         try:
             return GuardPolicy(**{**values, **changes})
-        except ValidationError as invalid:
-            first = invalid.errors()[0]
-            name = ".".join(map(str, first["loc"]))
+        except ConfigError as invalid:
             raise ConfigError(
-                f"the guard cannot be set up so: {name} is {first['input']!r}: {first['msg'].lower()}"
+                f"the guard cannot be set up so: {invalid.message}", hint=invalid.hint
             ) from invalid
 
     @classmethod

@@ -20,7 +20,16 @@ from headgate.ingest.child import ParserProcess
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
-from headgate.ingest.rows import LINE, Skip, Text, assemble, declare, digest, parse_row
+from headgate.ingest.rows import (
+    LINE,
+    Skip,
+    Text,
+    assemble,
+    declare,
+    digest,
+    parse_row,
+    refuse_slips,
+)
 from headgate.ingest.walk import document_id, stale_files, stale_lines, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
@@ -84,6 +93,7 @@ def add_rows(
     loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:
+            refuse_slips(row)
             loader.add(parse_row(_as_row(row), collection=collection))
         except InputError as error:
             loader.flush()

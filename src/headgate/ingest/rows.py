@@ -15,10 +15,12 @@ import orjson
 from headgate.errors import InputError, LimitError
 from headgate.ingest.chunk import split_text
 from headgate.ingest.policy import ChunkPolicy
+from headgate.text.meant import CLOSE, nearest
 from headgate.text.turns import CONVERSATION, DOCUMENTS
 from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 
-_KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
+_FIELDS = frozenset({"id", "text", "title", "collection", "source", "metadata"})
+_KNOWN = _FIELDS | {"_id", "content"}
 FILE = "file"
 LINE = "line"
 _FORMAT = b"2"  # raised when texts are split differently, so that files are split again
@@ -59,7 +61,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
     text = row.get("text", row.get("content"))
     if not isinstance(text, str):
-        raise InputError("a row has no text", hint=_HINT)
+        raise _explain_missing_text(row)
     given = row.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise InputError(f"the metadata of a row is {type(given).__name__}, not a mapping")
@@ -75,6 +77,28 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
         size=size or len(text),
         origin=LINE if id and not own else "",
     )
+
+
+def refuse_slips(row: object) -> None:
+    """An error for a key that looks like a misspelt field, which would end in the metadata unseen.
+
+    A key that holds the whole name of the field (`sources`, `subtitle`) is taken for the caller's own.
+    """
+    if not isinstance(row, Mapping):
+        return
+    for key in row.keys() - _KNOWN:
+        close = nearest(str(key).casefold(), _FIELDS - row.keys(), alike=CLOSE)
+        if close and close not in key:
+            hint = f"did you mean {close}? Keys of your own belong into metadata"
+            raise InputError(f"a row has the key {key!r:.80}, which is no field", hint=hint)
+
+
+def _explain_missing_text(row: Mapping[str, Any]) -> InputError:
+    for key in ("text", "content"):
+        if row.get(key) is not None:
+            return InputError(f"the {key} of a row is {type(row[key]).__name__}, not a text")
+    keys = ", ".join(f"{key!r:.80}" for key in list(row)[:10])
+    return InputError(f"a row has no text, but {keys or 'nothing'}", hint=_HINT)
 
 
 def declare(item: Text, kind: str) -> Text:

@@ -15,6 +15,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from headgate.errors import InputError, LimitError, NotFound
+from headgate.keywords import explain_all_keywords
 from headgate.memory.conflicts import Conflict, conflict, language_of
 from headgate.memory.fact_hits import FactHit, rank_key, sift_hits
 from headgate.memory.fact_index import FactIndex, unique_names
@@ -81,6 +82,7 @@ class Feedback:
     new: float
 
 
+@explain_all_keywords
 class Facts:
     """The facts of one tenant. Safe to share between threads; other processes may write to the same store."""
 

@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Protocol
 
 from headgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
+from headgate.keywords import explain_all_keywords
 from headgate.memory.facts import Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
@@ -102,6 +103,7 @@ class AskRate:
             asked.append(now)
 
 
+@explain_all_keywords
 class ReviewQueue:
     """The questions of one tenant that wait for a person, and the decisions on them."""
 

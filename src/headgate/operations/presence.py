@@ -1,7 +1,6 @@
 """Presence: whether what a user names exists; if not, the error says what does, and what was likely meant."""
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -9,6 +8,7 @@ from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.stores.url import hide_password
+from headgate.text.meant import nearest
 from headgate.text.table import clip
 from headgate.types import Trace
 
@@ -101,8 +101,8 @@ def pick(kind: str, given: str, ids: Collection[str], *, see: str) -> str:
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """A question that names what is close to a slip, with a space behind it; empty if nothing is."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    close = nearest(name, known)
+    return f"did you mean {close!r}? " if close else ""
 
 
 def enumerate_names(names: Collection[str]) -> str:

@@ -1,7 +1,8 @@
 """Own headers: those that a request may carry for the gate itself, and what is said of one that does not exist."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from headgate.text.meant import nearest
 
 PREFIX = "x-headgate-"
 # `wrap` is what `headgate wrap` sends to its own gateway.
@@ -23,5 +24,5 @@ def describe_unknown(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def _describe(name: str) -> str:
-    close = get_close_matches(name, NAMES, n=1)
-    return f"{PREFIX}{name}" + (f" (did you mean {PREFIX}{close[0]}?)" if close else "")
+    close = nearest(name, NAMES)
+    return f"{PREFIX}{name}" + (f" (did you mean {PREFIX}{close}?)" if close else "")

@@ -6,7 +6,6 @@ Kubernetes sets HEADGATE_SERVICE_HOST, HEADGATE_PORT_8642_TCP and more in every 
 The names of published/self_reference.py are read too; if both are set, ours holds.
 """
 
-import difflib
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -17,12 +16,10 @@ import orjson
 from headgate.errors import ConfigError
 from headgate.published.self_reference import ENVIRONMENT, ENVIRONMENT_PREFIX
 from headgate.settings.schema import Settings, names
+from headgate.text import meant
 
 PREFIX = "HEADGATE_"
 CONFIG = PREFIX + "CONFIG"
-CLOSE = (
-    0.8  # similarity from which one name may be a typo of the other: "stoer" and "store" are at .8
-)
 
 _KUBERNETES = re.compile(
     r"(^|_)(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$"
@@ -61,10 +58,8 @@ def nearest(variable: str) -> str:
     if "__" not in bare and _KUBERNETES.search(bare):
         return ""
     known = {name.replace(".", "_"): name for name in names()} | {"config": "config"}
-    found = difflib.get_close_matches(
-        bare.lower().replace("__", "_"), list(known), n=1, cutoff=CLOSE
-    )
-    return PREFIX + known[found[0]].replace(".", "__").upper() if found else ""
+    found = meant.nearest(bare.lower().replace("__", "_"), known, alike=meant.CLOSE)
+    return PREFIX + known[found].replace(".", "__").upper() if found else ""
 
 
 def parse(value: str) -> object:

@@ -6,7 +6,6 @@ current folder if there is one; that one may set less, and never stops a command
 policies are taken from Python only.
 """
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,8 +16,9 @@ from pydantic import ValidationError
 from headgate.errors import ConfigError
 from headgate.policy import Policy
 from headgate.settings import found
-from headgate.settings.environment import CLOSE, CONFIG, PREFIX, check, nearest, variables
+from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
 from headgate.settings.schema import Settings, is_secret, names, tuning_policy
+from headgate.text import meant
 
 FILE = "headgate.toml"
 _FILE_BYTES = 4 << 20  # of a settings file; one with a cap for each of 50 000 keys has half of that
@@ -256,11 +256,11 @@ def _unknown(name: str, origin: str) -> ConfigError:
 def _nearest(name: str) -> str:
     """The setting that a name may be a slip for: one like it as a whole, else one whose last part is like its last."""
     known = names()
-    if close := difflib.get_close_matches(name, known, n=1):
-        return close[0]
+    if close := meant.nearest(name, known):
+        return close
     by_last = {each.rpartition(".")[2]: each for each in known}
-    close = difflib.get_close_matches(name.rpartition(".")[2], list(by_last), n=1, cutoff=CLOSE)
-    return by_last[close[0]] if close else ""
+    close = meant.nearest(name.rpartition(".")[2], by_last, alike=meant.CLOSE)
+    return by_last[close] if close else ""
 
 
 def _is_setting(name: str, known: Iterable[str]) -> bool:

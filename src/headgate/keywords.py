@@ -5,12 +5,22 @@ Python says only that it did not expect the argument (from 3.13 on it names a cl
 """
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
-from typing import Any
+from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from typing import Any, TypeVar
 
 from headgate.errors import InputError
+from headgate.text.meant import did_you_mean
+
+T = TypeVar("T")
+
+
+def explain_all_keywords(cls: type[T]) -> type[T]:
+    """The class, whose public methods each refuse an unknown keyword with InputError."""
+    for name, method in list(vars(cls).items()):
+        if isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, explain_keywords(method))
+    return cls
 
 
 def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,6 +52,5 @@ def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _misspelt(method: str, name: str, known: list[str]) -> InputError:
-    close = get_close_matches(name, known, n=1)
-    meant = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known) or 'none'}"
+    meant = did_you_mean(name, known) or f"it takes {', '.join(known) or 'none'}"
     return InputError(f"{method} takes no argument {name}", hint=meant)
