@@ -1,6 +1,7 @@
 """Circles of tool calls: false alarms and finds against the usual rule, CPU, and whether a note helps a real model.
 
     make bench-circles [ARGS="--sessions 1000"]                     rules and CPU, one minute
+    make bench-circles ARGS="--recorded FOLDER"                     the rules on recorded sessions, *.jsonl.gz: seconds
     make bench-circles ARGS="--model --sessions 24"                 a model of 135 M parameters, 110 MB: 10 minutes
     make bench-circles ARGS="--model NAME --url URL [--plain]"      a model of any server, such as http://127.0.0.1:8080/v1
 
@@ -24,9 +25,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx2
 import orjson
@@ -39,6 +42,7 @@ from bench.fixtures.sessions import (
     looping_session,
     render,
 )
+from bench.fold import read_sessions
 from rich.console import Console
 from rich.table import Table
 
@@ -86,6 +90,31 @@ def compare_rules(sessions: int) -> Table:
     alarms, found = sum(map(fires_by_arguments, healthy)), sum(map(fires_by_arguments, looping))
     table.add_row("same call three times", str(sessions), str(alarms), str(sessions), str(found))
     return table
+
+
+def compare_recorded(folder: Path) -> Table:
+    """Recorded sessions with a circle at any point, which is printed, and those with repeated calls left alone."""
+    table = Table(
+        "sessions", "count", "with a circle", "same call three times", "of them left alone"
+    )
+    for name, sessions in read_sessions(folder).items():
+        marks = {n: climb(s.messages, POLICY).marks for n, s in enumerate(sessions)}
+        circles = {n for n, found in marks.items() if found}
+        repeats = {n for n, s in enumerate(sessions) if most_repeated(s.messages) >= 3}
+        counts = (len(sessions), len(circles), len(repeats), len(repeats - circles))
+        table.add_row(name, *map(str, counts))
+        for n in sorted(circles):
+            print(f"{name} {n}, message {marks[n][0].at}: {marks[n][0].circle.describe()}")
+    return table
+
+
+def most_repeated(messages) -> int:
+    """How often the call was made that was made most often, wherever it stands and whatever came back."""
+    reader = Reader()
+    steps = [step for at, m in enumerate(messages) for step in reader.read(at, events_of(m))]
+    return max(
+        Counter(step.call for step in steps if step is not None and step.tool).values(), default=0
+    )
 
 
 # CPU
@@ -308,8 +337,11 @@ def main() -> None:
     parser.add_argument("--model", nargs="?", const="", help="a model of --url; alone, a small one")
     parser.add_argument("--url")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="recorded sessions")
     given = parser.parse_args()
-    if given.model is None:
+    if given.recorded:
+        Console(width=130).print(compare_recorded(given.recorded))
+    elif given.model is None:
         console = Console(width=130)
         console.print(compare_rules(given.sessions))
         console.print(measure_cpu())

@@ -58,7 +58,7 @@ class Ask:
 
     def __init__(self, sent):
         self.sent = sent
-        self.fields = json.loads(sent.body)
+        self.fields = json.loads(sent.plain)
         self.serial = ""  # for the ids of the answer: the same in every run of a scenario, and another in every call
 
     @property
@@ -73,7 +73,7 @@ class Ask:
     def usage(self, reply):
         """Tokens in and out."""
         said = reply.thinking + reply.text + json.dumps(reply.calls)
-        return reply.input_tokens or len(self.sent.body) // 4, tokens_of(said)
+        return reply.input_tokens or len(self.sent.plain) // 4, tokens_of(said)
 
     def say(self, reply):
         """The steps of an answer that says this."""

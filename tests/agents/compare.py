@@ -9,6 +9,7 @@ _NEW_EVERY_TIME = re.compile(
         (
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",  # ids
             r"\b(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})\b",  # of a fence, a trace, a commit, a device
+            r"(?<=date and time is: )20[0-9T:.-]+",
             r"\b(?:ses|msg|prt)_[0-9a-zA-Z]{20,}",  # OpenCode's
             r"(?<!\d)1[7-9]\d{8}(?:\d{3}|\.\d+)?(?!\d)",  # now, in seconds or milliseconds
             r"(?<=Chunk ID: )[0-9a-f]{6}",
@@ -26,7 +27,15 @@ _UNORDERED = re.compile(r'"client_metadata":\{((?:"[^"]*":"(?:[^"\\]|\\.)*",?)*)
 _FIELD = re.compile(r'"[^"]*":"(?:[^"\\]|\\.)*"')
 # What each connection says for itself. A gateway has connections of its own, and must be able to read the answer.
 _OF_THE_CONNECTION = frozenset(
-    ("host", "connection", "accept-encoding", "content-length", "transfer-encoding", "keep-alive")
+    (
+        "host",
+        "connection",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "transfer-encoding",
+        "keep-alive",
+    )
 )
 
 
@@ -39,7 +48,7 @@ def lines_of(sent):
     """A request as lines: its first, its headers in their order, its body cut at every field."""
     headers = [(name.lower(), value) for name, value in sent.headers]
     kept = [f"{name}: {value}" for name, value in headers if name not in _OF_THE_CONNECTION]
-    body = sent.body.decode("utf-8", "backslashreplace")
+    body = sent.plain.decode("utf-8", "backslashreplace")
     body = _UNORDERED.sub(lambda found: ",".join(sorted(_FIELD.findall(found[1]))), body)
     return [steady(line) for line in (f"{sent.method} {sent.target}", *kept, *re.split(r"(?<=,)(?=[\"{])", body))]  # fmt: skip
 

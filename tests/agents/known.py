@@ -1,16 +1,18 @@
 """The agents that we run: how each is installed, set up in a clean home, and told to do its task."""
 
+import base64
 import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from tests.agents.ask import Reply
 from tests.agents.install import Package
-from tests.agents.task import RESULT, STRAY
+from tests.agents.task import ACCOUNT, RESULT, STRAY
 
 HEADGATE = (sys.executable, "-P", "-m", "headgate")
 KEY = "sk-of-nobody-0000000000000000000000000000"
@@ -29,6 +31,9 @@ class Agent:
     def set_up(self, home, project, root):
         """Write the configuration with which a user sends its calls to `root`; the variables that it needs."""
         raise NotImplementedError
+
+    def log_in(self, home, port):
+        """Log the user in at the service on this port, if that is more than a key."""
 
     def add_mcp(self, home, project, store):
         """Add Headgate's MCP server to the configuration, as a user would."""
@@ -149,6 +154,35 @@ class OlderCodex(Codex):
 
     def read(self, text, command):
         return self.act(text, command)
+
+
+class LoggedInCodex(OlderCodex):
+    """Codex whose user has logged in with ChatGPT: it packs its requests with zstd."""
+
+    name = "codex-chatgpt"
+
+    def set_up(self, home, project, root):
+        super().set_up(home, project, root)
+        return {}
+
+    def log_in(self, home, port):
+        account = {"chatgpt_plan_type": "plus", "chatgpt_user_id": "nobody", "chatgpt_account_id": ACCOUNT}  # fmt: skip
+        token = unsigned_token({"email": "nobody@example.com", "exp": 4_102_444_800, "https://api.openai.com/auth": account})  # fmt: skip
+        tokens = {"id_token": token, "access_token": token, "refresh_token": KEY, "account_id": ACCOUNT}  # fmt: skip
+        now = datetime.now(UTC).isoformat()
+        login = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens, "last_refresh": now}  # fmt: skip
+        (home / ".codex" / "auth.json").write_text(json.dumps(login))
+        config = home / ".codex" / "config.toml"
+        # of another name than the service of models, which Codex would else take for one of ChatGPT's own
+        backend = f'chatgpt_base_url = "http://localhost:{port}/backend-api/"\n'
+        config.write_text(backend + config.read_text())
+
+
+def unsigned_token(claims):
+    """A JSON web token that nobody has signed."""
+    parts = ({"alg": "none", "typ": "JWT"}, claims)
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
+    return ".".join([*(part.decode() for part in encoded), "bm9uZQ"])
 
 
 class OpenCode(Agent):
@@ -332,7 +366,7 @@ class Smolagents(Agent):
 
     def results(self, ask):
         said = (m["content"] for m in ask.conversation() if m["role"] == "user")
-        texts = ("".join(part["text"] for part in content) for content in said)
+        texts = (content if isinstance(content, str) else "".join(part["text"] for part in content) for content in said)  # fmt: skip
         return [text for text in texts if text.startswith("Observation:")]
 
 
@@ -342,6 +376,7 @@ AGENTS = {
         ClaudeCode(),
         Codex(),
         OlderCodex(),
+        LoggedInCodex(),
         OpenCode(),
         Hermes(),
         Gemini(),

@@ -76,6 +76,7 @@ class Bed:
         play = self.service.begin(scenario, agent)
         root = self.gateway if way == "serve" else self.service.root
         environ = self.environ(agent, home) | agent.set_up(home, project, root)
+        agent.log_in(home, self.service.port)
         if scenario.needs == "mcp":
             agent.add_mcp(home, project, self.store)
         command = agent.command(task)

@@ -13,12 +13,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.agents.apis import api_of
+from tests.agents.task import ACCOUNT
 from tests.agents.wire import Cut, Do, Head, Pause, Sent, plain, read_request
 from tests.proxy.conftest import Loop
 
 # Between two pieces of an answer. A real model takes longer; without a pause a whole answer would be in the sockets'
 # buffers before anyone could hang up.
 PACE_S = 0.002
+# What ChatGPT tells Codex of the user's accounts. Codex takes this origin only in place of its own address there.
+ACCOUNTS = {
+    "accounts": [{"id": ACCOUNT, "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "NO_CONSTRAINT"}],
+    "account_ordering": [ACCOUNT],
+    "default_account_id": ACCOUNT,
+}  # fmt: skip
 
 
 @dataclass
@@ -36,7 +43,7 @@ class Call:
 
     @property
     def input_tokens(self):
-        return len(self.sent.body) // 4
+        return len(self.sent.plain) // 4
 
 
 @dataclass
@@ -184,6 +191,8 @@ def beside(sent):
         return plain(200, {"totalTokens": len(sent.body) // 4})
     if sent.path.endswith("/models"):
         return plain(200, {"object": "list", "data": [], "models": []})
+    if sent.path.endswith("/wham/accounts/check"):
+        return plain(200, ACCOUNTS)
     if sent.method == "HEAD":
         return [Head(has_body=False)]
     return plain(404, {"error": {"message": f"there is no {sent.path}", "type": "not_found_error"}})

@@ -1,4 +1,4 @@
-"""The task that every agent gets: four commands of the shell, of which the last writes `result.txt`."""
+"""The task that every agent gets: four commands of the shell, of which the last writes `result.txt`; and its user."""
 
 TASK = "Write one, two and three into result.txt, each in a line of its own. Go step by step."
 # Each may run twice or not at all: agents forget a part of their work, or count a call that broke off as done.
@@ -17,3 +17,4 @@ SAID = (
 DONE = "The file result.txt has the three words, each in a line of its own."
 RESULT = "one\ntwo\nthree\n"
 STRAY = 2  # the results after which the model strays
+ACCOUNT = "account-of-nobody"  # of those who log in

@@ -10,7 +10,7 @@ import anthropic
 import openai
 import pytest
 from tests.agents.ask import texts_in
-from tests.agents.known import AGENTS, KEY
+from tests.agents.known import AGENTS, KEY, chosen
 from tests.agents.record import LONG
 from tests.agents.scenarios import SCENARIOS
 from tests.agents.service import Service
@@ -106,3 +106,12 @@ def test_an_agent_that_cannot_be_installed_is_named_and_leaves_nothing(tmp_path,
     assert done.stderr.startswith(said)
     assert "Traceback" not in done.stderr
     assert not [path for path in tmp_path.glob("agents/*") if path.is_dir()]
+
+
+@pytest.mark.agents
+@pytest.mark.parametrize("agent", chosen("codex-chatgpt"))
+def test_requests_that_codex_packs_reach_the_service_plain_through_a_gateway(bed, agent):
+    direct, served = (bed.run(agent, SCENARIOS["healthy"], way) for way in ("direct", "serve"))
+    assert {call.sent.header("content-encoding") for call in direct.play.main} == {"zstd"}
+    assert {call.sent.header("content-encoding") for call in served.play.main} == {""}
+    assert served.finished

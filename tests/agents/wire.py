@@ -1,9 +1,12 @@
 """What goes over the wire: a request as it came, and the steps of an answer."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import zstandard
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,14 @@ class Sent:
 
     def header(self, name):
         return next((value for key, value in self.headers if key.lower() == name), "")
+
+    @property
+    def plain(self):
+        """The body, unpacked if the client has packed it."""
+        if self.header("content-encoding") != "zstd":
+            return self.body
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(self.body)) as reader:
+            return reader.read()
 
 
 @dataclass(frozen=True)
