@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError, InputError
+from headgate.errors import ConfigError, InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.policy import LogPolicy
 from headgate.settings import Settings
@@ -269,3 +269,23 @@ def test_both_forms_of_why_agree_about_a_chunk_that_was_never_found(hg):
     told = hg.why(context, "nope")
     assert told.notes == context.why("nope")
     assert told.reason == context.why("nope")[-1].reason
+
+
+def test_the_last_trace_and_the_beginning_of_an_id_are_enough():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "a", "text": "Boats float."}, {"id": "b", "text": "Boats sink."}])
+        with pytest.raises(NotFound, match="no trace 'last'"):
+            hg.why("last", "a")
+        id = hg.context("boats").trace.id
+        assert hg.why("last", "a").trace == hg.why(id[:8], "a").trace == id
+        with pytest.raises(InputError, match="needs the id of a chunk"):
+            hg.why("last")
+
+
+def test_a_replay_says_why_a_chunk_leaves():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": n, "text": f"Boats of class {n} float on {n} seas."} for n in "abc"])
+        hg.context("Which boats float?", budget=200)
+        made = hg.replay("last", budget=80)
+        assert made.left
+        assert all("no room for" in made.reasons[id] for id in made.left)

@@ -16,6 +16,7 @@ from headgate.models.web_results import web_chunks
 from headgate.notes import NoteCode, Stage
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
+from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Chunk, ContextBudget, Request, Window
 
@@ -291,16 +292,35 @@ async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
 async def test_what_does_not_fit_is_not_called_irrelevant(parts):
     context = await build(engine(parts), Request(RIGHT, budget=32))
     assert context.text == ""
-    assert context.fallback_reason == "nothing of what was found fits the budget"
+    assert "fits the budget of 32 tokens: the smallest chunk takes" in context.fallback_reason
+
+
+def test_the_note_of_doubt_leaves_no_context_empty():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "a", "text": "Refunds are paid within 14 days to the card."}])
+        sizes = [hg.context("refunds card", budget=n).token_estimate for n in range(40, 90)]
+        least = 40 + sizes.index(next(filter(None, sizes)))
+        assert least <= fence_cost(hg.count_tokens) + 20
+        assert all(sizes[least - 40 :])
 
 
 def test_an_empty_collection_is_named():
     with Headgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "Refunds take five days."}])
         reason = hg.context("How long do refunds take?", collection="mian").fallback_reason
-        assert reason == "nothing is in collection mian, and no search could help"
+        assert reason.startswith("nothing is in collection mian (did you mean main?)")
+        assert "mian (did you mean main?)" in repr(hg.context("refunds", collection="mian"))
         assert hg.context("How long do refunds take?", collection=["mian", "main"]).chunks
-        assert "nothing relevant found" in hg.context("Who sells zebras?").fallback_reason
+        nothing = hg.context("Who sells zebras?")
+        assert not nothing
+        assert "nothing relevant found" in nothing.fallback_reason
+        assert "nothing relevant found" in nothing.explain()
+        assert hg.context("How long do refunds take?")
+
+
+def test_an_empty_store_says_that_nothing_is_stored():
+    with Headgate.open(":memory:") as hg:
+        assert "nothing is stored yet" in repr(hg.context("anything?"))
 
 
 class Copies:

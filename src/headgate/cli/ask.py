@@ -47,7 +47,11 @@ def ask(
     if as_json:
         print_json({"answer": said, "cited": _find_citations(said, made), **context_data(made)})
         return
-    echo(said or made.text or "nothing relevant was found, so no model was asked")
+    echo(
+        said
+        or made.text
+        or f"{made.fallback_reason or 'nothing relevant was found'}; no model was asked"
+    )
     for number, source in _find_citations(said, made).items():
         echo(f"[{number}] {source}")
     if policy is None:

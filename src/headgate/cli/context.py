@@ -18,6 +18,7 @@ from headgate.operations.presence import require_collections
 from headgate.settings import load
 from headgate.stages.decide import strategy_report, window_state
 from headgate.stages.strategy import SIZE_HINTS, context_strategy
+from headgate.text.table import count_of
 from headgate.types import Context, ContextBudget
 
 
@@ -155,7 +156,7 @@ def _say_why_empty(made: Context) -> str:
     last = candidates[0].notes[-1]
     why = made.fallback_reason.partition(";")[0] or "nothing relevant was found"
     return (
-        f"({why}: of {len(candidates)} candidates none entered; "
+        f"({why}; of {count_of(len(candidates), 'candidate')} none entered; "
         f"the best was dropped by {last.stage}: {last.reason}; --explain lists them)"
     )
 

@@ -27,10 +27,10 @@ from headgate.cli.terminal import echo
 from headgate.cli.why import print_trace
 from headgate.errors import InputError, NotFound
 from headgate.explain.as_data import trace_data
+from headgate.gateway.traces import LAST_TRACE
 from headgate.operations.copy import WholeStore
 from headgate.operations.find import Match, find
 from headgate.operations.presence import (
-    LAST,
     enumerate_names,
     require_collections,
     whole_trace_id,
@@ -119,7 +119,7 @@ def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     The beginning of an id is enough if nothing else begins so. `last` is the newest trace.
     """
     with open_existing(store, tenant) as hg:
-        found = find(hg, whole_trace_id(hg, id) if id == LAST else id)
+        found = find(hg, whole_trace_id(hg, id) if id == LAST_TRACE else id)
     if as_json:
         value = trace_data(found.value) if isinstance(found.value, Trace) else found.value
         print_json({"kind": found.kind, "id": found.id, "collection": found.collection, "value": value})  # fmt: skip

@@ -338,7 +338,8 @@ def _describe_replay(made: Replay) -> str:
         f"chunks {len(before.kept):>6} -> {len(after.kept)}",
         f"tokens {before.tokens:>6} -> {after.tokens}",
         *(f"  + {id}" for id in made.entered),
-        *(f"  - {id}" for id in made.left),
+        *(f"  - {id}  {made.reasons[id]}" for id in made.left),
+        *(f"    {id}  {why}" for id, why in made.reasons.items() if id not in made.left),
     ]
     if not made.entered and not made.left:
         lines.append("the same chunks as before")

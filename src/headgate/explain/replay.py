@@ -5,7 +5,7 @@ alone; if the first run no longer gives what was stored (the collection has chan
 Changes are named as settings are ("gate.min_ratio"), those of the request itself plainly ("budget", "k").
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any, get_type_hints
@@ -46,6 +46,7 @@ class Outcome:
 class Replay:
     """A request before and after some changes: what came in, what went out, and the tokens.
 
+    `reasons` says of each chunk that left why it did, and of those that stayed which took more tokens then.
     `drift` names chunks whose fate has changed since the trace was stored, whatever the settings.
     """
 
@@ -55,6 +56,7 @@ class Replay:
     after: Outcome
     entered: tuple[str, ...]
     left: tuple[str, ...]
+    reasons: Mapping[str, str]
     drift: tuple[str, ...]
     text: str
 
@@ -65,7 +67,11 @@ class Replay:
 
     def as_dict(self) -> dict[str, Any]:
         """The replay as plain values."""
-        return asdict(self) | {"changes": dict(self.changes), "tokens": self.tokens}
+        return asdict(self) | {
+            "changes": dict(self.changes),
+            "reasons": dict(self.reasons),
+            "tokens": self.tokens,
+        }
 
 
 async def replay(trace: Trace, changes: Changes, run: Run) -> Replay:
@@ -75,16 +81,32 @@ async def replay(trace: Trace, changes: Changes, run: Run) -> Replay:
     now = await run(*apply_changes(request, changes))
     before, after = outcome(was), outcome(now)
     seen = set(shown_ids(trace))
+    left = tuple(id for id in before.kept if id not in after.kept)
     return Replay(
         trace=trace.id,
         changes=changes,
         before=before,
         after=after,
         entered=tuple(id for id in after.kept if id not in before.kept),
-        left=tuple(id for id in before.kept if id not in after.kept),
+        left=left,
+        reasons=_explain_left(was.trace, now.trace, left) if left else {},
         drift=tuple(sorted(seen ^ set(before.kept))),
         text=now.text,
     )
+
+
+def _explain_left(was: Trace, now: Trace, left: Collection[str]) -> dict[str, str]:
+    """Why chunks left, and which of those that stayed are shown in more tokens than before, so that others had to."""
+    reasons = {}
+    for candidate in now.candidates:
+        id, last = candidate.chunk.id, candidate.notes[-1]
+        if id in left:
+            reasons[id] = f"{last.stage}: {last.reason}"
+        elif not candidate.dropped and (former := was.find(id)) is not None and not former.dropped:
+            size, size_then = (c.number(Stage.COMPOSE, "tokens") for c in (candidate, former))
+            if size and size_then and size > size_then:
+                reasons[id] = f"takes {size:.0f} tokens now, {size_then:.0f} before"
+    return reasons | {id: "never found" for id in left if id not in reasons}
 
 
 def request_of(trace: Trace) -> Request:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from headgate.explain.replay import Replay
     from headgate.explain.why import Why
 
+LAST_TRACE = "last"
+_RECENT = 100  # traces that the beginning of an id may stand for
+_SHORTEST, _WHOLE = 8, 32  # digits of such a beginning, and of an id
+_NAMED = 5  # chunks that may have been meant
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -59,7 +63,8 @@ class Traces(Lifecycle):
     """The stored traces of a tenant."""
 
     def trace(self, id: str | Trace | Context) -> Trace:
-        """A stored trace of this tenant, by its id; a trace or context at hand stands for itself.
+        """A stored trace of this tenant, by its id, as "last", or, if it is a recent one, by the eight digits that
+        are shown of its id. A trace or context at hand stands for itself.
 
         For example: `[(step.stage, step.kept, step.dropped) for step in hg.trace(id).steps]`.
         """
@@ -69,9 +74,8 @@ class Traces(Lifecycle):
             return id
         id = id.id if isinstance(id, Trace) else id
         found = store.trace(self.tenant, id)
-        if found is None:  # it may still be waiting to be written
-            self._components.settle_traces()
-            found = store.trace(self.tenant, id)
+        if found is None:  # it may still be waiting to be written, or not be spelled out
+            found = store.trace(self.tenant, self._spell_out(id))
         if found is None:
             raise NotFound(
                 f"there is no trace {id!r}", hint="hg.traces() and `headgate why --list` list them"
@@ -86,6 +90,14 @@ class Traces(Lifecycle):
         self._components.settle_traces()
         return self._components.store.traces(self.tenant, limit=limit)
 
+    def _spell_out(self, id: str) -> str:
+        """The id of the newest trace for "last", and of a recent one for its beginning; else what was given."""
+        recent = [row.id for row in self.traces(limit=_RECENT)]
+        if id == LAST_TRACE:
+            return next(iter(recent), id)
+        is_beginning = _SHORTEST <= len(id) < _WHOLE
+        return next((each for each in recent if is_beginning and each.startswith(id)), id)
+
     def save_trace(self, trace: Trace) -> None:
         """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
         self.save_trace_later(trace.id, lambda: trace)
@@ -96,21 +108,26 @@ class Traces(Lifecycle):
         if problem := self._queue_trace(id, make):
             raise StoreError(problem)
 
-    def why(self, trace: str | Trace | Context, chunk: str) -> "Why":
+    def why(self, trace: str | Trace | Context, chunk: str = "") -> "Why":
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered.
 
         For example:
 
-            why = hg.why(context, "policy")
+            why = hg.why("last", "policy")
             print(why.stage, why.reason, why.changes)
         """
         return self._loop.run(self.awhy(trace, chunk))
 
-    async def awhy(self, trace: str | Trace | Context, chunk: str) -> "Why":
+    async def awhy(self, trace: str | Trace | Context, chunk: str = "") -> "Why":
         """As `why`, for code in an event loop."""
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await self.atrace(trace)
+        if not chunk:
+            ids = ", ".join(candidate.chunk.id for candidate in found.candidates[:_NAMED])
+            raise InputError(
+                "why needs the id of a chunk", hint=f"one of: {ids or 'none was found'}"
+            )
         run = ChangedRun(self._components)
         return await why(found, chunk, run, self._components.settings)
 

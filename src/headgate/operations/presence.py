@@ -2,17 +2,18 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Protocol, runtime_checkable
 
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
+from headgate.gateway.traces import LAST_TRACE
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.stores.url import hide_password
 from headgate.text.meant import nearest
 from headgate.text.table import clip
 from headgate.types import Trace
 
-LAST = "last"
 """Stands for the newest trace if a trace id is asked for."""
 _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
 _LISTED = 8  # names that an error lists
@@ -73,7 +74,7 @@ def whole_trace_id(gate: Headgate, given: str) -> str:
     if gate.store.trace(gate.tenant, given) is not None:
         return given
     ids = [summary.id for summary in gate.traces(limit=gate.settings.trace.keep)]
-    if given == LAST:
+    if given == LAST_TRACE:
         if not ids:
             raise NotFound(
                 "no request was made yet",
@@ -126,7 +127,8 @@ def _hint_at_stores(folder: Path) -> str:
     beside = folder.absolute().parent
     found = [f.name for f in beside.iterdir() if (f / FILE).is_file()] if beside.is_dir() else []
     if not found:
-        return f"make one with: headgate add FOLDER --store {folder}; an agent's calls: headgate wrap --store {folder} AGENT"
+        option = "" if folder == Path(".headgate") else f" --store {quote(str(folder))}"
+        return f"make one with: headgate add FOLDER{option}; an agent's calls: headgate wrap --store {quote(str(folder))} AGENT"
     meant = did_you_mean(folder.name, found)
     return f"{meant}stores in {beside}: {enumerate_names(sorted(found))}"
 

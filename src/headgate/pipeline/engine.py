@@ -66,7 +66,7 @@ class Engine:
         run = RequestRun(self.resources, self.policy, request, calls)
         plan = run.decide()
         if plan.skip:
-            return run.context(Composed("", 0, Sifted()), Verdict())
+            return run.context(Composed("", 0, Sifted()), Verdict(reason=plan.reasoning))
         run.open_indexes()  # may wait until an index is built, so it takes no place among those that compute
         with self.resources.computing.held(request.tenant):
             asked = run.ask_providers()

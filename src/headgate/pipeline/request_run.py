@@ -65,8 +65,9 @@ from headgate.stages.grade import (
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, name_limit, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.text.fence import fence_secret
+from headgate.text.fence import fence_cost, fence_secret
 from headgate.text.fingerprint import KIND
+from headgate.text.meant import did_you_mean
 from headgate.text.window_cache import WindowCache
 from headgate.types import (
     SIDE_SOURCES,
@@ -479,11 +480,14 @@ class RequestRun:
         request = self.request
         if self.stuffs:
             return Gated(fresh.kept)
-        preview = self.policy.compose.preview_chars if request.detail == "preview" else None
+        policy = self.policy.compose
+        preview = policy.preview_chars if request.detail == "preview" else None
+        gated = Gated()
         with self.recorder.step(Stage.GATE, fresh.kept) as step:
             weighed = self.weigh(fresh.kept) if self.views else []
-            return step.sift(
-                gate(
+            # if nothing fits beside the note of doubt, the answer goes without it
+            for notice in (policy.longest_notice, policy.notice):
+                gated = gate(
                     fresh.kept,
                     self.plan.budget,
                     self.resources.count,
@@ -494,16 +498,24 @@ class RequestRun:
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,
-                    notice=self.policy.compose.longest_notice,
+                    notice=notice,
                 )
-            )
+                if gated.kept:
+                    break
+            return step.sift(gated)
         return Gated(fresh.kept)
 
     def judge(self, fitting: Candidates) -> tuple[Verdict, Mapping[str, str]]:
         """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
         strips: Mapping[str, str] = {}
         candidates = () if fitting else self.recorder.candidates
-        verdict = verdict_without_grading(fitting, candidates, gradable=bool(self.views))
+        verdict = verdict_without_grading(
+            fitting,
+            candidates,
+            gradable=bool(self.views),
+            budget=self.plan.budget,
+            frame=fence_cost(self.resources.count, self.policy.compose.notice),
+        )
         if verdict is not None:
             if reason := review_reason(None, None, in_danger=self.plan.in_danger):
                 verdict = verdict.with_review(reason, self.review({}, reason))
@@ -516,7 +528,7 @@ class RequestRun:
             outside = self.grade(gated.kept)
         searched = outside.action if outside else None
         reason = review_reason(
-            graded, searched, in_danger=self.plan.in_danger, empty=self._empty_collections()
+            graded, searched, in_danger=self.plan.in_danger, empty=self._describe_empty()
         )
         review = self.review(graded.confidences, reason) if reason else None
         return conclude(graded, outside, review_reason=reason, review=review), strips
@@ -606,19 +618,22 @@ class RequestRun:
         nothing = Composed("", 0, Sifted())
         with self.recorder.step(Stage.COMPOSE, verdict.kept, fatal=(NotReady,)) as step:
             step.sift(nothing)  # unless the stage comes to its end
-            return step.sift(
-                compose(
+            composed = nothing
+            for is_doubtful in (verdict.is_doubtful, False):  # as in `gate`
+                composed = compose(
                     verdict.kept,
                     self.plan.budget,
                     resources.count,
-                    self.policy.compose.for_verdict(is_doubtful=verdict.is_doubtful),
+                    self.policy.compose.for_verdict(is_doubtful=is_doubtful),
                     secret=fence_secret(resources.store.secret(request.tenant)),
                     detail=request.detail,
                     order=request.order,
                     strips={**verdict.strips, **strips},
                     side_share=self.policy.gate.graph_share,
                 )
-            )
+                if composed.text:
+                    break
+            return step.sift(composed)
         return nothing
 
     def context(self, composed: Composed, verdict: Verdict) -> Context:
@@ -670,10 +685,18 @@ class RequestRun:
         ]
         return min(shares, default=0.0)
 
-    def _empty_collections(self) -> Sequence[str]:
-        """The collections that were asked, if none of them holds anything."""
-        empty = [name for name, view in self.views.items() if not view.count]
-        return empty if len(empty) == len(self.request.collections) else ()
+    def _describe_empty(self) -> str:
+        """What to know if none of the collections that were asked holds anything; empty if one does."""
+        asked = self.request.collections
+        if any(view.count for view in self.views.values()) or len(self.views) < len(asked):
+            return ""
+        known: Sequence[str] = ()
+        with self.recorder.attempt(Stage.INDEX):
+            known = list(self.resources.store.collections(self.request.tenant))
+        if not known:
+            return "nothing is stored yet"
+        meant = did_you_mean(asked[0], known)
+        return f"nothing is in collection {', '.join(asked)}{meant and f' ({meant})'}"
 
     def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
         """Wait for work on the event loop; another request computes the while."""

@@ -42,20 +42,35 @@ class Verdict:
 
 
 def verdict_without_grading(
-    fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
+    fitting: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    *,
+    gradable: bool,
+    budget: int = 0,
+    frame: int = 0,
 ) -> Verdict | None:
     """The verdict if there is nothing to grade; None if grading decides.
 
     `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as
-    it is.
+    it is. `frame` are the tokens that the fence takes of the budget.
     """
     if not gradable:
         return Verdict(fitting)
     if not fitting and any(is_in_window(candidate) for candidate in candidates):
         return Verdict(reason="everything relevant is in the window already")
-    if not fitting and any(c.dropped and c.notes[-1].code is NoteCode.NO_ROOM for c in candidates):
-        return Verdict(reason="nothing of what was found fits the budget")
+    if not fitting and (least := _least_without_room(candidates)):
+        return Verdict(
+            reason=f"nothing of what was found fits the budget of {budget:,} tokens: "
+            f"the smallest chunk takes {least:,.0f}, and the fence around it up to {frame:,}"
+        )
     return None
+
+
+def _least_without_room(candidates: Sequence[Candidate]) -> float:
+    """The tokens of the smallest candidate that did not fit; 0 if all did."""
+    last = [candidate.notes[-1] for candidate in candidates if candidate.dropped]
+    sizes = [note.numbers["tokens"] for note in last if note.code is NoteCode.NO_ROOM]
+    return min(sizes, default=0.0)
 
 
 def bands_for(plan: Plan, own: Bands, policy: GradePolicy) -> Bands:

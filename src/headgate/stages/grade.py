@@ -246,12 +246,12 @@ def review_reason(
     searched: Action | None,
     *,
     in_danger: bool = False,
-    empty: Sequence[str] = (),
+    empty: str = "",
 ) -> str:
     """Why a person should look, or "" if none needs to; a refusal names the best that it refused.
 
     `graded` is None if nothing was graded; `searched` is the verdict on what the search brought, None if search is
-    off or failed. `empty` are the collections that were asked, if none of them has anything.
+    off or failed. `empty` says so if none of the collections that were asked has anything.
     """
     if in_danger:
         return "a crisis question"
@@ -259,8 +259,9 @@ def review_reason(
         return ""
     if searched not in {None, Action.INCORRECT}:
         return ""
-    here = f"nothing is in collection {', '.join(empty)}" if empty else "nothing relevant found"
-    reason = f"{here}, " + ("and no search could help" if searched is None else "nor by search")
+    reason = f"{empty or 'nothing relevant found'}, " + (
+        "and no search could help" if searched is None else "nor by search"
+    )
     return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 

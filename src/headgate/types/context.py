@@ -33,8 +33,8 @@ class Report:
 class Context:
     """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
 
-    `str(context)` is the block, so a context can stand in an f-string. A notebook shows the block and a table of every
-    candidate.
+    `str(context)` is the block, so a context can stand in an f-string. An empty one is false, and `fallback_reason`
+    says why it is. A notebook shows the block and a table of every candidate.
     `texts` has what the block shows of each of the `chunks`: all of it, or its best strips if it did not fit.
     """
 
@@ -97,6 +97,7 @@ class Context:
             "token_estimate": self.token_estimate,
             "sources": list(self.sources),
             "verdict": self.verdict,
+            "fallback_reason": self.fallback_reason,
             "degraded": list(self.degraded),
             "kept": self.report.kept,
             "evicted": self.report.evicted,
@@ -106,7 +107,12 @@ class Context:
     def __str__(self) -> str:
         return self.text
 
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
     def __repr__(self) -> str:
+        if not self:
+            return f"<Context: empty, {self.fallback_reason or 'nothing was found'}, trace {self.trace.id[:8]}>"
         shown = count_of(len(self.chunks), "chunk")
         size = f"{self.token_estimate} of {self.trace.plan.budget} tokens"
         return f"<Context: {shown}, {size}, trace {self.trace.id[:8]}>"
@@ -123,6 +129,7 @@ class Context:
             f"{self.strategy.value}: {self.trace.plan.reasoning}\n"
             f"{self.token_estimate} of {self.trace.plan.budget} tokens, "
             f"{self.report.kept} kept, {self.report.evicted} dropped"
+            f"{f'; {self.fallback_reason}' if not self else ''}"
         )
 
     def _fates(self) -> list[tuple[str, ...]]:

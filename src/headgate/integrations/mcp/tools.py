@@ -150,7 +150,7 @@ def _context_data(context: Context) -> schemas.ContextResult:
         fell = (c.notes[-1].code for c in context.trace.candidates if c.dropped)
         notes.append(NO_ROOM if NoteCode.NO_ROOM in fell else NOTHING)
     notes += [_one_line(line) for line in context.degraded]
-    if context.fallback_reason:
+    if context.fallback_reason and not context.trace.plan.skip:
         notes.append(_one_line(context.fallback_reason))
     if context.review:
         notes.append(f"a person was asked to answer this: review {context.review}")

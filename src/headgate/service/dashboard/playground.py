@@ -56,7 +56,7 @@ async def show_playground(
     chosen = collection or ("main" if "main" in collections else next(iter(collections), "main"))
     tried = await _try(gate, request, caller, q, chosen)
     made, changes = tried.context, changes_of(tried.sliders)
-    left_out = [row for row in fate_rows(made.trace) if not row.kept] if made else []
+    left_out = [row for row in fate_rows(made.trace) if not row.kept] if made is not None else []
     return render(
         request,
         "playground.html",
@@ -67,10 +67,10 @@ async def show_playground(
         # a test has the fields of a request; settings belong into the settings file
         settings={name: value for name, value in changes.items() if "." in name},
         made=made,
-        block=made and read_block(made.trace, made.text, [c.id for c in made.chunks], made.token_estimate),
+        block=None if made is None else read_block(made.trace, made.text, [c.id for c in made.chunks], made.token_estimate),
         left_out=left_out[:LEFT_OUT],
         more=max(0, len(left_out) - LEFT_OUT),
-        test=as_toml(case_of(gate, made.trace)) if made and made.chunks else "",
+        test=as_toml(case_of(gate, made.trace)) if made else "",
         asked={"q": q, "collection": chosen} | changes,
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ async def download_test(
     gate = service_of(request).gate_for(caller)
     made = (await _try(gate, request, caller, q, collection)).context
     kept = {"cache-control": "no-store", "content-disposition": 'attachment; filename="context.toml"'}  # fmt: skip
-    body = as_toml(case_of(gate, made.trace)) if made else ""
+    body = as_toml(case_of(gate, made.trace)) if made is not None else ""
     return Response(body, headers=HEADERS | kept, media_type="application/toml")
 
 

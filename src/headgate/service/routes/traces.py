@@ -102,6 +102,7 @@ class ReplayOut(BaseModel):
     after: Outcome
     entered: list[str]
     left: list[str]
+    reasons: dict[str, str]
     drift: list[str]
     text: str
     tokens: int
