@@ -674,6 +674,8 @@ class RequestRun:
 
     def _share_in_window(self, fresh: Candidates) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked."""
+        if not self.request.window:
+            return 0.0
         seen = by_collection(self._candidates_in_window(), tuple(self.views))
         fresh_of = by_collection(
             [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)

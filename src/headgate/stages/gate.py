@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -38,6 +38,9 @@ THOUSAND = 1000
 # The share of the expected evidence from which what the window shows is all of it. Over 17 labeled sets: with all
 # evidence in the window, everything else is left over for a third of the questions; with half of it, for .036.
 NEARLY_ALL = 0.8
+
+_NOISE = Stage.GATE, Fate.DROP, NoteCode.NOISE
+_LEFT_OVER = Stage.GATE, Fate.DROP, NoteCode.LEFT_OVER
 
 __all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
 
@@ -90,9 +93,9 @@ def gate(
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     for_pieces = budget - fence_cost(count, notice)
-    entries = _price(candidates, shares, count, preview_chars)
-    entries, noise = _cut_noise(entries, floor, seen_share, most=for_pieces * NEXT_PART)
-    entries, dropped = _weigh(entries, policy)
+    priced = _price(candidates, shares, count, preview_chars)
+    likely, noise = _cut_noise(priced, floor, seen_share, most=for_pieces * NEXT_PART)
+    entries, dropped = _weigh(likely, policy, by_model=shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
     best = max(main, key=lambda entry: entry.score, default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
@@ -123,6 +126,15 @@ def gate(
     )
 
 
+class _Priced(NamedTuple):
+    """A candidate with its part of the expected evidence, and the piece that would show it with what that costs."""
+
+    candidate: Candidate
+    share: float
+    shown: str
+    cost: int
+
+
 @dataclass(slots=True, eq=False)
 class _Entry:
     """A candidate on the scales: what it is worth, its value for its tokens, and the piece to pack."""
@@ -134,7 +146,7 @@ class _Entry:
     value: float
     cost: int
     piece: Piece
-    entropy: float = 0.0
+    entropy: float
 
     def judge(self, *, k_is_full: bool) -> Candidate:
         """The candidate with the gate's note."""
@@ -161,64 +173,62 @@ def _price(
     shares: Sequence[float] | None,
     count: TokenCounter,
     preview_chars: int | None,
-) -> list[_Entry]:
-    """The candidates with what they cost, and what they are worth: their share, as far as it is new to the window."""
-    entries = []
-    for at, candidate in enumerate(candidates):
-        score = candidate.score if math.isfinite(candidate.score) else 0.0
-        share = score if shares is None else shares[at]
-        worth = score if shares is None else share * new_part(candidate)
-        shown = _piece_of(candidate, preview_chars)
-        cost, is_side = count(shown + "\n"), candidate.chunk.source in SIDE_SOURCES
-        piece = Piece(shown, cost, candidate.chunk, is_side)
-        entries.append(_Entry(candidate, score, share, worth, worth, cost, piece))
-    return entries
+) -> list[_Priced]:
+    """The candidates with what they cost and their shares, which are their scores if no model has seen them."""
+    parts = list(map(_finite_score, candidates)) if shares is None else shares
+    shown = [_piece_of(candidate, preview_chars) for candidate in candidates]
+    costs = [count(piece + "\n") for piece in shown]
+    return list(map(_Priced, candidates, parts, shown, costs))
 
 
 def _cut_noise(
-    entries: Sequence[_Entry], floor: float, seen_share: float, *, most: float
-) -> tuple[list[_Entry], list[Candidate]]:
+    priced: Sequence[_Priced], floor: float, seen_share: float, *, most: float
+) -> tuple[list[_Priced], list[Candidate]]:
     """Without those that hold less of the evidence, for the tokens they would take (`most` at most), than the floor.
 
     Graph paths and facts stay.
     """
-    main = [entry for entry in entries if not entry.piece.is_side]
-    best = max(main, key=lambda entry: entry.share, default=None)
-    kept, noise = list[_Entry](), list[Candidate]()
-    for entry in entries:
-        density = THOUSAND * entry.share / max(min(entry.cost, most), 1)
-        if entry.piece.is_side:
-            kept.append(entry)
+    main = [one for one in priced if one.candidate.chunk.source not in SIDE_SOURCES]
+    best = max(main, key=lambda one: one.share, default=None)
+    likely, noise = list[_Priced](), list[Candidate]()
+    for one in priced:
+        candidate, share, _, cost = one
+        density = THOUSAND * share / max(min(cost, most), 1)
+        if candidate.chunk.source in SIDE_SOURCES:
+            likely.append(one)
         elif seen_share >= NEARLY_ALL:
-            noise.append(entry.candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.LEFT_OVER))
-        elif density >= floor or entry is best:
-            kept.append(entry)
+            noise.append(candidate.with_note(*_LEFT_OVER))
+        elif density >= floor or one is best:
+            likely.append(one)
         else:
-            noise.append(
-                entry.candidate.with_note(
-                    Stage.GATE,
-                    Fate.DROP,
-                    NoteCode.NOISE,
-                    share=entry.share,
-                    density=density,
-                    floor=floor,
-                )
-            )
-    return kept, noise
+            noted = candidate.with_note(*_NOISE, share=share, density=density, floor=floor)
+            noise.append(noted)
+    return likely, noise
 
 
-def _weigh(entries: Sequence[_Entry], policy: GatePolicy) -> tuple[list[_Entry], list[Candidate]]:
-    """What stands above the floor of the policy, and what does not; only these texts are measured."""
-    kept, dropped = list[_Entry](), list[Candidate]()
-    measured = measure_all([entry.candidate.chunk.text for entry in entries])
-    for entry, (entropy, ratio) in zip(entries, measured, strict=True):
-        judged = _floor(entry.candidate, policy, entropy, ratio)
+def _weigh(
+    priced: Sequence[_Priced], policy: GatePolicy, *, by_model: bool
+) -> tuple[list[_Entry], list[Candidate]]:
+    """What stands above the floor of the policy, and what does not; only these texts are measured.
+
+    A candidate is worth its share as far as it is new to the window; one that no model has seen is worth its score.
+    """
+    entries, dropped = list[_Entry](), list[Candidate]()
+    measured = measure_all([one.candidate.chunk.text for one in priced])
+    for (candidate, share, shown, cost), (entropy, ratio) in zip(priced, measured, strict=True):
+        judged = _floor(candidate, policy, entropy, ratio)
         if judged.dropped:
             dropped.append(judged)
             continue
-        entry.entropy = entropy
-        kept.append(entry)
-    return kept, dropped
+        worth = share * new_part(candidate) if by_model else share
+        piece = Piece(shown, cost, candidate.chunk, candidate.chunk.source in SIDE_SOURCES)
+        score = _finite_score(candidate)
+        entries.append(_Entry(candidate, score, share, worth, worth, cost, piece, entropy))
+    return entries, dropped
+
+
+def _finite_score(candidate: Candidate) -> float:
+    return candidate.score if math.isfinite(candidate.score) else 0.0
 
 
 def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:

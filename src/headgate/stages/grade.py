@@ -138,16 +138,11 @@ def grade_by_model(
     judged = []
     for candidate, chance in zip(candidates, found, strict=True):
         own = action if chance.known >= bands.lower else Action.INCORRECT
-        noted = _judge(candidate, chance.confidence, own, bands)
-        judged.append(_tell(noted, known=chance.known, share=chance.share))
+        judged.append(
+            _judge(candidate, chance.confidence, own, bands, known=chance.known, share=chance.share)
+        )
     by_id = {c.chunk.id: chance.confidence for c, chance in zip(candidates, found, strict=True)}
     return Graded(Sifted.split(judged), action, by_id)
-
-
-def _tell(candidate: Candidate, **numbers: float) -> Candidate:
-    """The candidate with more numbers in its last note."""
-    *others, last = candidate.notes
-    return replace(candidate, notes=(*others, replace(last, numbers={**last.numbers, **numbers})))
 
 
 def chance_of_any(found: Sequence[Chance]) -> float:
@@ -268,16 +263,18 @@ def review_reason(
 _SENTENCE = lazy_compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
 
 
-def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> Candidate:
+def _judge(
+    candidate: Candidate, mark: float, action: Action, bands: Bands, **numbers: float
+) -> Candidate:
+    """The candidate with the verdict on it; `numbers` stand in its note too."""
     if action is Action.INCORRECT:
-        return candidate.with_note(
-            Stage.GRADE, Fate.DROP, NoteCode.ALL_INCORRECT, confidence=mark, lower=bands.lower
-        )
-    if mark < bands.floor:
-        return candidate.with_note(
-            Stage.GRADE, Fate.DROP, NoteCode.LOW_CONFIDENCE, confidence=mark, floor=bands.floor
-        )
+        fate, code, bound = Fate.DROP, NoteCode.ALL_INCORRECT, {"lower": bands.lower}
+    elif mark < bands.floor:
+        fate, code, bound = Fate.DROP, NoteCode.LOW_CONFIDENCE, {"floor": bands.floor}
+    else:
+        fate, code, bound = Fate.KEEP, NoteCode.GRADED, {}
     own = Action.CORRECT if mark >= bands.upper else Action.AMBIGUOUS
+    subject = own if code is NoteCode.GRADED else ""
     return candidate.with_note(
-        Stage.GRADE, Fate.KEEP, NoteCode.GRADED, subject=own, confidence=mark
+        Stage.GRADE, fate, code, subject=subject, confidence=mark, **bound, **numbers
     )
