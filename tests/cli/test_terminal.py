@@ -5,7 +5,7 @@ from pathlib import Path
 
 import headgate.cli
 from headgate.cli.console import SafeConsole
-from headgate.cli.terminal import fit
+from headgate.cli.terminal import explain_wait, fit
 from headgate.gateway import Headgate
 from headgate.settings import Settings
 from headgate.text.table import count_of, printable
@@ -59,3 +59,14 @@ def test_lines_are_cut_to_the_width_of_a_terminal_and_whole_in_a_pipe(monkeypatc
 
 def test_one_thing_is_singular_and_thousands_have_commas():
     assert [count_of(n, "chunk") for n in (0, 1, 2, 1_000)] == ["0 chunks", "1 chunk", "2 chunks", "1,000 chunks"]  # fmt: skip
+
+
+def test_a_long_wait_is_explained_and_a_short_one_is_not(capsys):
+    with explain_wait(after_s=60):
+        pass
+    assert capsys.readouterr().err == ""
+    said = ""
+    with explain_wait(after_s=0):
+        while not said:
+            said = capsys.readouterr().err
+    assert "the first question after an add" in said

@@ -154,3 +154,10 @@ def test_of_very_many_turns_neighbors_are_joined_and_none_is_lost(monkeypatch):
     passages = split_text(text, ChunkPolicy())
     assert len(passages) == 9
     assert "\n".join(passage.text for passage in passages) == text.strip()
+
+
+def test_a_value_in_parentheses_stays_with_its_name():
+    lines = [f"LIMIT_{n} = (\n    {n}  # why {n} is right\n)" for n in range(300)]
+    for passage in split_text("\n".join(lines), ChunkPolicy(), kind="code"):
+        assert passage.text.startswith("LIMIT_")
+        assert passage.text.endswith(")")

@@ -1,5 +1,6 @@
 """Files of every kind, good and bad."""
 
+import gzip
 import json
 from io import BytesIO
 
@@ -453,3 +454,24 @@ def test_a_line_of_a_chat_that_is_not_json_is_told(tmp_path):
         told = hg.add_files(tmp_path / "chat.jsonl")
     assert told.documents == 1
     assert [skip.reason for skip in told.skipped] == ["not valid JSON"]
+
+
+@pytest.mark.parametrize("name", ["changelog.gz", "guide.md.gz", "page.html.gz"])
+def test_a_compressed_file_is_read_as_what_it_was(store, folder, name):
+    (folder / name).write_bytes(gzip.compress(b"<p>Boats float on the harbor."))
+    assert add_files(store, "t", [folder]).documents == 1
+    (chunk,) = store.scan("t", "main")
+    assert "Boats float" in chunk.text
+
+
+def test_a_compressed_file_that_cannot_be_read_says_why(store, folder):
+    (folder / "a.gz").write_bytes(b"no gzip")
+    (folder / "b.gz").write_bytes(gzip.compress(b"boats" * 1000)[:-20])
+    (folder / "c.jsonl.gz").write_bytes(gzip.compress(b"{}"))
+    (folder / "d.gz").write_bytes(gzip.compress(b"boats " * 1_000_000))
+    made = add_files(store, "t", [folder], policy=IngestPolicy(max_bytes=1_000_000))
+    why = {skip.what.rpartition("/")[2]: skip.reason for skip in made.skipped}
+    assert why["a.gz"].startswith("damaged:")
+    assert why["b.gz"].startswith("damaged:")
+    assert "unpack it" in why["c.jsonl.gz"]
+    assert "once unpacked" in why["d.gz"]

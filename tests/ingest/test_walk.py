@@ -1,5 +1,7 @@
 """Which files of a folder are taken, and under which id."""
 
+from pathlib import Path
+
 import pytest
 
 from headgate import Headgate
@@ -91,3 +93,45 @@ def test_a_file_has_one_id_from_every_working_folder(tmp_path, monkeypatch):
         with Headgate.open(tmp_path / "kb") as hg:
             hg.add_files(named)
             assert set(hg.store.digests("default", "main")) == {"docs/a.md"}
+
+
+def test_generated_files_are_skipped_with_their_reason(tmp_path):
+    page = tmp_path / "html"
+    (page / "_sources").mkdir(parents=True)
+    written = {"app.py": "x = 1\n", "html/a.html": "<p>a", "plain.js": "let a = 1\n" * 200}
+    made = {
+        "uv.lock": "x",
+        "html/searchindex.js": "Search.setIndex({})",
+        "a.min.css": "a{}",
+        "bundle.js": "a=1;" * 500,
+    }
+    for name, text in (written | made).items():
+        (tmp_path / name).write_text(text)
+    (page / "_sources" / "a.rst.txt").write_text("a")
+    found = list(walk([tmp_path], root=tmp_path))
+    assert {one.id for one in found if isinstance(one, SourceFile)} == written.keys()
+    skipped = {one.what: one.reason for one in found if isinstance(one, Skip)}
+    assert skipped.keys() == made.keys() | {"html/_sources"}
+    assert "name the file itself" in skipped["bundle.js"]
+    assert ids(tmp_path / "bundle.js", root=tmp_path) == {"bundle.js"}
+
+
+def test_sources_that_stand_beside_no_pages_are_taken(tmp_path):
+    (tmp_path / "_sources").mkdir()
+    (tmp_path / "_sources" / "a.md").write_text("a")
+    assert ids(tmp_path, root=tmp_path) == {"_sources/a.md"}
+
+
+def test_a_path_that_may_not_be_looked_at_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+    (tmp_path / "a.md").write_text("a")
+    stat = Path.stat
+
+    def refuse(self, **options):
+        if "locked" in self.parts:
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    found = list(walk([tmp_path / "locked" / "b", tmp_path / "a.md"], root=tmp_path))
+    assert found[0] == Skip("locked/b", "cannot be read: Permission denied")
+    assert found[1].id == "a.md"

@@ -148,6 +148,7 @@ async def test_a_grader_that_fails_lets_all_pass_and_is_said(parts):
     context = await build(broken, Request(RIGHT, budget=300))
     assert context.chunks
     assert context.degraded == ("grade: the judge is out",)
+    assert context.verdict == ""
 
 
 async def test_a_grader_and_a_search_that_do_not_await_are_told_how_to(parts):

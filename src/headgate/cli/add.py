@@ -2,14 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_gate, print_json, store_name, store_options
@@ -194,9 +192,17 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
             f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
         )
     if made.skipped:
-        table = Table("skipped", "why", box=None, padding=(0, 2, 0, 0))
-        for skip in made.skipped[:SHOWN]:
-            table.add_row(escape(skip.what), escape(skip.reason))
-        SafeConsole(stderr=True).print(table)
+        _print_skipped(made.skipped[:SHOWN])
     if made.skips > SHOWN:
         echo(f"and {made.skips - SHOWN:,} more; --json lists them", err=True)
+
+
+def _print_skipped(skipped: Sequence[Skip]) -> None:
+    """Print what was skipped under its reason, each on a line of its own, so that a path can be copied."""
+    by_reason: dict[str, list[str]] = {}
+    for skip in skipped:
+        by_reason.setdefault(skip.reason, []).append(skip.what)
+    for reason, paths in by_reason.items():
+        echo(f"skipped: {reason}", err=True)
+        for path in paths:
+            echo(f"  {path}", err=True)

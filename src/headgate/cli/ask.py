@@ -6,7 +6,7 @@ import re
 import click
 
 from headgate.cli.options import json_option, open_existing, print_json, store_options
-from headgate.cli.terminal import echo
+from headgate.cli.terminal import echo, explain_wait
 from headgate.explain.as_data import context_data
 from headgate.models.answer import answer, complete_policy
 from headgate.operations.presence import require_collections
@@ -39,7 +39,8 @@ def ask(
         require_collections(hg, [collection])
         is_named = bool(model or hg.settings.ask.model)
         policy = complete_policy(hg.settings.ask, os.environ)
-        made = hg.context(question, budget=budget, collection=collection)
+        with explain_wait():
+            made = hg.context(question, budget=budget, collection=collection)
     said = ""
     if policy is not None and made.text:
         named = policy.model_copy(update={"model": model}) if model else policy

@@ -11,7 +11,7 @@ from headgate.cli.options import (
     read_input,
     store_options,
 )
-from headgate.cli.terminal import echo, fit
+from headgate.cli.terminal import echo, explain_wait, fit
 from headgate.errors import InputError, LimitError
 from headgate.explain.as_data import context_data
 from headgate.operations.presence import require_collections
@@ -97,7 +97,7 @@ def context(
     full = None
     if context_length is not None:
         full = ContextBudget(context_length, used_tokens, threshold_tokens)
-    with open_existing(store, tenant) as hg:
+    with open_existing(store, tenant) as hg, explain_wait():
         require_collections(hg, [collection])
         made = hg.context(
             query,

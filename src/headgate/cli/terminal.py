@@ -1,8 +1,11 @@
 """The terminal: all commands print through `echo`, so that no foreign text can steer a terminal."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from shutil import get_terminal_size
+from threading import Timer
 
 import click
 
@@ -27,3 +30,16 @@ def fit(text: str) -> str:
     width = get_terminal_size().columns
     lines = text.splitlines()
     return "\n".join(line if len(line) <= width else f"{line[: width - 1]}…" for line in lines)
+
+
+@contextmanager
+def explain_wait(after_s: float = 3.0) -> Iterator[None]:
+    """Say on standard error why a question takes so long, if it does."""
+    said = "still working: the first question after an add waits until the index is up to date"
+    timer = Timer(after_s, echo, (said,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -16,7 +16,10 @@ from headgate.ingest.policy import ChunkPolicy
 from headgate.text.tokens import RunningTokens, estimate_all, estimate_tokens
 from headgate.text.turns import CONVERSATION, split_turns
 
-_SEAMS = tuple(
+Seams = tuple[re.Pattern[str], ...]
+"""Where a text may be cut, the coarsest first."""
+
+_SEAMS: Seams = tuple(
     re.compile(seam)
     for seam in (
         r"\n[ \t\r]*\n+",
@@ -25,7 +28,8 @@ _SEAMS = tuple(
         r"\s+",
     )
 )
-
+# Of code: before a line is cut that belongs to the one above it, cut between those that begin at the left margin.
+_SEAMS_OF_CODE = (_SEAMS[0], re.compile(r"\n(?=[^\s)\]}])"), *_SEAMS[1:])
 
 # Turns of one text that are chunks of their own; of more, neighbors are joined. Each takes 600 bytes until stored.
 MOST_TURNS = 40_000
@@ -72,7 +76,10 @@ def _split(text: str, tokens: int, policy: ChunkPolicy, *, kind: str) -> list[Pa
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
     sizes = RunningTokens(text)
-    parts = (p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy))
+    seams = _SEAMS_OF_CODE if kind == "code" else _SEAMS
+    parts = (
+        p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy, seams)
+    )
     packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
     return [Passage(_trim(text[b.start : b.end]), b.path) for b in packed]
 
@@ -117,29 +124,29 @@ def _join_tail(
 
 
 def _split_block(
-    text: str, block: TextBlock, sizes: RunningTokens, policy: ChunkPolicy
+    text: str, block: TextBlock, sizes: RunningTokens, policy: ChunkPolicy, seams: Seams
 ) -> Iterator[TextBlock]:
     """The block, or, if it is above the maximum, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
-    for start, end in _split_span(text, block.start, block.end, sizes, policy.target):
+    for start, end in _split_span(text, block.start, block.end, sizes, policy.target, seams=seams):
         if text[start:end].strip():
             yield TextBlock(start, end, block.path)
 
 
 def _split_span(
-    text: str, start: int, end: int, sizes: RunningTokens, limit: int, *, seam: int = 0
+    text: str, start: int, end: int, sizes: RunningTokens, limit: int, *, seams: Seams
 ) -> Iterator[tuple[int, int]]:
     """Spans no larger than the limit, cut at the coarsest seam that serves."""
     if sizes[end] - sizes[start] <= limit:
         yield start, end
-    elif seam == len(_SEAMS):
+    elif not seams:
         yield from _slices(start, end, sizes, limit)
     else:
-        cuts = chain((m.end() for m in _SEAMS[seam].finditer(text, start, end)), (end,))
+        cuts = chain((m.end() for m in seams[0].finditer(text, start, end)), (end,))
         for left, right in _runs(start, cuts, sizes, limit):
-            yield from _split_span(text, left, right, sizes, limit, seam=seam + 1)
+            yield from _split_span(text, left, right, sizes, limit, seams=seams[1:])
 
 
 def _slices(start: int, end: int, sizes: RunningTokens, limit: int) -> Iterator[tuple[int, int]]:

@@ -64,12 +64,12 @@ class Ignore:
     def below(self, folder: Path) -> Self:
         """The same with the `.gitignore` of a folder, if it has one."""
         file = folder / _FILE
-        if not self.gitignore or not file.is_file():
+        if not self.gitignore:
             return self
         try:
             with file.open(encoding="utf-8-sig", errors="replace") as source:
                 lines = source.read(_MOST_CHARS).split("\n")
-        except OSError:  # a file that cannot be read says nothing
+        except OSError:  # one that is not there, or cannot be read, says nothing
             return self
         rules = _Rules(folder, tuple(_readable(lines)))
         return type(self)(self.excluded, (*self.rules, rules), self.gitignore)
@@ -104,4 +104,6 @@ def _parse_given(lines: Iterable[str]) -> Iterator[Pattern]:
 
 def _repository(folder: Path) -> Path | None:
     """The root of the repository that contains a folder, if one does."""
-    return next((part for part in (folder, *folder.parents) if (part / ".git").exists()), None)
+    with suppress(OSError):  # a folder that may not be looked into
+        return next((part for part in (folder, *folder.parents) if (part / ".git").exists()), None)
+    return None

@@ -5,6 +5,8 @@ Files of rows (JSON lines, CSV) are streamed row by row, so that their size does
 costs only itself. Formats that a stranger can make slow are read by a child process (child.py).
 """
 
+import gzip
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,21 +71,43 @@ def read(file: SourceFile, *, collection: str, max_bytes: int, parser: ParserPro
             yield from _read_chats(file, collection)
         elif suffix in _STREAMED:
             yield from _STREAMED[suffix](file.path, file.id, collection)
+        elif suffix == ".gz":
+            yield from _read_compressed(file, collection, max_bytes, parser)
         elif suffix == ".mbox":
             yield from _read_mbox(file, collection, parser)
         elif file.size > max_bytes:
             limit = f"{max_bytes / 1e6:.0f} MB"
             yield Skip(file.id, f"{file.size / 1e6:.0f} MB, above the limit of {limit}", file.size)
         else:
-            yield from _read_whole(file, suffix, collection, parser)
+            yield from _read_whole(file, file.path.read_bytes(), suffix, collection, parser)
     except Undecodable as error:
         yield Skip(file.id, str(error), file.size)
     except OSError as error:
         yield Skip(file.id, f"cannot be read: {error.strerror or error}", file.size)
 
 
-def _read_whole(file: SourceFile, suffix: str, collection: str, parser: ParserProcess) -> Items:
-    data = file.path.read_bytes()
+def _read_compressed(
+    file: SourceFile, collection: str, max_bytes: int, parser: ParserProcess
+) -> Items:
+    """A file that gzip compressed, as the file it was before."""
+    suffix = Path(file.path.stem).suffix.lower()
+    if suffix in _STREAMED or suffix in {".mbox", ".tar"}:
+        yield Skip(file.id, f"a compressed {suffix} file; unpack it and add it again", file.size)
+        return
+    try:
+        with gzip.open(file.path) as opened:
+            data = opened.read(max_bytes + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Undecodable(f"damaged: {error}") from error
+    if len(data) > max_bytes:
+        yield Skip(file.id, f"above the limit of {max_bytes / 1e6:.0f} MB once unpacked", file.size)
+    else:
+        yield from _read_whole(file, data, suffix, collection, parser)
+
+
+def _read_whole(
+    file: SourceFile, data: bytes, suffix: str, collection: str, parser: ParserProcess
+) -> Items:
     if not data.strip():
         yield Skip(file.id, "empty file", file.size)
     elif suffix in _PARSED:

@@ -23,8 +23,8 @@ _FIELDS = frozenset({"id", "text", "title", "collection", "source", "metadata"})
 _KNOWN = _FIELDS | {"_id", "content"}
 FILE = "file"
 LINE = "line"
-_FORMAT = b"2"  # raised when texts are split differently, so that files are split again
-READ_FORMAT = 2  # raised when files are read differently, so that files are read again
+_FORMAT = b"3"  # raised when texts are split differently, so that files are split again
+READ_FORMAT = 3  # raised when files are read differently, so that files are read again
 
 
 class Text(NamedTuple):

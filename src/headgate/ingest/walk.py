@@ -1,8 +1,8 @@
 """Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
 
-The walk leaves out files that are hidden, installed, cached, named by `.gitignore` (ignore.py) or the store's own,
-links to folders, and links to files outside the folder given. A document's id is its path below `root` if it lies
-there, else its full path.
+The walk leaves out files that are hidden, installed, cached, named by `.gitignore` (ignore.py), generated
+(generated.py) or the store's own, links to folders, and links to files outside the folder given. A document's id is its
+path below `root` if it lies there, else its full path.
 
 A digest begins with where a document came from. A row named by its line is stale if its file was read to the end
 without meeting it. A whole file is stale if it lies under a folder that was walked and was not found there. Rows with
@@ -11,10 +11,12 @@ their own id are never stale.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 
 from headgate.errors import NotFound
+from headgate.ingest.generated import describe_copies, describe_generated
 from headgate.ingest.ignore import Ignore
 from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import FILE, LINE, Skip
@@ -44,7 +46,7 @@ def walk(
         check_paths([path])
         if own and _resolve(path).is_relative_to(own):
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
-        elif path.is_dir():
+        elif _is_folder(path):
             ignore = Ignore.above(path.absolute(), patterns, gitignore=gitignore)
             found = _or_nothing(_files_under(path.absolute(), base, ignore, own), path)
         else:
@@ -59,8 +61,12 @@ def walk(
 def check_paths(paths: Iterable[str | Path]) -> None:
     """Refuse a path at which there is nothing."""
     for path in map(Path, paths):
-        if not path.exists():
-            raise NotFound(f"there is no file or folder {path}", hint="check the path")
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound(f"there is no file or folder {path}", hint="check the path") from error
+        except OSError:
+            continue  # the walk says why it cannot be read
 
 
 def document_id(path: Path, base: Path) -> str:
@@ -91,6 +97,9 @@ def _files_under(
             and not ignore.leaves_out(place / name, is_folder=True)
             and (store is None or _resolve(place / name) != store)
         )
+        for name in [name for name in folders if describe_copies(place / name)]:
+            folders.remove(name)
+            yield Skip(document_id(place / name, base), describe_copies(place / name))
         for file in sorted(files):
             if not file.startswith(".") and not ignore.leaves_out(place / file, is_folder=False):
                 yield from _entry_below(place / file, folder, base)
@@ -107,10 +116,25 @@ def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[Sour
 
 def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
     """A file of a folder; a link out of it is skipped, or its maker would choose what is read."""
-    if path.is_symlink() and not _resolve(path).is_relative_to(_resolve(folder)):
+    if _is_link(path) and not _resolve(path).is_relative_to(_resolve(folder)):
         yield Skip(document_id(path, base), "a link to a place outside the folder")
+    elif kind := describe_generated(path):
+        yield Skip(document_id(path, base), f"generated: {kind}; name the file itself to add it")
     else:
         yield from _entry(path, base)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder. Of what may not be looked at, `_entry` says why."""
+    with suppress(OSError):
+        return path.is_dir()
+    return False
+
+
+def _is_link(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_symlink()
+    return False
 
 
 def _resolve(path: Path) -> Path:

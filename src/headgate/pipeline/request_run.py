@@ -49,7 +49,6 @@ from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
 from headgate.stages.gate import Gated, GatePolicy, gate, measure_all, report
 from headgate.stages.grade import (
-    Action,
     Graded,
     GradePolicy,
     ask_grader,
@@ -508,24 +507,21 @@ class RequestRun:
     def judge(self, fitting: Candidates) -> tuple[Verdict, Mapping[str, str]]:
         """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
         strips: Mapping[str, str] = {}
-        candidates = () if fitting else self.recorder.candidates
-        verdict = verdict_without_grading(
-            fitting,
-            candidates,
-            gradable=bool(self.views),
-            budget=self.plan.budget,
-            frame=fence_cost(self.resources.count, self.policy.compose.notice),
-        )
-        if verdict is not None:
+        graded: Graded | None = None
+        outside: Graded | None = None
+        verdict = self._judge_ungraded(fitting)
+        if verdict is None:
+            graded = self.grade(fitting)
+        if graded is None:
+            verdict = verdict or Verdict(fitting)
             if reason := review_reason(None, None, in_danger=self.plan.in_danger):
                 verdict = verdict.with_review(reason, self.review({}, reason))
             return verdict, strips
-        graded, outside = self.grade(fitting), None
         results = self.search() if wants_search(graded.action) else None
         if results is not None:
             gated = self.gate(self.penalize(results))
             strips = gated.strips
-            outside = self.grade(gated.kept)
+            outside = self.grade(gated.kept) or Graded(Sifted(tuple(gated.kept)), graded.action)
         searched = outside.action if outside else None
         reason = review_reason(
             graded, searched, in_danger=self.plan.in_danger, empty=self._describe_empty()
@@ -533,13 +529,26 @@ class RequestRun:
         review = self.review(graded.confidences, reason) if reason else None
         return conclude(graded, outside, review_reason=reason, review=review), strips
 
-    def grade(self, fitting: Candidates) -> Graded:
-        """How relevant candidates are; a grader that fails lets all of them pass."""
-        graded = Graded(Sifted(kept=tuple(fitting)), Action.CORRECT)
+    def _judge_ungraded(self, fitting: Candidates) -> Verdict | None:
+        """The verdict if there is nothing to grade; None if grading decides."""
+        candidates = () if fitting else self.recorder.candidates
+        frame = 0
+        if not fitting:
+            with self.recorder.attempt(Stage.GATE):
+                frame = fence_cost(self.resources.count, self.policy.compose.notice)
+        return verdict_without_grading(
+            fitting,
+            candidates,
+            gradable=bool(self.views),
+            budget=self.plan.budget,
+            frame=frame,
+        )
+
+    def grade(self, fitting: Candidates) -> Graded | None:
+        """How relevant candidates are; None if grading failed, and all of them pass."""
         own = bands_of(self.resources.grader, self.model)
         policy = self.policy.grade
         with self.recorder.step(Stage.GRADE, fitting) as step:
-            step.facts["action"] = graded.action.value
             if fitting and not policy.enabled:
                 done = pass_ungraded(fitting)
             else:
@@ -556,7 +565,8 @@ class RequestRun:
                 done = replace(done, strips=strips)
             graded = step.sift(done)
             step.facts["action"] = graded.action.value
-        return graded
+            return graded
+        return None
 
     def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
         """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -18,9 +19,10 @@ from starlette.types import Scope
 from headgate.explain.savings import tokens_saved
 from headgate.explain.window_figures import window_figures
 from headgate.guard.report import GuardReport, State
+from headgate.notes import Stage
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
-from headgate.types import Step, Trace
+from headgate.types import SpendScope, Step, Trace
 
 PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -48,6 +50,7 @@ class Metrics:
         self._define_context_metrics()
         self._define_guard_metrics()
         self._define_call_metrics()
+        self._begin_at_zero()
 
     def _define_request_metrics(self) -> None:
         count, measure = self._counter, self._histogram
@@ -111,6 +114,13 @@ class Metrics:
         self._spenders = count("fuse_calls", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
+
+    def _begin_at_zero(self) -> None:
+        """Export what an alert rule watches from the start: of a series that begins at 1 `increase` sees nothing."""
+        for stage in Stage:
+            self._bugs.labels(stage.value)
+        for scope in get_args(SpendScope):
+            self._spenders.labels(scope, "paused")
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"headgate_{name}_total", help, labels, registry=self._registry)

@@ -10,7 +10,12 @@ from tests.postgres_server import PASSWORD
 from headgate.errors import LimitError, NotReady, StoreError
 from headgate.gateway import Headgate
 from headgate.stores.postgres.address import parse_address
-from headgate.stores.postgres.failures import is_coming_back, refuse_old_server, translate
+from headgate.stores.postgres.failures import (
+    is_coming_back,
+    refuse_old_server,
+    refuse_other_encoding,
+    translate,
+)
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -74,6 +79,14 @@ def test_an_old_server_is_refused():
     with pytest.raises(StoreError, match="is PostgreSQL 14; Headgate needs 15"):
         refuse_old_server(address, 140_011)
     refuse_old_server(address, 150_000)
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused():
+    address = parse_address("postgresql://me@db/kb")
+    with pytest.raises(StoreError, match="is SQL_ASCII, which cannot hold every text"):
+        refuse_other_encoding(address, "SQL_ASCII")
+    refuse_other_encoding(address, "UTF8")
+    refuse_other_encoding(address, None)
 
 
 def test_names_that_are_too_long_for_an_index_are_refused_whole(postgres_url):

@@ -28,6 +28,7 @@ from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.failures import (
     is_coming_back,
     refuse_old_server,
+    refuse_other_encoding,
     translate,
     translate_login,
 )
@@ -330,6 +331,8 @@ class Pool:
         )
         try:
             refuse_old_server(self.address, connection.info.server_version)
+            encoding = connection.info.parameter_status("server_encoding")
+            refuse_other_encoding(self.address, encoding)
             register_texts(connection)
             connection.patience_s = self.patience_s
             connection.is_citus = connection.execute(_CITUS).fetchone() == (True,)

@@ -138,6 +138,15 @@ def refuse_old_server(address: Address, version: int) -> None:
         )
 
 
+def refuse_other_encoding(address: Address, encoding: str | None) -> None:
+    """Refuse a database that cannot hold every text. An unknown encoding is that of a pooler which does not tell."""
+    if encoding not in {None, "UTF8"}:
+        raise StoreError(
+            f"the database of the store {address} is {encoding}, which cannot hold every text; Headgate needs UTF8",
+            hint="make one: CREATE DATABASE headgate ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
 def _names(address: Address) -> dict[str, str]:
     here = address.parameters
     return {"user": here.get("user", "headgate"), "dbname": here.get("dbname", "headgate")}
