@@ -11,7 +11,11 @@ from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.index.indexes import Indexes
 from headgate.notes import Fate, NoteCode, Stage
+from headgate.relevance import model as relevance_model
 from headgate.relevance.model import (
+    HOLDS,
+    KNOWS,
+    SHARE,
     SHIPPED,
     chances,
     new_part,
@@ -358,3 +362,15 @@ def test_weights_of_ones_own_decide_instead(tmp_path):
 def test_the_shipped_weights_say_where_they_are_from():
     about = read_model().about
     assert {"fitted", "sets", "held_out"} <= about.keys()
+
+
+def test_the_table_of_features_names_what_each_step_reads():
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in relevance_model.__doc__.splitlines()
+        if line.startswith("|")
+    ]
+    (*_, share, holds, knows), _, *features = rows
+    assert (share, holds, knows) == ("share", "holds", "knows")
+    for at, names in ((2, SHARE), (3, HOLDS), (4, KNOWS)):
+        assert {row[0] for row in features if row[at]} == {*names} - {"bias"}
