@@ -9,7 +9,9 @@ from tests.agents.known import AGENTS, CHOSEN
 from tests.agents.runs import WAYS
 from tests.agents.scenarios import SCENARIOS, Fault
 
-NOT_STREAMED = "the agent does not stream, so each of three tries to get out of its loop is generated whole"
+NOT_STREAMED = (
+    "the agent does not stream, so each of three tries to get out of its loop is generated whole"
+)
 
 # Cells that are worse than direct for a known fault: by agent, scenario and way, "" for any. The first that fits holds.
 KNOWN_FAULTS = {
