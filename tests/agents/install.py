@@ -29,6 +29,9 @@ class Package:
     name: str
     version: str
     also: tuple[str, ...] = ()  # what it needs in addition
+    python: str = (
+        sys.executable
+    )  # or a version that it needs; uv finds it on the path, or fetches it
 
     @property
     def folder(self):
@@ -87,7 +90,7 @@ def _install_pypi(package, place):
         if not package.folder.exists():
             new = package.folder
             try:
-                _run(uv, "venv", "--quiet", "--python", sys.executable, str(new))
+                _run(uv, "venv", "--quiet", "--python", package.python, str(new))
                 _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(new / "bin" / "python"), f"{package.name}=={package.version}", *package.also)  # fmt: skip
             except BaseException:
                 shutil.rmtree(new, ignore_errors=True)

@@ -370,6 +370,27 @@ class Smolagents(Agent):
         return [text for text in texts if text.startswith("Observation:")]
 
 
+class OpenHands(Agent):
+    name = "openhands"
+    package = Package("pypi", "openhands", "1.16.0", python="3.12")
+    shell = "terminal"
+
+    def set_up(self, home, project, root):
+        return {
+            "LLM_MODEL": "openai/scripted-1",
+            "LLM_API_KEY": KEY,
+            "LLM_BASE_URL": f"{root}/v1",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
+
+    def command(self, task):
+        return ["openhands", "--headless", "--override-with-envs", "--exit-without-confirmation", "--task", task]  # fmt: skip
+
+    def arguments(self, command):
+        return {"command": command, "security_risk": "LOW"}
+
+
 AGENTS = {
     agent.name: agent
     for agent in (
@@ -384,6 +405,7 @@ AGENTS = {
         Aider(),
         MiniSweAgent(),
         Smolagents(),
+        OpenHands(),
     )
 }
 CHOSEN = os.environ.get("AGENTS", "").replace(",", " ").split() or [*AGENTS]

@@ -1,10 +1,16 @@
 """Values that the proxy remembers: how many and for how long."""
 
 import asyncio
+from threading import Event
 
 from headgate.errors import StoreError
 from headgate.service.proxy import conversation_state
-from headgate.service.proxy.conversation_state import AGE_S, PRUNE_EVERY, ConversationState
+from headgate.service.proxy.conversation_state import (
+    AGE_S,
+    PRUNE_EVERY,
+    ConversationState,
+    answer_key,
+)
 
 
 def test_memory_holds_so_many_bytes_and_the_latest_stay():
@@ -43,6 +49,31 @@ def test_the_first_value_stays_in_memory_and_in_the_file(tmp_path):
     assert asyncio.run(again.get(b"a")) == b"1"
     again.close()
     again.close()
+
+
+def test_values_are_known_while_they_are_written_and_what_the_file_has_stays(tmp_path):
+    state, other = (ConversationState(tmp_path / "proxy.db") for _ in range(2))
+    written, go = state._write, Event()
+
+    def write_late(key, value):
+        assert go.wait(10)
+        return written(key, value)
+
+    async def ask_at_once():
+        await other.put(b"b", b"of another worker")
+        state._write = write_late
+        writing = asyncio.ensure_future(state.put_all({b"a": b"1", b"b": b"2"}))
+        await asyncio.sleep(0)
+        early = await state.get_all([b"a", b"b", b"c"])
+        go.set()
+        await writing
+        return early, await state.get_all([b"a", b"b"])
+
+    whole = {b"a": b"1", b"b": b"of another worker"}
+    assert asyncio.run(ask_at_once()) == (whole, whole)
+    assert state._writing == {}
+    state.close()
+    other.close()
 
 
 def test_what_is_old_or_one_too_many_leaves_the_file_when_it_is_pruned(tmp_path, monkeypatch):
@@ -112,7 +143,7 @@ def test_an_answer_is_known_to_the_tenant_that_got_it_alone():
     state = ConversationState()
 
     async def ask():
-        await state.put_answer("acme", "resp_1", "resp_2")
+        await state.put(answer_key("acme", "resp_1"), b"resp_2")
         return [await state.stored_answer(tenant, "resp_1") for tenant in ("acme", "beta")]
 
     assert asyncio.run(ask()) == ["resp_2", "resp_1"]

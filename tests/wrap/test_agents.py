@@ -317,6 +317,34 @@ def test_hermes_is_not_started_if_its_service_stands_elsewhere_too(launch, place
 # Any other command
 
 
+SAVED = {"llm": {"model": "openai/m", "base_url": CORP}}
+
+
+def test_openhands_calls_go_on_to_the_address_that_its_variable_names(launch, place):
+    write(place.parent / ".openhands" / "agent_settings.json", {"llm": {"base_url": "http://other"}})  # fmt: skip
+    line = ("openhands", "--override-with-envs", "--task", "hello")
+    found = launch(*line, LLM_BASE_URL=CORP, LLM_MODEL="openai/m")
+    assert found.arguments == line
+    assert found.environment["LLM_BASE_URL"] == SECRET + TO_CORP
+    assert found.environment["LLM_MODEL"] == "openai/m"
+
+
+def test_openhands_keeps_the_model_and_key_of_its_settings_where_it_would_have_used_them(
+    launch, place
+):
+    write(place.parent / ".openhands" / "agent_settings.json", SAVED)
+    found = launch("openhands", "--task", "hello", LLM_BASE_URL="http://other", LLM_MODEL="other")
+    assert found.arguments == ("openhands", "--override-with-envs", "--task", "hello")
+    assert found.environment["LLM_BASE_URL"] == SECRET + TO_CORP
+    assert (found.environment["LLM_MODEL"], found.environment["LLM_API_KEY"]) == ("", "")
+
+
+def test_openhands_without_an_address_of_its_own_gets_every_variable(launch):
+    found = launch("openhands", "--task", "hello")
+    assert found.arguments == ("openhands", "--task", "hello")
+    assert found.environment["ANTHROPIC_BASE_URL"] == ANTHROPIC
+
+
 def test_any_other_command_gets_every_variable(launch):
     told = launch("python", "agent.py").environment
     openai = f"{SECRET}/to/https/api.openai.com/v1"

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -56,6 +56,9 @@ class ConversationState:
         # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
+        self._writing: dict[
+            bytes, bytes
+        ] = {}  # values on their way to the file or the shared store
         self._bytes = 0
         self._lock = Lock()
         self._writes = 0
@@ -75,26 +78,43 @@ class ConversationState:
         if missing and (self._path is not None or self._shared is not None):
             read = await asyncio.to_thread(self._read, missing)
             found |= {key: self._keep(key, value) for key, value in read.items()}
+            for key in missing:
+                value = self._memory.get(key, self._writing.get(key))
+                if value is not None:
+                    found.setdefault(key, value)
         return found
 
     async def put(self, key: bytes, value: bytes) -> bytes:
         """Remember a value unless there is one; the one that stays."""
         if self._path is not None or self._shared is not None:
-            value = await asyncio.to_thread(self._write, key, value)
+            self._writing[key] = value
+            try:
+                value = await asyncio.to_thread(self._write, key, value)
+            finally:
+                self._writing.pop(key, None)
         return self._keep(key, value)
+
+    async def put_all(self, values: Mapping[bytes, bytes]) -> None:
+        """Remember values unless there are any; from now on, though writing takes its time.
+
+        A client that has the last event of an answer asks again at once.
+        """
+        if self._path is not None or self._shared is not None:
+            self._writing.update(values)
+        try:
+            for key, value in values.items():
+                await self.put(key, value)
+        finally:
+            for key in values:
+                self._writing.pop(key, None)
 
     async def stored_answer(self, tenant: str, id: str) -> str:
         """The id under which the upstream has stored the answer that a client of the tenant knows by this id.
 
         After a rollback the client knows an answer by the id of its first call, and the upstream by that of the last.
         """
-        stored = await self.get(_answer_key(tenant, id))
+        stored = await self.get(answer_key(tenant, id))
         return stored.decode() if stored else id
-
-    async def put_answer(self, tenant: str, known: str, stored: str) -> None:
-        """Remember under which id the upstream has stored an answer for a client of the tenant."""
-        if known != stored:
-            await self.put(_answer_key(tenant, known), stored.encode())
 
     def close(self) -> None:
         """Close the file."""
@@ -201,7 +221,8 @@ def open_conversations(store: Store, settings: Settings) -> ConversationState:
     return ConversationState(folder / "proxy.db" if folder else None)
 
 
-def _answer_key(tenant: str, id: str) -> bytes:
+def answer_key(tenant: str, id: str) -> bytes:
+    """The key under which stands the id by which the upstream has stored an answer."""
     return b"answer:" + orjson.dumps([tenant, id])
 
 

@@ -22,7 +22,7 @@ from headgate.guard.resume import Message
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import read_apart, weigh
-from headgate.service.proxy.conversation_state import ConversationState
+from headgate.service.proxy.conversation_state import ConversationState, answer_key
 from headgate.service.proxy.exchange import (
     Exchange,
     Observer,
@@ -318,17 +318,24 @@ async def _relay_guarded(
             await conversations.put(_looped_key(exchange), b"1")
         await response.close()
         raise
+    # a client that has the last event may ask again at once, or be gone
+    await asyncio.shield(conversations.put_all(_what_to_remember(exchange)))
+    await upstreams.release(response)
+
+
+def _what_to_remember(exchange: Exchange) -> dict[bytes, bytes]:
+    """What later requests of the conversation need of an answer."""
+    values = {SEVERED + key: b"1" for key in exchange.dialect.severed_reasoning}
     if exchange.call.error == LoopError.__name__:
         now = time.time()
-        await conversations.put(_failed_key(exchange, now), b"%d" % now)
+        values[_failed_key(exchange, now)] = b"%d" % now
     if exchange.call.answer:
-        await conversations.put(_cut_key(exchange), exchange.call.answer.encode())
-    await upstreams.release(response)
-    for key in exchange.dialect.severed_reasoning:
-        await conversations.put(SEVERED + key, b"1")
+        values[_cut_key(exchange)] = exchange.call.answer.encode()
     known, stored = exchange.dialect.answer_ids
     exchange.call.response_id = known
-    await conversations.put_answer(exchange.caller.tenant, known, stored)
+    if known != stored:
+        values[answer_key(exchange.caller.tenant, known)] = stored.encode()
+    return values
 
 
 async def _begin_guard(

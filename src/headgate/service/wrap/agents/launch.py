@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import InputError
-from headgate.service.wrap.agents import claude, codex, gemini, hermes, opencode, pi
+from headgate.service.wrap.agents import claude, codex, gemini, hermes, opencode, openhands, pi
 from headgate.service.wrap.agents.files import parents, read_variables
 from headgate.service.wrap.agents.plan import PROVIDERS, Environment, Plan
 
@@ -66,6 +66,7 @@ AGENTS: dict[str, Callable[[Plan], None]] = {
     "gemini": gemini.plan,
     "hermes": hermes.plan,
     "opencode": opencode.plan,
+    "openhands": openhands.plan,
     "pi": pi.plan,
 }
 
