@@ -164,3 +164,14 @@ def expire_holds(store):
         with suppress(PausedError):
             book = Spending(store, "t", POLICY, clock=FixedClock(late))
             spend(book, row.name, size=0)
+
+
+def test_a_call_under_a_small_cap_leaves_others_of_its_tenant_what_it_may_not_spend():
+    """Its request may allow an answer of any length."""
+    caps = {"key": CapPolicy(tokens=1_000), "tenant": CapPolicy(tokens=5_000, cost=10)}
+    book = Spending(MemoryStore(), "default", FusePolicy(caps=caps))
+    held = book.hold("s", "greedy", Amount(2_000_000, 3))
+    assert held.amount == Amount(1_000, 3)
+    assert book.hold("s", "other", Amount(500)).refusal is None
+    book.settle(held, Amount(1_200))
+    assert isinstance(book.hold("s", "greedy", Amount(1)).refusal, PausedError)

@@ -170,10 +170,15 @@ class Spending:
         self._clock = clock
 
     def hold(self, session: str, key: str, amount: Amount) -> Hold:
-        """Hold a call's likely size if every cap lets it through; else hold nothing, and `refusal` says why."""
+        """Hold a call's likely size if every cap lets it through; else hold nothing, and `refusal` says why.
+
+        No account holds more than the smallest of the caps: so a key with a small cap, whose call allows an answer of
+        any length, does not take from others of its tenant what it may not spend itself.
+        """
         caps = self.policy.caps_of(session, key)
         if not caps:
             return Hold((), amount)
+        amount = _at_most(amount, caps)
         now, statuses, is_new = self._clock(), tuple[CapStatus, ...](), False
 
         def change(rows: list[Spend]) -> list[Spend]:
@@ -287,6 +292,13 @@ def hold_rows(
         )
         for row in fresh
     ], statuses
+
+
+def _at_most(amount: Amount, caps: Sequence[Cap]) -> Amount:
+    """An amount, but no more than the smallest of some caps."""
+    tokens = [cap.tokens for cap in caps if cap.tokens is not None]
+    micros = [cap.micros for cap in caps if cap.micros is not None]
+    return Amount(min([amount.tokens, *tokens]), min([amount.micros, *micros]))
 
 
 def lets_through(statuses: Sequence[CapStatus]) -> bool:
