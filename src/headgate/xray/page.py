@@ -43,7 +43,9 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100% } th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 7.5rem }
+.scroll { overflow-x: auto } td + td { white-space: nowrap }
+.words th:last-child, .words td:last-child { text-align: left; white-space: normal; min-width: 14rem }
 .bar { display: flex; height: 1.4rem; border-radius: 4px; overflow: hidden; margin: .6rem 0 }
 .key { display: inline-block; margin-right: 1rem } .key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em }
 details { border: 1px solid var(--line); border-radius: 6px; padding: .5rem .9rem; margin: .6rem 0 } summary { cursor: pointer; overflow-wrap: anywhere }
@@ -115,6 +117,7 @@ def _breaks(found: Xray) -> Iterator[str]:
                 (session.name, f"{broke.turn:,}", short(broke.lost), _money(broke.cost), broke.reason)
                 for session, broke in worst
             ),
+            kind="words",
         )  # fmt: skip
 
 
@@ -210,10 +213,12 @@ def _legend(labels: Mapping[str, str], colors: Mapping[str, str]) -> str:
     return f'<p class="small">{"".join(keys)}</p>'
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], *, kind: str = "") -> str:
     lines = ["".join(f"<th>{_text(cell)}</th>" for cell in head)]
     lines += ["".join(f"<td>{_text(cell)}</td>" for cell in row) for row in rows]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    # a reader without a mouse scrolls what has the focus
+    return f'<div class="scroll {kind}" tabindex="0"><table>{table}</table></div>'
 
 
 def _text(value: str) -> str:
