@@ -63,7 +63,7 @@ def wrap(
     agent: str,
     args: tuple[str, ...],
 ) -> None:
-    """Run an agent (claude, codex, gemini, hermes, opencode, openhands, pi or any command) with its model calls guarded.
+    """Run an agent (claude, codex, gemini, hermes, opencode, openhands, pi, any command) with its model calls guarded.
 
     Only the process of the agent learns where to send its calls; no configuration is written. Calls go on to where the
     agent would have sent them, and straight there if the gateway fails. If that place is not clear, the agent is not

@@ -56,9 +56,8 @@ class ConversationState:
         # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
-        self._writing: dict[
-            bytes, bytes
-        ] = {}  # values on their way to the file or the shared store
+        # values on their way to the file or the shared store
+        self._writing: dict[bytes, bytes] = {}
         self._bytes = 0
         self._lock = Lock()
         self._writes = 0
