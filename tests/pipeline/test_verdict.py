@@ -207,7 +207,7 @@ async def test_whole_documents_that_do_not_answer_are_left_out_like_any_others(p
     wrong = await build(engine(parts), Request(WRONG, budget=100_000, context_budget=ROOMY))
     assert wrong.strategy == "STUFF"
     assert wrong.text == ""
-    assert "nothing relevant found" in wrong.fallback_reason
+    assert "nothing relevant was found" in wrong.fallback_reason
 
 
 async def test_loading_whole_respects_k(parts):
@@ -314,8 +314,8 @@ def test_an_empty_collection_is_named():
         assert hg.context("How long do refunds take?", collection=["mian", "main"]).chunks
         nothing = hg.context("Who sells zebras?")
         assert not nothing
-        assert "nothing relevant found" in nothing.fallback_reason
-        assert "nothing relevant found" in nothing.explain()
+        assert "nothing relevant was found" in nothing.fallback_reason
+        assert "nothing relevant was found" in nothing.explain()
         assert hg.context("How long do refunds take?")
 
 

@@ -254,9 +254,9 @@ def review_reason(
         return ""
     if searched not in {None, Action.INCORRECT}:
         return ""
-    reason = f"{empty or 'nothing relevant found'}, " + (
-        "and no search could help" if searched is None else "nor by search"
-    )
+    reason = empty or "nothing relevant was found"
+    if searched is not None:
+        reason += ", nor by search"
     return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 
