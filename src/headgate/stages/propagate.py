@@ -34,6 +34,11 @@ from headgate.types import Candidate, Edge, Sifted
 # best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
 RERANK_DEPTH = 40
 
+# A member of an enum is slow to look up, and there are a hundred notes a request.
+_KEPT, _ADDED = (Stage.PROPAGATE, Fate.KEEP), (Stage.PROPAGATE, Fate.ADD)
+_OUTRANKED = Stage.PROPAGATE, Fate.DROP, NoteCode.OUTRANKED
+_AS_FOUND = NoteCode.AS_FOUND, "", 0.0
+
 
 class PropagatePolicy(Policy):
     """How far and how strongly hits lift what they are connected to."""
@@ -198,24 +203,15 @@ def _note_ranking(
     came: Mapping[int, Candidate],
     fresh: Mapping[int, Candidate],
 ) -> Sifted:
-    """The ranking as candidates: those that came and stay, those that are new, and those that came and go."""
+    """The ranking as candidates: those that came and stay, those that are new, and those that came and went."""
     kept, added, gone = [], [], dict(came)
     for ord, score, (code, name, gain) in zip(ords.tolist(), scores.tolist(), reasons, strict=True):
-        known = gone.pop(ord, None)
-        candidate = known or fresh.get(ord)
-        if candidate is None:
-            continue
-        fate = Fate.KEEP if known else Fate.ADD
-        noted = candidate.with_note(
-            Stage.PROPAGATE, fate, code, score=score, subject=name, gain=gain
-        )
-        kept.append(noted)
-        if not known:
-            added.append(noted)
-    dropped = tuple(
-        c.with_note(Stage.PROPAGATE, Fate.DROP, NoteCode.OUTRANKED, score=0.0)
-        for c in gone.values()
-    )
+        if known := gone.pop(ord, None):
+            kept.append(known.with_note(*_KEPT, code, score=score, subject=name, gain=gain))
+        elif new := fresh.get(ord):
+            added.append(new.with_note(*_ADDED, code, score=score, subject=name, gain=gain))
+            kept.append(added[-1])
+    dropped = tuple(c.with_note(*_OUTRANKED, score=0.0) for c in gone.values())
     return Sifted(tuple(kept), dropped, tuple(added))
 
 
@@ -223,7 +219,7 @@ def _reasons(boost: ScoreBoost, ords: Ints, view: Snapshot) -> list[tuple[NoteCo
     """Why each of some chunks was lifted, through which name, and by how much."""
     reached = boost.reached
     if not len(reached.ords):
-        return [(NoteCode.AS_FOUND, "", 0.0)] * len(ords)
+        return [_AS_FOUND] * len(ords)
     gains = dict(zip(reached.ords.tolist(), reached.boost.tolist(), strict=True))
     labels = _name_labels(boost, ords[within(reached.ords, ords)], view)
     return [_reason(labels.get(ord, ""), gains.get(ord, 0.0)) for ord in ords.tolist()]
@@ -231,7 +227,7 @@ def _reasons(boost: ScoreBoost, ords: Ints, view: Snapshot) -> list[tuple[NoteCo
 
 def _reason(name: str, gain: float) -> tuple[NoteCode, str, float]:
     if not gain:
-        return NoteCode.AS_FOUND, "", 0.0
+        return _AS_FOUND
     return (NoteCode.SHARES_NAME if name else NoteCode.CONNECTED), name, gain
 
 

@@ -218,7 +218,9 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     chosen = [i for i in order if sizes[i] >= SHORT_TEXT]
     if len(chosen) < 2:
         return {}
-    some = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
+    some = tokens
+    if chosen != [*range(len(sizes))]:
+        some = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
     shingles, counts = some.shingles(SHINGLE), some.counts
     at, owner = _in_one_text(some, _find_shared(shingles), SHINGLE)
     if not (covered_shares(at, owner, counts) >= least).any():
