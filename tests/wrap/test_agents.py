@@ -370,6 +370,11 @@ def test_a_command_that_may_read_its_address_from_a_file_is_not_started(launch, 
     assert launch("qwen", "tool/agent.py", upstreams={"openai": CORP})
 
 
+@pytest.mark.parametrize("chars", [300, 5_000])
+def test_an_argument_may_be_longer_than_any_path(launch, chars):
+    assert launch("aider", "--message", "a" * chars).arguments[-1] == "a" * chars
+
+
 def test_a_folder_named_like_a_file_of_variables_is_none(launch, place):
     (place / ".env").mkdir()
     assert launch("python", "agent.py")

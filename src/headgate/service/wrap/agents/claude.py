@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from headgate.service.wrap.agents.files import read_json
+from headgate.service.wrap.agents.files import is_file, read_json
 from headgate.service.wrap.agents.plan import SETTINGS_FILE, Plan
 
 VARIABLE = "ANTHROPIC_BASE_URL"
@@ -67,7 +67,7 @@ def _take_flag(plan: Plan) -> dict[str, Any] | None:
 
 def _read_flag(plan: Plan, given: str) -> dict[str, Any]:
     if not given.lstrip().startswith("{"):
-        if not (plan.folder / given).is_file():
+        if not is_file(plan.folder / given):
             plan.refuse(f"there is no settings file {given!r}", "mend --settings")
         return read_json(plan.folder / given)
     try:

@@ -47,6 +47,14 @@ def read_yaml_block(path: Path, name: str) -> dict[str, str]:
     return _parse(path, lambda text: _yaml_block(text, name))
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a text that is too long for a path names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def parents(folder: Path) -> Iterator[Path]:
     """A folder and those above it, the nearest first."""
     yield from (folder.absolute(), *folder.absolute().parents)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headgate.errors import InputError
 from headgate.service.wrap.agents import claude, codex, gemini, hermes, opencode, openhands, pi
-from headgate.service.wrap.agents.files import parents, read_variables
+from headgate.service.wrap.agents.files import is_file, parents, read_variables
 from headgate.service.wrap.agents.plan import PROVIDERS, Environment, Plan
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
@@ -87,8 +87,8 @@ def _plan_any(plan: Plan) -> None:
 def _env_files(plan: Plan) -> Iterator[Path]:
     """The .env files that a command may read: above its folder and its script, in the home, in a folder of its own."""
     own = f".{Path(plan.command[0]).stem}"
-    scripts = (plan.folder / argument for argument in plan.command[1:] if len(argument) < 1000)
-    folders = [plan.folder, *(path.parent for path in scripts if path.is_file())]
+    scripts = (plan.folder / argument for argument in plan.command[1:])
+    folders = [plan.folder, *(path.parent for path in scripts if is_file(path))]
     above = dict.fromkeys(above for folder in folders for above in parents(folder))
     for folder in dict.fromkeys((*above, plan.home)):
         yield from (folder / ".env", folder / own / ".env")
