@@ -10,13 +10,15 @@ import anthropic
 import openai
 import pytest
 from tests.agents.ask import texts_in
-from tests.agents.known import AGENTS, KEY, chosen
+from tests.agents.known import AGENTS, CHOSEN, KEY
 from tests.agents.record import LONG
 from tests.agents.scenarios import SCENARIOS
 from tests.agents.service import Service
 from tests.agents.task import COMMANDS, SAID, TASK
 
 ROOT = Path(__file__).parents[2]
+# the same program as Codex: what runs the one can run the other
+LOGGED_IN = [AGENTS["codex-chatgpt"]] if {"codex", "codex-chatgpt"} & {*CHOSEN} else []
 RECORDINGS = sorted(Path(__file__).with_name("recordings").glob("*-*.json"))
 FUNCTION = {"name": "terminal", "description": "", "parameters": {"type": "object"}}
 
@@ -109,7 +111,7 @@ def test_an_agent_that_cannot_be_installed_is_named_and_leaves_nothing(tmp_path,
 
 
 @pytest.mark.agents
-@pytest.mark.parametrize("agent", chosen("codex-chatgpt"))
+@pytest.mark.parametrize("agent", LOGGED_IN)
 def test_requests_that_codex_packs_reach_the_service_plain_through_a_gateway(bed, agent):
     direct, served = (bed.run(agent, SCENARIOS["healthy"], way) for way in ("direct", "serve"))
     assert {call.sent.header("content-encoding") for call in direct.play.main} == {"zstd"}
