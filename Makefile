@@ -77,7 +77,7 @@ test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 test-agents: $(READY) programs
 	@echo "== real agents"
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
-	@AGENTS="$(AGENTS)" QUICK="$(QUICK)" $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m agents tests/agents
+	@AGENTS="$(AGENTS)" QUICK="$(QUICK)" $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m agents tests/agents
 
 programs: $(READY)
 	@sh requirements/programs.sh

@@ -133,7 +133,7 @@ class MidTurn(Scenario):
 class Slow(Scenario):
     """The first token of one answer takes its time."""
 
-    wait_s: float = 4.0
+    wait_s: float = 1.5
 
     def reply(self, agent, done):
         said = super().reply(agent, done)
