@@ -1,6 +1,7 @@
 """Savings: how many tokens of what was found a context does not repeat, because the window shows them."""
 
 from dataclasses import replace
+from functools import cache
 
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.text.fence import fence_cost
@@ -35,7 +36,7 @@ def tokens_saved(trace: Trace) -> int:
         if (not c.dropped or c.notes[-1].code is NoteCode.IN_WINDOW)
         and (score := _score_as_found(c)) is not None
     ]
-    budget = trace.plan.budget - fence_cost(estimate_tokens)
+    budget = trace.plan.budget - _fence_tokens()
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):
         aside = candidate.chunk.source in SIDE_SOURCES
@@ -48,6 +49,14 @@ def tokens_saved(trace: Trace) -> int:
             chunks += not aside
     shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)
     return max(0, sent - int(sum(shown)))
+
+
+@cache
+def _fence_tokens() -> int:
+    """What the fence of a context takes, counted once: numpy lets go of the interpreter, and metrics are counted on
+    the event loop.
+    """
+    return fence_cost(estimate_tokens)
 
 
 def _score_as_found(candidate: Candidate) -> float | None:
