@@ -14,10 +14,10 @@ from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.policy import ProxyPolicy
+from headgate.policy import Limits, ProxyPolicy
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import parse_request
-from headgate.service.proxy.inject import MAX_NEW, inject
+from headgate.service.proxy.inject import MAX_NEW, MAX_QUERY, inject
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
@@ -334,6 +334,17 @@ async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
     again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), conversations)
     assert again.body == request.body
     assert next(calls) == 1
+
+
+async def test_a_pasted_file_is_looked_up_by_its_beginning_and_a_limit_costs_no_call():
+    heard, long = [], [{"role": "user", "content": "word " * 60_000}]
+    await sent("chat", long, changing_gate(heard), ConversationState())
+    assert heard[0].query == long[0]["content"][:MAX_QUERY]
+    assert Limits().query_chars == MAX_QUERY
+    with Headgate.open(":memory:", limits={"query_chars": 10, "window_chars": 10}) as gate:
+        request, told = await sent("chat", long, gate.for_tenant("t").acontext_for, ConversationState())  # fmt: skip
+    assert request.fields["messages"] == long
+    assert told["x-headgate-degraded"].startswith("context: query_chars is 100,000")
 
 
 async def test_a_long_conversation_that_nobody_remembers_costs_a_bounded_number_of_contexts():

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from headgate.compaction.window import first_visible
-from headgate.errors import HeadgateError, InputError
+from headgate.errors import HeadgateError, InputError, LimitError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
 from headgate.service.body import read_apart
@@ -28,6 +28,8 @@ BuildContext = Callable[[Request], Awaitable["Context | Block"]]
 
 # questions of one request that get a new block; older ones get none, nor do those before one that is known
 MAX_NEW = 32
+# characters of a question that are looked up and that its trace keeps: as many as limits.query_chars allows by default
+MAX_QUERY = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,15 @@ async def inject(
 
 
 async def _build_block(build: BuildContext, request: Request) -> Block:
-    """The block for a question; an empty one that says why if the context cannot be built."""
+    """The block for a question; an empty one that says why if the context cannot be built.
+
+    Only what the headers of the call say wrongly is refused: a long conversation is no reason to refuse a model call.
+    """
     try:
         made = await build(request)
-    except InputError:
-        raise
     except HeadgateError as error:
+        if isinstance(error, InputError) and not isinstance(error, LimitError):
+            raise
         return Block(degraded=f"context: {error.message}")
     return made if isinstance(made, Block) else block_of(made)
 
@@ -184,7 +189,7 @@ def _context_request(options: Options, query: str, seen: _Seen, tenant: str, ask
         used = seen.tokens + _count(seen.question)
         budget = ContextBudget(context_length=options.window, used_tokens=used)
     return Request(
-        query,
+        query[:MAX_QUERY],
         budget=options.budget,
         tenant=tenant,
         collection=options.collection,

@@ -31,7 +31,7 @@ from headgate.service.proxy.exchange import (
     session_of,
 )
 from headgate.service.proxy.guarded import GuardedAnswer
-from headgate.service.proxy.inject import inject
+from headgate.service.proxy.inject import MAX_QUERY, inject
 from headgate.service.proxy.passthrough import copy, copy_counted, copy_noting
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.transport import Response, codings_of
@@ -39,7 +39,6 @@ from headgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
 from headgate.text.bounded_json import HUGE
 from headgate.types import Context, Request
 
-MAX_QUERY = 100_000  # characters of a question that its trace keeps
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
 LARGE = 200_000
 SEVERED = b"severed:"  # before the digest of reasoning that was cut
