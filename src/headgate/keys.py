@@ -8,12 +8,12 @@ holder call models with keys that the service holds; `proxy:NAME` does so for on
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from typing import Final, NamedTuple, get_args
 
-from headgate.errors import InputError, NotFound
+from headgate.errors import InputError, NotFound, ScopeError
 from headgate.keywords import explain_all_keywords
 from headgate.protocols import Clock, KeyStore
 from headgate.sync_async import async_version
@@ -50,6 +50,15 @@ def mint(tenant: str, scopes: Sequence[str], *, name: str = "", now: float) -> M
 def digest(token: str) -> str:
     """What a token is found by."""
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def missing_scope(scope: Scope, held: Collection[str] = ()) -> ScopeError:
+    """What a caller without a scope is told: which, and how to make a key that has it beside those held."""
+    scopes = (*(one for one in SCOPES if one in held), scope)
+    options = " ".join(f"--scope {one}" for one in scopes)
+    return ScopeError(
+        f"this key lacks the scope {scope}", hint=f"make one with: headgate keys create {options}"
+    )
 
 
 def is_well_formed(token: str) -> bool:

@@ -32,6 +32,7 @@ OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly
 RUNS = 64  # of the pipeline for one answer; then the change that was seen to work is named, though less might do
 # Of CPU for one answer. In a collection of 3 000 documents a run takes 0.3 s, and 64 runs took 17 s.
 BUDGET_S = 5.0
+WAIT_S = 20.0  # for one answer on a busy machine: a third of what a request has by default (service.deadline_s)
 ROUNDS = 8  # stages that may reject a chunk one after the other
 
 
@@ -71,6 +72,11 @@ class CountedRun(Protocol):
     """Builds a context under changed settings, leaving no trace behind, and counts the CPU that it takes."""
 
     cpu_s: float
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was made."""
+        ...
 
     async def __call__(self, request: Request, changes: Changes) -> Context:
         """One run."""
@@ -225,6 +231,8 @@ class _Search:
             return f"stopped after {RUNS} runs"
         if self.run.cpu_s >= BUDGET_S:
             return f"stopped after {BUDGET_S:g} seconds of CPU"
+        if self.run.elapsed_s >= WAIT_S:
+            return f"stopped after {WAIT_S:g} seconds"
         return ""
 
     async def _try(self, name: str, at: int) -> Context | None:

@@ -40,7 +40,13 @@ class ChangedRun:
 
     def __init__(self, components: Components) -> None:
         self.cpu_s = 0.0
+        self._began = time.monotonic()
         self._components = components
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._began
 
     async def __call__(self, request: Request, changes: Mapping[str, Any]) -> Context:
         """The context that a request has under some changes."""

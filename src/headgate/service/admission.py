@@ -25,6 +25,7 @@ from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
 from headgate.service.limits import CallerLimits
 from headgate.service.paths import is_open, is_proxied
 from headgate.service.problems import refusal
+from headgate.service.proxy.asgi import BREAK
 from headgate.service.request_state import RequestState, start
 from headgate.thread_work import follow_threads
 
@@ -201,7 +202,12 @@ class Admission:
         send.refusal = None
         # Once the response has begun, only a broken connection can tell the client.
         if send.started:
-            raise error
+            close = scope.get("extensions", {}).get(BREAK, {}).get("close")
+            if close is None:
+                raise error
+            close()
+            await asyncio.sleep(0)  # the server sees that it is closed, and does not report a bug
+            return
         await self._error_response(error, scope, state.id)(scope, _receive_disconnect, send)
 
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import Scope as AsgiScope
 
-from headgate.errors import AccessError, BusyError, ScopeError
-from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
+from headgate.errors import AccessError, BusyError
+from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed, missing_scope
 from headgate.service.dashboard.cookies import sessions_in_cookies
 from headgate.service.dashboard.sessions import SignedIn, is_token
 from headgate.service.origin import Headers, is_same_origin
@@ -168,16 +168,10 @@ def require_scope(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         if caller is None:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         if scope not in caller.scopes:
-            raise missing_scope(scope)
+            raise missing_scope(scope, caller.scopes)
         return caller
 
     return require
-
-
-def missing_scope(scope: Scope) -> ScopeError:
-    """What a caller without a scope is told."""
-    hint = f"make one with: headgate keys create --scope {scope}"
-    return ScopeError(f"this key lacks the scope {scope}", hint=hint)
 
 
 @lru_cache(maxsize=16)  # a name may be as long as a head

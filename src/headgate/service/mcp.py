@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
-from headgate.service.auth import missing_scope
+from headgate.keys import missing_scope
 from headgate.service.body import BufferedReceive
 from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
@@ -108,7 +108,7 @@ def _problem(scope: Scope, state: RequestState) -> AccessError | None:
     if not is_same_origin(dict(scope["headers"])):
         return ScopeError("a page of another origin may not use this server")
     if state.caller is None or "read" not in state.caller.scopes:
-        return missing_scope("read")
+        return missing_scope("read", state.caller.scopes if state.caller else ())
     return None
 
 

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from headgate.errors import ScopeError
 from headgate.gateway import Headgate
+from headgate.keys import missing_scope
 from headgate.text.fence import fence, fence_secret, piece
 from headgate.types import Scope
 
@@ -29,10 +29,7 @@ class Access:
     def require(self, scope: Scope) -> None:
         """ScopeError if the caller lacks a scope."""
         if scope not in self.scopes:
-            raise ScopeError(
-                f"this key lacks the scope {scope}",
-                hint=f"make one with: headgate keys create --scope {scope}",
-            )
+            raise missing_scope(scope, self.scopes)
 
     def fence(self, *texts: str) -> str:
         """Stored texts as numbered pieces inside a fence that they cannot close."""

@@ -23,7 +23,7 @@ from headgate.errors import ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for, installed_dialects
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
-from headgate.service.auth import missing_scope
+from headgate.keys import missing_scope
 from headgate.service.body import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
@@ -149,7 +149,8 @@ def _require_read_scope(app: ASGIApp) -> Callable[[Scope, Receive, Send], object
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope["headgate"]
         if state.caller is None or "read" not in state.caller.scopes:
-            await error_response(missing_scope("read"), scope, state.id)(scope, receive, send)
+            error = missing_scope("read", state.caller.scopes if state.caller else ())
+            await error_response(error, scope, state.id)(scope, receive, send)
             return
         if state.deadline is not None:
             state.deadline.reschedule(None)
