@@ -7,6 +7,8 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pytest
+from tests.agents.install import is_installed
 from tests.agents.known import HEADGATE
 from tests.agents.scenarios import PASSAGE
 from tests.agents.task import RESULT, TASK
@@ -68,6 +70,8 @@ class Bed:
 
     def run(self, agent, scenario, way, *, task=TASK, options=PATIENCE, run=None):
         """Run an agent in a clean home and project, always at the same paths; `run` starts and ends its command."""
+        if not is_installed(agent.package):
+            pytest.skip(f"{agent.name} is not installed: run make test-agents")
         home, project = self.home, self.folder / "project"
         for place in (home, project, self.folder / "tmp"):
             shutil.rmtree(place, ignore_errors=True)

@@ -4,7 +4,6 @@ import os
 
 import pytest
 from tests.agents.compare import worse_than
-from tests.agents.install import is_installed
 from tests.agents.known import AGENTS, CHOSEN
 from tests.agents.runs import WAYS
 from tests.agents.scenarios import SCENARIOS, Fault
@@ -65,8 +64,6 @@ def run_direct(bed, runs, agent, scenario):
 @pytest.mark.agents
 @pytest.mark.parametrize(("agent", "scenario", "way"), [*cells()])
 def test_an_agent_does_as_well_with_us_as_without(bed, direct_runs, record_property, agent, scenario, way):  # fmt: skip
-    if not is_installed(AGENTS[agent].package):
-        pytest.skip(f"{agent} is not installed: run make test-agents")
     direct = run_direct(bed, direct_runs, agent, scenario)
     if way == "direct":
         record_property("cell", cell(agent, scenario, direct, " "))
