@@ -403,3 +403,17 @@ def test_a_ready_made_request_is_answered_for_the_tenant_of_the_gate():
         assert [chunk.id for chunk in hg.context_for(request).chunks] == ["ours"]
         with pytest.raises(InputError, match="for the tenant 'acme'"):
             hg.context_for(Request("when does the harbor open?", tenant="acme"))
+
+
+STREET = "Die Straße nach Köln ist lang und schön und führt am Rhein entlang."
+
+
+@pytest.mark.parametrize("german", [1, 3])
+@pytest.mark.parametrize("question", ["Köln", "Straße", "führt", "Straße nach Köln", "Where is Köln?"])  # fmt: skip
+def test_a_word_of_any_language_is_found_beside_texts_of_another(question, german):
+    english = ["Parcels leave at noon every weekday.", "The tide turns at six in the harbor.", "def tide(): return 6"]  # fmt: skip
+    texts = [STREET, "Die Pakete liegen im Lager.", "Das Wasser steigt am Abend."][:german]
+    with Headgate.open(":memory:") as hg:
+        hg.add([*texts, *english])
+        found = hg.context(question)
+    assert [chunk.text for chunk in found.chunks][:1] == [STREET]

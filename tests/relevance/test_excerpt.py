@@ -14,7 +14,8 @@ from headgate.types import Chunk
 class Words:
     """A vocabulary in which every term is rare."""
 
-    language, count, conversational, unseen_rate = "english", 100, False, 0.0
+    language = all_languages = "english"
+    count, conversational, unseen_rate = 100, False, 0.0
 
     def frequencies(self, terms):
         return np.ones(len(terms), np.int64)

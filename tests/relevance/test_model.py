@@ -210,7 +210,8 @@ async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stand
 class Words:
     """A vocabulary that has seen nothing or everything."""
 
-    language, conversational, unseen_rate = "english", False, 0.0
+    language = all_languages = "english"
+    conversational, unseen_rate = False, 0.0
 
     def __init__(self, count, df):
         self.count, self.df = count, df

@@ -12,8 +12,9 @@ class Words:
 
     conversational, unseen_rate = False, 0.0
 
-    def __init__(self, *known, language="german"):
-        self.language, self.count = language, 100
+    def __init__(self, *known, language="german", query_language=None, others=()):
+        self.language, self.count = query_language or language, 100
+        self.all_languages = "+".join([self.language, *others])
         self._known = {term for word in known for term in terms(word, language)}
 
     def frequencies(self, keys):
@@ -128,3 +129,23 @@ def test_a_short_word_its_first_letter_and_a_word_with_digits_are_no_slip(word):
 
 def test_a_slip_in_a_stopword_asks_for_nothing():
     assert parts("whcih river", Words("river", language="english")) == [terms("river")]
+
+
+def test_a_word_that_one_language_does_not_know_is_read_in_another():
+    words = Words("Köln", "Rhein", query_language="english", others=["german"])
+    assert parts("Where is Köln?", words) == [terms("Köln", "german")]
+
+
+def test_a_stopword_of_the_other_language_is_read_as_nothing():
+    words = Words("Straße", "Köln", query_language="english", others=["german"])
+    assert parts("Straße nach Köln", words) == [terms("Straße", "german"), terms("Köln", "german")]
+
+
+def test_of_several_languages_that_is_taken_which_knows_most():
+    words = Words("Köln", "schön", query_language="english", others=["french", "german", "danish"])
+    assert parts("Köln schön", words) == [terms("Köln", "german"), terms("schön", "german")]
+
+
+def test_a_word_that_no_language_knows_stays_as_it_is():
+    words = Words("Köln", query_language="english", others=["german"])
+    assert parts("Zürich", words) == [terms("Zürich", "english")]

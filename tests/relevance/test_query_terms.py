@@ -11,7 +11,8 @@ from headgate.types import Chunk, Document
 class Words:
     """A vocabulary of a hundred chunks that knows some words."""
 
-    language, count, conversational, unseen_rate = "english", 100, False, 0.0
+    language = all_languages = "english"
+    count, conversational, unseen_rate = 100, False, 0.0
 
     def __init__(self, **seen):
         self.seen = {terms(word)[0]: df for word, df in seen.items()}

@@ -68,7 +68,8 @@ def test_the_whole_is_counted_once_more_and_the_last_pieces_go_until_it_fits():
 class Words:
     """A vocabulary in which every term is rare."""
 
-    language, count, conversational, unseen_rate = "english", 100, False, 0.0
+    language = all_languages = "english"
+    count, conversational, unseen_rate = 100, False, 0.0
 
     def frequencies(self, terms):
         return np.ones(len(terms), np.int64)

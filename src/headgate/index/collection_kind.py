@@ -83,9 +83,9 @@ def is_called(mentions: int, lines: int) -> bool:
     return mentions > 0 and mentions >= _FEW_SHARE * lines
 
 
-def name_languages(votes: npt.NDArray[np.int64], count: int) -> str:
+def name_languages(votes: npt.NDArray[np.int64], count: int, *, all_of_them: bool = False) -> str:
     """The languages of a collection, the commonest first, by how many chunks are written in each."""
     order = np.argsort(-votes, kind="stable")
-    few = max(_FEW_CHUNKS, _FEW_OF * count)
+    few = 1 if all_of_them else max(_FEW_CHUNKS, _FEW_OF * count)
     named = [LANGUAGES[at] for at in order[votes[order] >= few].tolist()]
     return "+".join(named) or LANGUAGES[int(order[0])]

@@ -168,8 +168,16 @@ class SegmentSnapshot:
     @lazy_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
-        votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
-        return name_languages(votes, self.count)
+        return name_languages(self._language_votes, self.count)
+
+    @lazy_property
+    def all_languages(self) -> str:
+        """The same with those of a few chunks."""
+        return name_languages(self._language_votes, self.count, all_of_them=True)
+
+    @lazy_property
+    def _language_votes(self) -> Ints:
+        return np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
 
     # -- terms -----------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ from headgate.rank.edge_walk import edge_charges
 from headgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
 from headgate.relevance.model import Chance, read_model
 from headgate.relevance.query_rewrite import read_query
-from headgate.relevance.query_terms import Question, ask, match, match_known
+from headgate.relevance.query_terms import Question, ask, match_known, match_own
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
@@ -573,7 +573,7 @@ class RequestRun:
         if (grader := self.resources.grader) is not None:
             return self._ask_grader(grader, strips)
         name = collection_of(strips[0], tuple(self.views))
-        matches = match(self.questions[name], [c.chunk for c in strips], self.views[name].language)
+        matches = match_own(self.questions[name], [c.chunk for c in strips], self.views[name])
         return [one.term_weight for one in matches]
 
     def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:

@@ -63,7 +63,15 @@ class Snapshot(Protocol):
     @property
     def conversational(self) -> bool: ...
     @property
-    def language(self) -> str: ...
+    def language(self) -> str:
+        """The languages of the collection, the commonest first, joined by "+"; those of a few chunks are left out."""
+        ...
+
+    @property
+    def all_languages(self) -> str:
+        """The same with the language of every chunk."""
+        ...
+
     def speakers(self) -> "npt.NDArray[np.uint64]":
         """The terms of all speakers' names, sorted."""
 

@@ -3,6 +3,8 @@
 German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand
 in no chunk as they are. Of its beginnings and endings that are known, the one or two that hold most of it and do not
 overlap stand for such a word, if they hold at least SHARE of it; what is between them may be unknown.
+A word that the query's language has no use for may be one of another language that some chunks are written in, where it
+has another stem: then it is read in that one.
 An identifier is a term as a whole and in parts: those that are known stand for it. A slip of the fingers (two letters
 swapped, one doubled, one of a double left out) is read as the known word.
 """
@@ -13,9 +15,10 @@ from itertools import chain, islice
 import numpy as np
 
 from headgate.protocols import Snapshot
+from headgate.text.languages import choose
 from headgate.text.lazy_pattern import lazy_compile
 from headgate.text.letters import UNSPACED
-from headgate.text.terms import Cut, correct_words, cut_words, word_terms
+from headgate.text.terms import Cut, correct_words, cut_words, read_words, word_terms, words_of
 
 # letters of a part, and how much of the word known parts must hold: nDCG@10 of German .936 -> .944, of Turkish .940 ->
 # .947. With parts of 4 letters Turkish has .944; between .5 and .7 of the word nothing changes.
@@ -36,7 +39,8 @@ def read_query(query: str, words: Snapshot) -> list[tuple[int, ...]]:
     if _UNSPACED.search(query) is None:
         pieces = [tuple(key for key in piece if key not in unseen) or piece for piece in pieces]
         unseen = unseen.intersection(chain.from_iterable(pieces))
-    read = _correct(query, unseen, words)
+    read = _in_another_language(query, unseen, words)
+    read |= _correct(query, unseen - read.keys(), words)
     read |= _parts(query, unseen - read.keys(), words)
     found = (tuple(chain.from_iterable(read.get(key, (key,)) for key in one)) for one in pieces)
     return [one for one in found if one]
@@ -47,6 +51,25 @@ def _frequencies(keys: Iterable[int], words: Snapshot) -> dict[int, int]:
     asked = [key for key in dict.fromkeys(keys) if key]
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
     return dict(zip(asked, counts, strict=True))
+
+
+def _in_another_language(
+    query: str, unseen: Collection[int], words: Snapshot
+) -> dict[int, tuple[int, ...]]:
+    """The unseen terms as the collection knows them in another of its languages: that in which it knows most of them.
+
+    A stopword of that language is read as nothing.
+    """
+    own, *others = choose(query, words.language), *words.all_languages.split("+")
+    written = words_of(query, words.language, unseen) if {*others} - {own} else {}
+    best: dict[int, tuple[int, ...]] = {}
+    for other in others if written else ():
+        read = read_words(written.values(), other)
+        counts = _frequencies(read.values(), words)
+        known = {key: (read[word],) for key, word in written.items() if counts.get(read[word])}
+        if len(known) > sum(map(bool, best.values())):
+            best = known | {key: () for key, word in written.items() if not read[word]}
+    return best
 
 
 def _correct(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, tuple[int, ...]]:

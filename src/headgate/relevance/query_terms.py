@@ -92,8 +92,17 @@ def ask(query: str, words: Snapshot, terms: Sequence[tuple[int, ...]] | None = N
         unseen=frozenset(key for key in keys if not seen[key]),
         pairs={(a, b): term_weight[a] + term_weight[b] for a, b in pairwise(asked) if a != b},
         full=full,
-        language=choose(query, words.language),
+        language=_language_of(query, words, {key for key in keys if seen[key]}),
     )
+
+
+def _language_of(query: str, words: Snapshot, known: set[int]) -> str:
+    """The language that the known terms of a query are read in: another than the query's if it has none of them."""
+    own = choose(query, words.language)
+    if not known or not known.isdisjoint(terms_in(query, own)):
+        return own
+    others = words.all_languages.split("+")
+    return max((own, *others), key=lambda one: len(known.intersection(terms_in(query, one))))
 
 
 def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Match]:
@@ -107,8 +116,20 @@ def match_known(question: Question, chunks: Sequence[Chunk], words: Snapshot) ->
     """The same, by what the collection knows of its chunks; only others are read."""
     known = words.locate_terms(chunks, np.array([*question.asked], np.uint64))
     others = [chunk for chunk, spots in zip(chunks, known, strict=True) if spots is None]
-    read = iter(match(question, others, words.language))
+    read = iter(match_own(question, others, words))
     return [next(read) if spots is None else _match_spots(question, spots) for spots in known]
+
+
+def match_own(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> list[Match]:
+    """What chunks hold of the question, each read in the collection's languages or in its own, where it holds more.
+
+    The language of a short text is easily mistaken, so its own does not count alone.
+    """
+    found = match(question, chunks, words.language)
+    if not chunks or words.language == words.all_languages:
+        return found
+    own = match(question, chunks, words.all_languages)
+    return [max(two, key=lambda one: one.term_weight) for two in zip(found, own, strict=True)]
 
 
 def _match_spots(question: Question, spots: Mapping[int, int]) -> Match:

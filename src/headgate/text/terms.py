@@ -254,6 +254,17 @@ def _cut(word: str, language: _Language, least: int) -> list[Cut]:
     return [Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word)) for at in places]
 
 
+def words_of(text: str, language: str, wanted: Container[int]) -> dict[int, str]:
+    """The words of a text whose terms are wanted, by term."""
+    found = _language(choose(text, language)).read_words(set(words(text)))
+    return {term: word for word, term in found.items() if term in wanted}
+
+
+def read_words(words: Collection[str], language: str) -> dict[str, int]:
+    """Words -> their terms in one language, 0 for a stopword."""
+    return _language(language).read_words(set(words))
+
+
 def correct_words(
     text: str, language: str, wanted: Container[int], *, least: int
 ) -> dict[int, tuple[int, ...]]:

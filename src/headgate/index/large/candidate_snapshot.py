@@ -93,8 +93,15 @@ class CandidateSnapshot(SegmentSnapshot):
 
     @lazy_property
     def language(self) -> str:
+        return self._name_languages(all_of_them=False)
+
+    @lazy_property
+    def all_languages(self) -> str:
+        return self._name_languages(all_of_them=True)
+
+    def _name_languages(self, *, all_of_them: bool) -> str:
         votes = np.array(self._totals.languages or (0,))
-        return name_languages(votes, self._totals.chunks)
+        return name_languages(votes, self._totals.chunks, all_of_them=all_of_them)
 
     # -- terms -----------------------------------------------------------------------------------
 
