@@ -139,7 +139,7 @@ async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
 
 
 async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_kept(started):
-    pool = GatewayPool(GatewaySpec(), None)
+    pool = GatewayPool(GatewaySpec(MEMORY), None)
     pool.start()
     await pool.wait_for_start(5.0)
     started.errors += [ConfigError("no port"), OSError("no memory")]
@@ -150,8 +150,29 @@ async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_ke
     await pool.close()
 
 
+async def test_a_store_that_cannot_be_opened_does_not_cost_the_guard(started):
+    pool = GatewayPool(GatewaySpec("kb", inject=True, fold=True), None)
+    started.errors.append(ConfigError("noise\nkb/headgate.db is damaged\nhint: restore it"))
+    pool.start()
+    await settle(started)
+    assert (pool.failures, len(started.all)) == (0, 2)
+    assert pool.spec == GatewaySpec(MEMORY, inject=False, fold=True)
+    assert pool.lost_store == "kb: kb/headgate.db is damaged; restore it"
+    await pool.close()
+
+
+async def test_a_gateway_that_does_not_start_without_its_store_either_is_tried_with_it_again(started):  # fmt: skip
+    pool = GatewayPool(GatewaySpec("kb", inject=True), None)
+    started.errors += [ConfigError("no memory"), ConfigError("no memory")]
+    pool.start()
+    await settle(started)
+    assert (pool.failures, pool.last_log, pool.lost_store) == (1, "no memory", "")
+    assert (pool.spec.store, len(started.all)) == ("kb", 1)
+    await pool.close()
+
+
 async def test_who_waits_for_the_first_gateway_goes_on_once_it_is_there_or_has_failed(started):
-    pool = GatewayPool(GatewaySpec(), None)
+    pool = GatewayPool(GatewaySpec(MEMORY), None)
     await pool.wait_for_start(5.0)  # nobody has started one
     started.errors.append(ConfigError("no port"))
     pool.start()
@@ -290,7 +311,7 @@ async def test_what_a_gateway_prints_is_its_log_and_nothing_else(script, client)
 
 async def test_a_gateway_that_ends_before_it_serves_is_an_error_with_what_it_wrote(script, client):
     script("print('a banner'); raise SystemExit('the store is locked')")
-    with pytest.raises(ConfigError, match="does not start: a banner\nthe store is locked"):
+    with pytest.raises(ConfigError, match="a banner\nthe store is locked"):
         await Gateway.start(GatewaySpec(), client)
 
 

@@ -48,6 +48,13 @@ def test_traces_that_were_lost_are_told():
     assert lines[1] == "2 traces could not be kept: run headgate doctor"
 
 
+def test_a_store_that_could_not_be_used_is_named_with_the_reason():
+    lines = summarize({"guarded": 1}, [], 0, lost_store="kb: it is damaged; restore it").lines()
+    assert lines[1:] == [
+        "no trace was kept and no context added, for want of the store kb: it is damaged; restore it"
+    ]
+
+
 def test_a_gateway_that_failed_before_it_had_a_call_is_no_alarm():
     lines = summarize({"guarded": 1}, [], 1, "slow").lines()
     assert lines[1] == "1 gateway failed and was replaced: no call was touched"

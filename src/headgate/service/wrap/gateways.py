@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import orjson
 
@@ -65,8 +65,7 @@ class Gateway:
             await response.close()
         except UpstreamError as error:
             await gateway._end(STOP_S)  # if it is about to end, it still writes why
-            why = process.log[-500:] or error.message
-            raise ConfigError(f"the gateway does not start: {why}") from error
+            raise ConfigError(process.log[-500:] or error.message) from error
         except BaseException:
             await gateway._end(0.0)
             raise
@@ -170,6 +169,8 @@ class GatewayPool:
         self.failures = 0
         self.last_log = ""
         """What the last gateway that failed had written, or why the last one did not start."""
+        self.lost_store = ""
+        """The store that gateways were to have and work without, and why; empty if they have theirs."""
         self._gateways: list[Gateway] = []
         self._metrics: list[str] = []  # of those that are gone
         self._in_a_row = 0
@@ -185,7 +186,7 @@ class GatewayPool:
 
     async def _start_first(self) -> None:
         try:
-            self._add_gateway(await Gateway.start(self.spec, self._transport))
+            self._add_gateway(await self._start_gateway())
         except (HeadgateError, OSError) as error:
             self.failures += 1
             self.last_log = str(error)
@@ -194,6 +195,20 @@ class GatewayPool:
             self._spawn(self._add(RESERVE_S))
         finally:
             self._started.set()
+
+    async def _start_gateway(self) -> Gateway:
+        """Start one. If it starts only without its store, all others go without it too: the guard needs none."""
+        try:
+            return await Gateway.start(self.spec, self._transport)
+        except ConfigError as error:
+            if self.spec.store == MEMORY:
+                raise
+            without = replace(self.spec, store=MEMORY, inject=False)
+            gateway = await Gateway.start(without, self._transport)
+            why = "; ".join(error.message.splitlines()[-2:]).replace("; hint: ", "; ")
+            self.lost_store = f"{self.spec.store or 'of your settings'}: {why}"
+            self.spec = without
+            return gateway
 
     async def wait_for_start(self, wait_s: float) -> None:
         """Wait until the first gateway is there or has failed to start, but no longer than that."""
@@ -244,7 +259,7 @@ class GatewayPool:
         while True:
             await asyncio.sleep(wait_s)
             try:
-                self._add_gateway(await Gateway.start(self.spec, self._transport))
+                self._add_gateway(await self._start_gateway())
             except (HeadgateError, OSError) as error:
                 self.last_log = str(error)
                 wait_s = min(MAX_RESTART_S, 2 * wait_s + RESTART_S)

@@ -99,6 +99,7 @@ async def _supervise(
         pool.last_log,
         services=supervisor.services,
         others=supervisor.others,
+        lost_store=pool.lost_store,
     )
 
 

@@ -75,6 +75,8 @@ class Summary:
     unanswered: Mapping[str, int] = field(default_factory=dict)
     """How many calls had no answer of a model, by the status that the agent got."""
     lost_traces: int = 0
+    lost_store: str = ""
+    """The store that could not be used, and why."""
 
     @property
     def calls(self) -> int:
@@ -101,6 +103,10 @@ class Summary:
             f"{_number(self.lost, 'token')} paid again because the prompt cache broke": self.lost,
         }
         lines = ["; ".join(what for what, happened in done.items() if happened)]
+        if self.lost_store:
+            lines.append(
+                f"no trace was kept and no context added, for want of the store {self.lost_store}"
+            )
         if self.lost_traces:
             lines.append(
                 f"{_number(self.lost_traces, 'trace')} could not be kept: run headgate doctor"
@@ -140,6 +146,7 @@ def summarize(
     *,
     services: Counter[str] | None = None,
     others: Counter[str] | None = None,
+    lost_store: str = "",
 ) -> Summary:
     """The numbers of a session; `metrics` are those of every gateway, in the format of Prometheus.
 
@@ -182,6 +189,7 @@ def summarize(
         lost=int(sums["lost"]),
         unanswered=unanswered,
         lost_traces=int(sums["lost_traces"]),
+        lost_store=lost_store,
     )
 
 
