@@ -2,7 +2,9 @@
 
 import logging
 import os
+import shutil
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -101,3 +103,50 @@ def test_the_copy_of_an_agents_configuration_is_the_owners_at_every_moment(tmp_p
     with Modes(config.parent) as modes:
         assert install(Place("Claude Code", config), Entry("headgate", "headgate"))
     assert set().union(*modes.seen.values()) == {0o600}, modes.seen
+
+
+_ANY_PATH = ["--bounding-set=-dac_override,-dac_read_search"]  # what lets root read any path
+
+
+@pytest.fixture
+def run_denied(tmp_path):
+    """Runs a command in a folder beside `closed`, which it may not read."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+    root = os.geteuid() == 0
+    if root and not shutil.which("setpriv"):
+        pytest.skip("root may read everything, and there is no setpriv that takes this right away")
+    take_right = ["setpriv", *_ANY_PATH] if root else []
+
+    def run(*args):
+        words = [*take_right, sys.executable, "-m", "headgate", *args]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    yield run
+    closed.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("context", "hi", "--store", "closed/kb"),
+        ("status", "--store", "closed/kb"),
+        ("add", "note.txt", "--store", "closed/kb"),
+        ("store", "copy", "closed/kb", "other"),
+        ("xray", "closed/sessions"),
+    ],
+)
+def test_a_path_that_may_not_be_read_is_an_error_of_two_lines(run_denied, tmp_path, command):
+    (tmp_path / "note.txt").write_text("a note")
+    done = run_denied(*command)
+    assert done.returncode == 2
+    assert "Permission denied" in done.stderr
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]
+
+
+def test_a_hint_passes_over_folders_that_may_not_be_read(run_denied, tmp_path):
+    SqliteStore(tmp_path / "kb").close()
+    done = run_denied("context", "hi", "--store", "kbb")
+    assert done.returncode == 2
+    assert "did you mean 'kb'?" in done.stderr

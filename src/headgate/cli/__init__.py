@@ -218,3 +218,9 @@ def main(args: list[str] | None = None) -> None:
         if error.hint:
             echo(f"hint: {printable(error.hint)}", err=True)
         sys.exit(2)
+    except PermissionError as error:
+        if error.filename is None:  # not a path that somebody named
+            raise
+        echo(f"error: {printable(str(error.filename))}: {error.strerror}", err=True)
+        echo("hint: give this user the right to use it, or name another path", err=True)
+        sys.exit(2)

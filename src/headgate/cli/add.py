@@ -19,6 +19,7 @@ from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import Skip
 from headgate.ingest.walk import check_paths, walk
 from headgate.stores.open import folder_of
+from headgate.stores.sqlite.store import has_store
 from headgate.text.table import count_of
 
 LOOK_EVERY_S = 1.0  # between two looks at watched folders: a person who saves a file and asks does not wait longer
@@ -99,7 +100,7 @@ def _choose_kind(*, conversation: bool, documents: bool) -> Kind:
 
 def _find_nothing(found: Iterable[SourceFile | Skip], store: Path | None) -> Summary | None:
     """What is skipped, if there is no file to add and no store yet: none is made then."""
-    if store is None or store.exists():
+    if store is None or has_store(store):
         return None
     skipped = []
     for one in found:

@@ -4,7 +4,6 @@ Loading them takes longer than all the rest of a command that must start at once
 """
 
 import os
-from pathlib import Path
 
 FILE = "headgate.toml"
 CONFIG = "HEADGATE_CONFIG"
@@ -13,7 +12,7 @@ PREFIXES = ("HEADGATE_", "CONTEXT_GATEWAY_SELFREF_")
 
 def has_file() -> bool:
     """Whether a settings file is named or stands in the current folder."""
-    return bool(os.environ.get(CONFIG)) or Path(FILE).is_file()
+    return bool(os.environ.get(CONFIG)) or os.path.isfile(FILE)  # noqa: PTH113  (Path.is_file raises in a folder that may not be read)
 
 
 def has_settings() -> bool:

@@ -27,6 +27,7 @@ from headgate.operations.copy import Comparison, WholeStore, copy_store
 from headgate.operations.transfer import export_lines, import_lines, record_lines
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.open import open_store
+from headgate.stores.sqlite.store import has_store
 from headgate.stores.url import is_postgres
 from headgate.text.table import count_of
 
@@ -132,7 +133,7 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
     Each is a folder or an address. Nothing should write to them while it runs. A copy that was stopped goes on where it
     was when you start it again. The exit code is 1 if the stores differ afterwards.
     """
-    if not is_postgres(source) and not (Path(source) / "headgate.db").is_file():
+    if not is_postgres(source) and not has_store(Path(source)):
         raise InputError(f"there is no store in {source}", hint="name its folder or address")
     began, origin = time.monotonic(), open_kept(source)
     try:

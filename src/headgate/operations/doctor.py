@@ -20,7 +20,7 @@ from headgate.errors import HeadgateError
 from headgate.index.shared.open import open_storage
 from headgate.settings import Settings
 from headgate.stores.open import open_store
-from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.sqlite.store import FILE, SqliteStore, has_store
 from headgate.stores.url import is_postgres
 
 State = Literal["ok", "warning", "problem"]
@@ -90,7 +90,12 @@ def _check_store(folder: Path | None) -> Iterator[Advice]:
         yield Advice("store", "warning", "it is in memory and gone with the process", "name a folder: store = \"kb\"")  # fmt: skip
         return
     path = folder / FILE
-    if not path.is_file():
+    try:
+        there = has_store(folder)
+    except HeadgateError as error:
+        yield Advice("store", "problem", error.message, error.hint)
+        return
+    if not there:
         yield Advice("store", "ok", f"there is none in {folder} yet", "it is made by the first headgate add")  # fmt: skip
         return
     try:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.gateway.traces import LAST_TRACE
-from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.sqlite.store import FILE, SqliteStore, has_store
 from headgate.stores.url import hide_password
 from headgate.text.meant import nearest
 from headgate.text.table import clip
@@ -32,9 +32,8 @@ class ServerStore(Protocol):
 
 def existing(folder: Path) -> Path:
     """The database file of a store; an error if there is none."""
-    path = folder / FILE
-    if path.is_file():
-        return path
+    if has_store(folder):
+        return folder / FILE
     raise InputError(f"there is no store in {folder}", hint=_hint_at_stores(folder))
 
 
@@ -125,7 +124,8 @@ def tenants_of(gate: Headgate) -> list[str]:
 def _hint_at_stores(folder: Path) -> str:
     """What may have been meant: a folder with a like name beside it, or the usual one."""
     beside = folder.absolute().parent
-    found = [f.name for f in beside.iterdir() if (f / FILE).is_file()] if beside.is_dir() else []
+    # a pattern passes over folders that this user may not look into
+    found = [path.parent.name for path in beside.glob(f"*/{FILE}")]
     if not found:
         option = "" if folder == Path(".headgate") else f" --store {quote(str(folder))}"
         return f"make one with: headgate add FOLDER{option}; an agent's calls: headgate wrap --store {quote(str(folder))} AGENT"

@@ -111,7 +111,8 @@ def settings_file(
     named = path or (os.environ if environ is None else environ).get(CONFIG)
     if named:
         return File(Path(named), named=True)
-    return File(Path(FILE), named=False) if Path(FILE).is_file() else None
+    found_here = os.path.isfile(FILE)  # noqa: PTH113  (Path.is_file raises in a folder that may not be read)
+    return File(Path(FILE), named=False) if found_here else None
 
 
 def list_public_settings(file: File) -> dict[str, Any]:

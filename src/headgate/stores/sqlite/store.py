@@ -50,8 +50,8 @@ class SqliteStore(
         read_only: bool = False,
     ) -> None:
         self.path = Path(folder).absolute() / FILE  # the program may go to another folder
-        _refuse_half_restored(self.path.parent)
         self.read_only = read_only or _may_only_read(self.path)
+        _refuse_half_restored(self.path.parent)
         if not self.read_only:
             _make_folder(self.path.parent)
             _make_private(self.path)
@@ -88,6 +88,17 @@ class SqliteStore(
         self._pool.version = len(STEPS)
 
 
+def has_store(folder: Path) -> bool:
+    """Whether a folder holds a store; an error if this user may not look."""
+    try:
+        return (folder / FILE).is_file()
+    except OSError as error:
+        raise StoreError(
+            f"cannot look for a store in {folder}: {error.strerror}",
+            hint="give this user the right to read the folder and those above it, or name another with --store",
+        ) from error
+
+
 def _refuse_half_restored(folder: Path) -> None:
     if (folder / RESTORING).exists():
         raise StoreError(
@@ -99,7 +110,8 @@ def _refuse_half_restored(folder: Path) -> None:
 
 def _may_only_read(path: Path) -> bool:
     """Whether there is a store that this process may read but not write."""
-    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    there = has_store(path.parent)
+    return there and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _make_folder(folder: Path) -> None:
