@@ -9,7 +9,7 @@ import pytest
 
 
 class Provider(ThreadingHTTPServer):
-    """Answers each POST with the next script: an iterable of (event name or None, data) pairs."""
+    """Answers each POST with the next script: an iterable of (event name or None, data) pairs, or a status."""
 
     daemon_threads = True
 
@@ -33,12 +33,16 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         body = self.rfile.read(int(self.headers["content-length"]))
         server.requests.append(json.loads(body))
+        script = next(server.scripts)
+        if isinstance(script, int):
+            self.send_error(script)
+            return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
         try:
-            for name, data in next(server.scripts):
+            for name, data in script:
                 head = f"event: {name}\n" if name else ""
                 text = data if isinstance(data, str) else json.dumps(data)
                 self.wfile.write(f"{head}data: {text}\n\n".encode())

@@ -8,7 +8,7 @@ import openai
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 
-from headgate.errors import InputError, LoopError, UpstreamError
+from headgate.errors import InputError, LoopError
 from headgate.guard import Guard, State, adapters
 from headgate.guard.resume import RETRY, TURNS
 from headgate.testing import ScriptedModel
@@ -202,8 +202,29 @@ async def test_giving_up_and_breaking_off_are_told_apart(provider):
     with provider(broken) as server:
         async with openai_async(server) as client:
             events = adapters.chat(client, model="m", messages=ASK)
-            with pytest.raises(UpstreamError, match="overloaded"):
+            with pytest.raises(openai.APIError, match="overloaded"):
                 [c async for c in events]
+            assert events.report.state is State.FAILED
+
+
+@pytest.mark.parametrize(
+    ("adapter", "sdk", "fields"),
+    [
+        (adapters.chat, openai, {"messages": ASK}),
+        (adapters.responses, openai, {"input": ASK}),
+        (adapters.messages, anthropic, {"messages": ASK, "max_tokens": 9}),
+    ],
+)
+def test_a_refusal_before_the_stream_is_the_sdks_own_error(provider, adapter, sdk, fields):
+    make = openai.OpenAI if sdk is openai else anthropic.Anthropic
+    with (
+        provider(429) as server,
+        make(base_url=server.url, api_key="none", max_retries=0) as client,
+    ):
+        events = adapter(client, model="m", **fields)
+        with pytest.raises(sdk.RateLimitError):
+            list(events)
+        assert events.report.state is State.FAILED
 
 
 async def test_an_error_before_the_stream_is_the_sdks_own():
@@ -540,5 +561,5 @@ async def test_the_guard_takes_objects_and_their_parts_as_messages():
 
 
 def test_what_is_no_message_is_named():
-    with pytest.raises(InputError, match="a message is a int"):
+    with pytest.raises(InputError, match="a message is int"):
         Guard(ScriptedModel([[]])).stream([5])

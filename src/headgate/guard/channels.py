@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headgate.errors import InputError
 from headgate.guard.detectors import (
     HISTORY,
     Detector,
@@ -53,6 +54,18 @@ class Piece(str):
 
     def __repr__(self) -> str:
         return f"Piece({self.channel!r}, {str(self)!r})"
+
+
+def as_piece(given: object) -> Piece:
+    """What a caller's stream yields, as a piece; a bare text is content."""
+    if isinstance(given, Piece):
+        return given
+    if isinstance(given, str):
+        return Piece(CONTENT, given)
+    raise InputError(
+        f"the stream yields {type(given).__name__}, not str",
+        hint="yield the text of each chunk (bytes: decode them), or a Piece",
+    )
 
 
 class Unwatched:

@@ -11,11 +11,10 @@ if a cut falls inside one, `write` makes a copy with the text that stays.
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, closing, contextmanager, nullcontext
+from contextlib import aclosing, closing, nullcontext
 from typing import Any, Generic, TypeVar
 
-from headgate.errors import HeadgateError, UpstreamError
-from headgate.guard.channels import CONTENT, EVENT, Piece
+from headgate.guard.channels import EVENT, Piece, as_piece
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Message
 from headgate.guard.stream import Guard
@@ -48,19 +47,17 @@ class GuardedObjects(Generic[T]):
         guard = Guard(self._open, **self._knobs)
         async with guard.stream((), structured=structured, max_tokens=max_tokens) as pieces:
             self.report = pieces.report
-            with original_errors():
-                async for piece in pieces:
-                    for made in self._as_object(piece):
-                        yield made
+            async for piece in pieces:
+                for made in self._as_object(piece):
+                    yield made
 
     def iterate(self, *, structured: bool = False, max_tokens: int = 0) -> Iterator[T]:
         """The same for a plain iterator."""
         guard = Guard(self._open_plain, **self._knobs)
         pieces = guard.iterate((), structured=structured, max_tokens=max_tokens)
         self.report = guard.report
-        with original_errors():
-            for piece in pieces:
-                yield from self._as_object(piece)
+        for piece in pieces:
+            yield from self._as_object(piece)
 
     async def _open(
         self, messages: Sequence[Message], *, sampling: object = None
@@ -90,23 +87,12 @@ class GuardedObjects(Generic[T]):
         text = self._read(each)
         if text is None or (not text and not isinstance(text, Piece)):
             return Piece(EVENT, raw=each)
-        channel, call = (text.channel, text.call) if isinstance(text, Piece) else (CONTENT, 0)
-        self._last[channel] = each
-        return Piece(channel, str(text), call=call, raw=each)
+        piece = as_piece(text)
+        self._last[piece.channel] = each
+        return Piece(piece.channel, piece, call=piece.call, raw=each)
 
     def _as_object(self, piece: Piece) -> Iterator[T]:
         if piece.raw is not None:
             yield piece.raw
         elif piece.text and piece.channel in self._last:
             yield self._write(self._last[piece.channel], piece.text)
-
-
-@contextmanager
-def original_errors() -> Iterator[None]:
-    """A framework retries and falls back by the errors of its own models, so they come out unwrapped."""
-    try:
-        yield
-    except UpstreamError as error:
-        if error.__cause__ is None or isinstance(error.__cause__, HeadgateError):
-            raise
-        raise error.__cause__ from None

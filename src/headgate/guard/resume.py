@@ -8,7 +8,7 @@ Sampling changes from the first attempt on: greedy decoding walks straight back 
 changed sampling, the words change instead: go back to the last sentence before the loop, then ask for an end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,6 +95,11 @@ def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
     """
     if isinstance(messages, str):
         return ({"role": "user", "content": messages},)
+    if not isinstance(messages, Iterable):
+        raise InputError(
+            f"messages is {type(messages).__name__}, not a list of messages",
+            hint='give [{"role": "user", "content": ...}], or a string',
+        )
     return tuple(as_message(message) for message in messages)
 
 
@@ -103,7 +108,7 @@ def as_message(message: object) -> Message:
     plain = _plain(message)
     if not isinstance(plain, Mapping):
         raise InputError(
-            f"a message is a {type(message).__name__}, not a mapping",
+            f"a message is {type(message).__name__}, not a mapping",
             hint='give {"role": ..., "content": ...}, a message of an SDK, or a string',
         )
     content = plain.get("content")

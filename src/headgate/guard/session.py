@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from headgate.errors import LoopError, PartialCallError
-from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
+from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, as_piece
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, Stall
 from headgate.guard.entropy import choose_detector
@@ -157,8 +157,7 @@ class Session:
 
     def feed(self, piece: str) -> list[Piece]:
         """A piece of the model's stream in; what the client may have out."""
-        if not isinstance(piece, Piece):
-            piece = Piece(CONTENT, piece)
+        piece = as_piece(piece)
         if not self._watching or (piece.channel == REASONING and not self.policy.reasoning):
             self._generated += len(piece)
             return self._book([piece])

@@ -19,8 +19,8 @@ from contextlib import ExitStack, aclosing
 from copy import deepcopy
 from typing import Any, Self
 
-from headgate.errors import ConfigError, HeadgateError, UpstreamError
-from headgate.guard.channels import Piece
+from headgate.errors import ConfigError, UpstreamError
+from headgate.guard.channels import Piece, as_piece
 from headgate.guard.detectors import Detector
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
@@ -69,7 +69,9 @@ class Guard:
     """Watches what `generate` streams; a loop is cut, and the model asked to go on in the same stream.
 
     `generate(messages, *, sampling=None)`, a plain function or `async def`, gives an async iterator of
-    `str` or `Piece` (for `iterate`: an iterator). One that takes no `sampling` is asked by words alone.
+    `str` or `Piece` (for `iterate`: an iterator); None is no text. One that takes no `sampling` is asked by words
+    alone. What it raises comes out as it is, behind the text that was held back.
+
     `detector` is a name, a detector, copied for each stream, or a function that makes one. Other knobs are those of
     GuardPolicy; without a `policy` the HEADGATE_GUARD__* variables count, and `model` says what is set for it.
     """
@@ -87,6 +89,11 @@ class Guard:
         keep_alive: KeepAlive | None = None,
         **knobs: object,
     ) -> None:
+        if not callable(generate):
+            raise ConfigError(
+                f"generate is {generate!r}, not a function",
+                hint="give a function that takes the messages and streams your model's answer",
+            )
         if max_rollbacks is not None:
             knobs["max_rollbacks"] = max_rollbacks
         if isinstance(detector, str):
@@ -168,13 +175,14 @@ class Guard:
         try:
             while not session.stalled and not session.done:
                 try:
-                    piece = await source.next(holding=session.holding)
+                    given = await source.next(holding=session.holding)
+                    piece = None if given is None else as_piece(given)
                 except StopAsyncIteration:
                     out = session.end()
-                except Exception as error:
+                except Exception:
                     for rest in session.fail():
                         yield rest
-                    raise _upstream_error(error, session) from error
+                    raise
                 else:
                     out = session.tick() if piece is None else session.feed(piece)
                 for ready in out:
@@ -227,7 +235,7 @@ class Guard:
 
     def _attempt_sync(self, session: Session, call: Call) -> Iterator[Piece]:
         try:
-            upstream: Iterable[str] = self._generate_for(call)
+            upstream = self._open_plain(call)
         except Exception:
             session.fail()
             raise
@@ -237,17 +245,27 @@ class Guard:
                 stack.callback(close)
             yield from self._feed_all(session, iter(upstream))
 
+    def _open_plain(self, call: Call) -> Iterable[str]:
+        upstream = self._generate_for(call)
+        if not isinstance(upstream, Iterable):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an iterator",
+                hint="use guard.stream(...) for a generate that gives an async iterator",
+            )
+        return upstream
+
     def _feed_all(self, session: Session, pieces: Iterator[str]) -> Iterator[Piece]:
         while not session.stalled and not session.done:
             try:
-                piece = next(pieces)
+                given = next(pieces)
+                piece = None if given is None else as_piece(given)
             except StopIteration:
                 out = session.end()
-            except Exception as error:
+            except Exception:
                 yield from session.fail()
-                raise _upstream_error(error, session) from error
+                raise
             else:
-                out = session.tick() + session.feed(piece)
+                out = session.tick() + ([] if piece is None else session.feed(piece))
             yield from out
 
 
@@ -278,15 +296,6 @@ def _accepts(function: Generate, name: str) -> bool:
         p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
         for p in parameters
     )
-
-
-def _upstream_error(error: Exception, session: Session) -> HeadgateError:
-    """What to raise when the upstream breaks: our own errors unchanged, others with how much was sent."""
-    if isinstance(error, HeadgateError):
-        return error
-    sent = session.report.sent_chars
-    what = f"the model's stream broke after {sent} characters: {type(error).__name__}: {error}"
-    return UpstreamError(what, hint="the text so far was delivered")
 
 
 class TimedStream:

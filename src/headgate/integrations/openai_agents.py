@@ -20,7 +20,6 @@ from headgate.folding.cache import FoldCache
 from headgate.gateway import Headgate
 from headgate.guard.adapters import GuardedEvents
 from headgate.guard.dialects.responses import END, ResponsesDialect
-from headgate.guard.objects import original_errors
 from headgate.integrations.blocks import Asking, Blocks, question_of, texts_of
 
 try:
@@ -151,7 +150,7 @@ class GuardedModel(Model):
         guarded = GuardedEvents(
             create, ResponsesDialect(), fields, options=self._guard, is_async=True
         )
-        return _unwrap(guarded)
+        return aiter(guarded)
 
     async def get_response(
         self,
@@ -197,12 +196,6 @@ class _Events:
     async def __aexit__(self, *_: object) -> None:
         if hasattr(self._events, "aclose"):
             await self._events.aclose()
-
-
-async def _unwrap(events: GuardedEvents) -> AsyncIterator[Any]:
-    with original_errors():
-        async for event in events:
-            yield event
 
 
 def _fields(
