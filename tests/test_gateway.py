@@ -11,6 +11,7 @@ import pytest
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
+from headgate.settings import load
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
 
@@ -403,3 +404,18 @@ def test_a_ready_made_request_is_answered_for_the_tenant_of_the_gate():
         assert [chunk.id for chunk in hg.context_for(request).chunks] == ["ours"]
         with pytest.raises(InputError, match="for the tenant 'acme'"):
             hg.context_for(Request("when does the harbor open?", tenant="acme"))
+
+
+@pytest.mark.parametrize("path", ["", 5])
+def test_what_names_no_folder_opens_nothing(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="the path is"):
+        Headgate.open(path)
+    with pytest.raises(InputError, match="a path is"), Headgate.open(":memory:") as gate:
+        gate.add_files(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_blank_variable_names_no_store(monkeypatch):
+    monkeypatch.setenv("HEADGATE_STORE", "")
+    assert load().store == ".headgate"
