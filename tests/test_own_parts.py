@@ -304,3 +304,18 @@ class NamelessEmbedder:
 def test_what_is_no_part_is_refused_at_once(parts, message):
     with pytest.raises(ConfigError, match=message):
         Headgate.open(":memory:" if "store" not in parts else None, **parts)
+
+
+def test_what_a_grader_or_search_raises_is_one_line_and_no_bug_of_ours(caplog):
+    class Raising:
+        async def grade(self, query, candidates):
+            raise ValueError("my own")
+
+        async def search(self, query, *, limit):
+            raise KeyError("my key")
+
+    with Headgate.open(":memory:", grader=Raising(), search=Raising()) as hg:
+        hg.add(ROWS)
+        graded = hg.context(QUESTION, budget=100)
+    assert "grade: the grader failed: ValueError: my own" in graded.trace.degraded
+    assert not caplog.records
