@@ -1,11 +1,13 @@
 """The gateway: its calls in both forms, what they refuse, and what adding leaves behind for the first question."""
 
 import asyncio
+import copy
 import inspect
 import sys
 import threading
 from dataclasses import fields
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -433,3 +435,38 @@ def test_what_names_no_folder_opens_nothing(tmp_path, monkeypatch, path):
 def test_a_blank_variable_names_no_store(monkeypatch):
     monkeypatch.setenv("HEADGATE_STORE", "")
     assert load().store == ".headgate"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("search", r"did you mean context\(question\)"),
+        ("get", r"did you mean document\(id\)"),
+        ("delete", r"did you mean remove\(documents=\[id\]\)"),
+        ("status", "headgate status"),
+        ("contxt", "did you mean context"),
+        ("zzzz", "Headgate has no zzzz$"),
+        ("_private", "Headgate has no _private$"),
+    ],
+)
+def test_a_name_that_is_no_method_names_the_one_that_was_meant(name, meant):
+    with Headgate.open(":memory:") as hg:
+        assert not hasattr(hg, name)
+        with pytest.raises(AttributeError, match=meant):
+            getattr(hg, name)
+
+
+def test_an_error_inside_a_property_is_not_taken_for_a_missing_name(monkeypatch):
+    monkeypatch.setattr(Headgate, "facts", property(lambda self: self.store.nothing_there))
+    with Headgate.open(":memory:") as hg, pytest.raises(AttributeError, match="nothing_there"):
+        hg.facts  # noqa: B018
+
+
+def test_a_gate_can_be_copied_and_mocked():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
+        assert copy.copy(hg).context("when are refunds paid?").chunks
+        mock = create_autospec(hg, instance=True)
+        mock.context("anything")
+        with pytest.raises(AttributeError):
+            mock.search("anything")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headgate import Headgate
-from headgate.errors import StoreError, UpstreamError, UpstreamTimeout
+from headgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
 from headgate.own_parts import ThreadCalls, await_part, contain, is_failure
 from headgate.stores.memory.store import MemoryStore
 
@@ -280,3 +280,42 @@ async def test_a_part_that_cancels_itself_fails_and_a_request_that_is_cancelled_
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+class NamelessEmbedder:
+    def embed(self, texts):
+        return np.ones((len(texts), 2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"grader": lambda query, candidates: [1.0]}, "grader: function has no grade"),
+        ({"grader": Failing}, r"give an object: Failing\(...\)"),
+        ({"search": object()}, "search: object has no search"),
+        ({"embedder": NamelessEmbedder()}, "embedder: NamelessEmbedder has no name"),
+        ({"providers": object()}, "providers is no list"),
+        ({"providers": [object()]}, "providers: object has no prefetch"),
+        ({"counter": 5}, "counter: int cannot be called"),
+        ({"clock": 5}, "clock: int cannot be called"),
+        ({"store": object()}, "store: object has no"),
+    ],
+)
+def test_what_is_no_part_is_refused_at_once(parts, message):
+    with pytest.raises(ConfigError, match=message):
+        Headgate.open(":memory:" if "store" not in parts else None, **parts)
+
+
+def test_what_a_grader_or_search_raises_is_one_line_and_no_bug_of_ours(caplog):
+    class Raising:
+        async def grade(self, query, candidates):
+            raise ValueError("my own")
+
+        async def search(self, query, *, limit):
+            raise KeyError("my key")
+
+    with Headgate.open(":memory:", grader=Raising(), search=Raising()) as hg:
+        hg.add(ROWS)
+        graded = hg.context(QUESTION, budget=100)
+    assert "grade: the grader failed: ValueError: my own" in graded.trace.degraded
+    assert not caplog.records

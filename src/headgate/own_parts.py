@@ -21,7 +21,7 @@ from inspect import isawaitable
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
-from headgate.bugs import describe
+from headgate.bugs import EXPECTED, describe
 from headgate.errors import ConfigError, HeadgateError, StoreError, UpstreamError, UpstreamTimeout
 
 P = ParamSpec("P")
@@ -89,17 +89,14 @@ async def await_part(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> R:
-    """Await a part on this event loop: UpstreamTimeout if it takes longer, UpstreamError for an exit that it raises."""
+    """Await a part on this event loop: UpstreamTimeout if it takes longer, UpstreamError for an exit that it raises.
+
+    One with a limit of time is the user's own: whatever else it raises is no bug of ours, and an UpstreamError too.
+    """
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
-            answer: object = call(*args, **kwargs)
-            if not isawaitable(answer):
-                name = getattr(call, "__name__", "it")
-                hint = f"write it as: async def {name}(...)"
-                raise ConfigError(f"the {part} does not await", hint=hint)
-            given: R = await answer
-            return given
+            return await _call_async(part, call, *args, **kwargs)
     except TimeoutError as error:
         if limit.expired() and timeout_s is not None:
             raise late(part, timeout_s) from error
@@ -109,6 +106,22 @@ async def await_part(
         if (task is not None and task.cancelling()) or not is_failure(error):
             raise
         raise failure_of(part, error) from error
+    except Exception as error:
+        if timeout_s is None or isinstance(error, EXPECTED):  # without a limit it is one of ours
+            raise
+        raise failure_of(part, error) from error
+
+
+async def _call_async(
+    part: str, call: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+) -> R:
+    answer: object = call(*args, **kwargs)
+    if not isawaitable(answer):
+        name = getattr(call, "__name__", "it")
+        hint = f"write it as: async def {name}(...)"
+        raise ConfigError(f"the {part} does not await", hint=hint)
+    given: R = await answer
+    return given
 
 
 def late(part: str, timeout_s: float) -> UpstreamTimeout:

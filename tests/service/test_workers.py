@@ -1,6 +1,7 @@
 """The supervisor of workers: which deaths are early, when it gives up, and how long it waits at the end."""
 
 import os
+import socket
 import threading
 
 import pytest
@@ -90,6 +91,16 @@ def test_all_workers_share_the_time_to_stop_and_the_late_are_killed(supervisor, 
     supervisor.processes = [Worker(clock, STOP_MARGIN_S + 1)]
     supervisor.join_all()
     assert supervisor.processes[0].waited == [STOP_MARGIN_S, None]
+
+
+def test_told_to_stop_it_takes_no_connection_that_nobody_would_answer(supervisor):
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    supervisor.sockets = [listener]
+    socket.create_connection(address).close()
+    supervisor.terminate_all()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
 
 
 @pytest.mark.parametrize("former", [None, "/elsewhere"])

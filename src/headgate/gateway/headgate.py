@@ -23,6 +23,7 @@ from headgate.pipeline.recorder import survive
 from headgate.pipeline.threads import LoopCalls
 from headgate.protocols import ClusterStore, Snapshot
 from headgate.sync_async import async_version
+from headgate.text.meant import nearest
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 
 if TYPE_CHECKING:
@@ -36,10 +37,33 @@ if TYPE_CHECKING:
 _PROBE = "headgate-readiness"  # a tenant without data, so that no check reads a user's data
 _DEFAULT = Request("")
 """The defaults of a request, which are those of `context`."""
+_MEANT = {
+    "search": "context(question)",
+    "query": "context(question)",
+    "retrieve": "context(question)",
+    "ask": "context(question)",
+    "get": "document(id)",
+    "insert": "add(rows)",
+    "delete": "remove(documents=[id])",
+    "status": "collections(), or in a shell: headgate status",
+}
+"""Names that people try first, and what is called so here."""
 
 
 class Headgate(Compactions):
     """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
+
+    if not TYPE_CHECKING:  # a type checker is to find a wrong name by itself
+
+        def __getattr__(self, name: str) -> object:
+            """Name the method that was meant."""
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # raises what the property raised
+            public = [one for one in dir(type(self)) if not one.startswith("_")]
+            meant = "" if name.startswith("_") else _MEANT.get(name) or nearest(name, public)
+            raise AttributeError(
+                f"Headgate has no {name}" + (f" (did you mean {meant})" if meant else "")
+            )
 
     @property
     def facts(self) -> Facts:

@@ -1,7 +1,8 @@
 """Lifecycle: opening a store, acting for a tenant, and closing; what every other method stands on."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import getattr_static, isfunction
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -147,10 +148,8 @@ class Lifecycle:
         if tenant is not None:
             given["tenant"] = tenant
         settings = _join(settings, given)
-        _check_objects(
-            grader=grader, search=search, providers=providers, counter=counter, clock=clock
-        )
         own = UserComponents(store, embedder, grader, search, providers, counter, clock)
+        _check_parts(own)
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
         components = build(settings, own, folder=folder, wait_for_index=wait_for_index)
@@ -254,11 +253,52 @@ def _join(settings: Settings | None, given: Mapping[str, Any]) -> Settings:
     return with_changes(settings, given) if given else settings
 
 
-def _check_objects(**given: object) -> None:
-    """Refuse names where only objects can be given."""
-    for name, value in given.items():
-        if isinstance(value, str | Path):
+_MEMBERS = {
+    "store": tuple(name for name in dir(Store) if not name.startswith("_")),
+    "embedder": ("name", "dimension", "embed"),
+    "grader": ("grade",),
+    "search": ("search",),
+    "providers": ("prefetch",),
+    "counter": ("__call__",),
+    "clock": ("__call__",),
+}
+"""What is asked of each part of the user's own, whatever else it has."""
+
+
+def _check_parts(own: UserComponents) -> None:
+    """Refuse what cannot be a part before the first request finds out."""
+    for name in _MEMBERS:
+        part = getattr(own, name)
+        if isinstance(part, str | Path):
             raise ConfigError(
                 f"{name} is a text; it takes an object that fits headgate.protocols",
                 hint="what Headgate brings along is chosen by settings: see docs/settings.md",
             )
+        if name != "providers" and part is not None:
+            _check_part(name, part)
+        elif part is not None and not isinstance(part, Iterable):
+            raise ConfigError("providers is no list", hint="write providers=[...]")
+        else:
+            for provider in part or ():
+                _check_part(name, provider)
+
+
+def _check_part(name: str, part: object) -> None:
+    for member in _MEMBERS[name]:
+        if member == "__call__":
+            lack = "" if callable(part) else "cannot be called"
+        else:
+            # a property is there without being computed, which may load a model
+            lack = (
+                "" if hasattr(type(part), member) or hasattr(part, member) else f"has no {member}"
+            )
+        if lack:
+            raise ConfigError(
+                f"{name}: {type(part).__name__} {lack}",
+                hint="headgate.protocols shows a small one of each kind",
+            )
+    # a class has all its methods too, but they are called on an object
+    if isinstance(part, type) and isfunction(getattr_static(part, _MEMBERS[name][-1], None)):
+        raise ConfigError(
+            f"{name} is the class {part.__name__}", hint=f"give an object: {part.__name__}(...)"
+        )

@@ -59,6 +59,12 @@ class _Supervisor(Multiprocess):
             if process.exitcode is not None:
                 self._count_death(process)
 
+    def terminate_all(self) -> None:
+        """Tell the workers to stop. Without them nobody answers a new connection, so it is refused."""
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
     def join_all(self) -> None:
         """Wait for the workers to stop; kill those that do not."""
         last = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + STOP_MARGIN_S
