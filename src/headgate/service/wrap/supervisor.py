@@ -264,6 +264,10 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
             await response.write(data)
             at += len(data)
     except UpstreamError:
+        if (
+            recording.severed
+        ):  # its gateway is hanging up, and must not take this for a fault of the service
+            await asyncio.sleep(STOP_S)
         _abort(request)
         return response
     await response.write_eof()
