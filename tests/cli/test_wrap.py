@@ -32,7 +32,7 @@ def wrapped(monkeypatch):
 def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     code, out, err = run("wrap", "claude", "-p", "--", "hello")
     assert (code, out) == (7, "")
-    assert err == "headgate: 2 model calls, 2 guarded; no loop\n"
+    assert err == "headgate: 2 model calls; 2 guarded\n"
     run("wrap", "--", "claude", "--", "-p")
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip

@@ -29,7 +29,8 @@ def row(outcome, *degraded):
         ("failed", ("model: LoopError",), "the model kept looping", True),
         ("failed", ("model: PartialCallError",), "the model kept looping", True),
         ("failed", ("model: UpstreamError",), "the answer broke off", False),
-        ("abandoned", (), "the client hung up", False),
+        ("broken", ("model: UpstreamError",), "the answer broke off", False),
+        ("abandoned", (), "given up by the agent", False),
     ],
 )
 def test_an_outcome_is_told_in_plain_words(outcome, degraded, words, is_loop):

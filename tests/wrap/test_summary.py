@@ -6,19 +6,33 @@ from headgate.service.metrics import Metrics
 from headgate.service.wrap.summary import summarize
 
 
+def calls(outcome, count=1, status=200):
+    """The metric of calls with this outcome."""
+    return (
+        f'headgate_model_calls_total{{model="m",guard="{outcome}",status="{status}"}} {count}.0\n'
+    )
+
+
 def test_the_numbers_of_all_gateways_are_added_up():
-    one = "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
-    two = 'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 3.0\nheadgate_circles_total{rung="end"} 1.0\n'
+    one = (
+        "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
+        + calls("recovered")
+    )
+    two = (
+        'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 3.0\nheadgate_circles_total{rung="end"} 1.0\n'
+        + calls("failed")
+    )
     found = summarize({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
     assert (found.loops, found.recovered, found.notes, found.ended) == (3, 1, 3, 1)
+    assert (found.calls, found.guarded) == (5, 3), "a turn that we end makes no call of a model"
     assert (found.injected, found.saved) == (300, 25)
     text = "\n".join(found.lines())
     assert (
-        "6 model calls, 4 guarded; 3 loops cut, 1 answer recovered; 3 notes on repeated tool calls; 1 turn ended"
+        "5 model calls; 3 guarded; 3 loops cut from 2 answers, 1 recovered, 1 kept looping; 3 notes on repeated tool calls; 1 turn ended"
         in text
     )
     assert "300 tokens of context injected; 25 tokens left out that the window shows" in text
-    assert "1 gateway failed: 1 of these calls went on with another, 2 went straight" in text
+    assert "1 gateway failed: 1 call went on with another, 2 calls went straight" in text
 
 
 def test_the_names_are_those_of_the_metrics():
@@ -32,15 +46,25 @@ def test_a_session_without_a_call_says_so():
 
 
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
-    lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
-    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 answers recovered"]
-    assert summarize({"guarded": 1}, [], 0).lines() == ["1 model call, 1 guarded; no loop"]
+    looped = ["headgate_guard_stalls_total 1.0\n" + calls("recovered")]
+    lines = summarize({"guarded": 1}, looped, 0).lines()
+    assert lines == ["1 model call; 1 guarded; 1 loop cut from 1 answer, 1 recovered"]
+    lines = summarize({"guarded": 1}, [calls("clean")], 0).lines()
+    assert lines == ["1 model call; 1 guarded; no loop"]
 
 
-def test_calls_without_an_answer_are_counted_by_their_status():
-    text = 'headgate_model_calls_total{model="m",guard="off",status="429"} 2.0\nheadgate_model_calls_total{model="m",guard="off",status="502"} 1.0\nheadgate_model_calls_total{model="m",guard="clean",status="200"} 5.0\n'
-    (line,) = summarize({"guarded": 8}, [text], 0).lines()
-    assert line == "8 model calls, 8 guarded; 3 without an answer (429 ×2, 502 ×1); no loop"
+def test_calls_without_an_answer_are_counted_by_why():
+    endings = Counter({"429": 2, "not reached": 1})
+    (line,) = summarize({"guarded": 8}, [calls("clean", 5)], 0, endings=endings).lines()
+    assert line == "8 model calls; 8 guarded; 3 without an answer (429 ×2, not reached ×1); no loop"
+    (line,) = summarize({"guarded": 1}, [calls("off", 1, 502)], 0, endings=Counter({"502": 1})).lines()  # fmt: skip
+    assert line == "1 model call; 1 guarded; 1 without an answer (502 ×1)"
+
+
+def test_calls_that_the_agent_gave_up_and_answers_that_broke_off_are_told():
+    metrics = [calls("abandoned") + calls("abandoned", 1, 499) + calls("broken", 2)]
+    (line,) = summarize({"given up": 1, "guarded": 3}, metrics, 0).lines()
+    assert line == "4 model calls; 3 guarded; 2 given up by the agent; 2 broken off by the service"
 
 
 def test_traces_that_were_lost_are_told():
@@ -70,7 +94,7 @@ def test_the_line_says_where_calls_went_and_what_they_cost():
     hosts = Counter({"b.example": 1, "a.example": 2, "c.example": 1, "d.example": 1})
     (line,) = summarize({"guarded": 5}, [spent, spent], 0, services=hosts).lines()
     assert line.startswith(
-        "5 model calls to a.example, b.example, c.example and 1 more, 5 guarded; "
+        "5 model calls to a.example, b.example, c.example and 1 more; 5 guarded; "
     )
     assert line.endswith("; cost about $0.84; 18000 tokens paid again because the prompt cache broke")  # fmt: skip
 
@@ -86,7 +110,7 @@ def test_a_session_without_a_guarded_call_says_what_came_or_why_nothing_may_have
 def test_the_last_lines_of_a_gateway_that_failed_are_shown():
     log = "\n".join(f"line {n}" for n in range(7))
     lines = summarize({"broken": 1}, [], 2, log).lines()
-    assert lines[0].startswith("1 model call, 0 guarded")
+    assert lines[0].startswith("1 model call")
     assert "2 gateways failed" in lines[1]
     assert lines[2:] == [f"  it wrote: line {n}" for n in range(2, 7)]
 

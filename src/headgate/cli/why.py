@@ -25,6 +25,7 @@ from headgate.explain.interventions import interventions, show_fact
 from headgate.explain.replay import Replay
 from headgate.explain.terms import describe_terms
 from headgate.explain.why import Why
+from headgate.guard.report import LOOP_ERRORS
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import (
@@ -43,9 +44,11 @@ MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by def
 # what became of the answers of model calls, what went wrong first
 OUTCOMES = {
     "failed": "failed",
+    "looped": "kept looping",
+    "broken": "broke off",
     "unanswered": "without an answer",
     "ended": "ended for going in circles",
-    "abandoned": "abandoned",
+    "abandoned": "given up by the agent",
     "passed": "passed on as they were",
     "recovered": "recovered",
     "off": "not watched",
@@ -161,7 +164,7 @@ def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) ->
     """What was asked; for a session how many calls it made, what became of them, and what it asked first."""
     if len(row) == 1 and not row[0].outcome:
         return row[0].query[:QUERY_CHARS]
-    counts = Counter("failed" if _has_failed(one) else one.outcome for one in row)
+    counts = Counter(map(_outcome_of, row))
     named = [*OUTCOMES, *(name for name in counts if name not in OUTCOMES)]
     outcomes = [f"{counts[name]} {OUTCOMES.get(name, clip(name, 20))}" for name in named if counts[name]]  # fmt: skip
     if refused := Counter(one.status for one in row if one.outcome == "unanswered"):
@@ -177,10 +180,16 @@ def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) ->
     return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {asked}{session}"
 
 
-def _has_failed(call: TraceSummary) -> bool:
-    """Whether a call that was not watched ended in an error; that of its booking does not end it."""
+def _outcome_of(call: TraceSummary) -> str:
+    """What became of a call; a failed one by its error, and one that was not watched and ended in an error as failed.
+
+    An error of its booking does not end a call.
+    """
     said = [why.removeprefix("model: ") for why in call.degraded if why.startswith("model: ")]
-    return call.outcome == "off" and any(not why.startswith("not booked") for why in said)
+    errors = [why for why in said if not why.startswith("not booked")]
+    if call.outcome == "failed" and errors:
+        return "looped" if LOOP_ERRORS & set(errors) else "broken"
+    return "failed" if call.outcome == "off" and errors else call.outcome
 
 
 def _describe_cost(spent: Costs) -> str:

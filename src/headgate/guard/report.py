@@ -5,6 +5,11 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from headgate.errors import LoopError, PartialCallError
+
+LOOP_ERRORS = frozenset({LoopError.__name__, PartialCallError.__name__})
+"""What a failed answer ended with if it looped; another broke off."""
+
 
 class State(StrEnum):
     """Where a guarded stream is."""

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from headgate.errors import LoopError, PartialCallError
+from headgate.guard.report import LOOP_ERRORS
 from headgate.types import TraceSummary
 
-_LOOPED = frozenset({LoopError.__name__, PartialCallError.__name__})
 _ENDINGS = {
     "off": "not watched",
     "clean": "no loop",
     "recovered": "a loop was cut",
     "passed": "passed on as it was",
-    "abandoned": "the client hung up",
+    "abandoned": "given up by the agent",
+    "broken": "the answer broke off",
     "ended": "ended: a circle of tool calls",
 }
 
@@ -49,4 +49,4 @@ def other_reasons(row: TraceSummary) -> list[str]:
 
 def _kept_looping(degraded: Sequence[str]) -> bool:
     """Each reason is 'stage: error'."""
-    return any(reason.rpartition(": ")[2] in _LOOPED for reason in degraded)
+    return any(reason.rpartition(": ")[2] in LOOP_ERRORS for reason in degraded)

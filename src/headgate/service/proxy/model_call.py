@@ -13,18 +13,19 @@ from headgate.errors import GuardError, HeadgateError, UpstreamTimeout
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
-from headgate.guard.report import GuardReport, State
+from headgate.guard.report import LOOP_ERRORS, GuardReport, State
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.prompt_cache.witness import Observation
 from headgate.service.proxy.folded_call import FoldedCall
 from headgate.service.proxy.transport import NotReached
+from headgate.service.wrap.spec import GONE
 from headgate.text.redact import redact
 from headgate.text.table import clip
 from headgate.types.lengths import SUMMARY_CHARS
 
 FIRST_ERROR = 400  # the lowest status that says that there is no answer
 
-Guarded = Literal["off", "clean", "recovered", "passed", "failed", "abandoned"]
+Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
 Outcome = Guarded | Literal["ended", "unanswered"]
 
 
@@ -116,16 +117,20 @@ class ModelCall:
         """What became of the call: whether it had an answer at all, and what became of that."""
         if self.climb.ended is not None:
             return "ended"
-        return "unanswered" if self.status >= FIRST_ERROR else self.guarded
+        if self.status >= FIRST_ERROR and self.status != GONE:
+            return "unanswered"
+        return self.guarded
 
     @property
     def guarded(self) -> Guarded:
         """What became of the answer under the guard."""
         report = self.report
+        if self.status == GONE:
+            return "abandoned"
         if report is None:
             return "off"
         if report.state is State.FAILED:
-            return "failed"
+            return "failed" if self.error in LOOP_ERRORS else "broken"
         if report.state is State.CLOSED:
             return "abandoned"
         if report.passed_on:

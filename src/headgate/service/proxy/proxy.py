@@ -61,6 +61,7 @@ from headgate.service.proxy.transport import UpstreamReset, header
 from headgate.service.proxy.unpack import unpack
 from headgate.service.proxy.upstreams import Upstreams
 from headgate.service.request_state import Caller
+from headgate.service.wrap.spec import GONE
 
 Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]
 
@@ -196,6 +197,8 @@ class Proxy:
             )
             await run_while_connected(receive, answer(exchange, body))
         except ClientGone:
+            if not reply.begun:
+                reply.status = GONE
             self._report(exchange)
             return
         except PartialCallError as error:

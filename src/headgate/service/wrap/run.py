@@ -99,6 +99,7 @@ async def _supervise(
         pool.last_log,
         services=supervisor.services,
         others=supervisor.others,
+        endings=supervisor.endings,
         lost_store=pool.lost_store,
     )
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.service.wrap.spec import GONE
+from headgate.service.proxy.model_call import FIRST_ERROR
 from headgate.text.table import money_of
 
 COUNTED = {
     "headgate_guard_stalls_total": "loops",
-    "headgate_guard_recovered_total": "recovered",
     "headgate_tokens_injected_total": "injected",
     "headgate_tokens_saved_total": "saved",
     "headgate_compactions_total": "compactions",
@@ -35,8 +34,10 @@ MOST_NAMED = 3  # services, or kinds of other requests, that the line names
 class Summary:
     """One session in numbers."""
 
+    calls: int
+    """All model calls."""
     guarded: int
-    """Model calls that the gateway answered."""
+    """Those of them that the gateway answered."""
     straight: int
     """Model calls that went around it, because it failed or was slow."""
     resumed: int
@@ -73,26 +74,32 @@ class Summary:
     lost: int = 0
     """Input tokens that were paid in full again because the provider's cache broke."""
     unanswered: Mapping[str, int] = field(default_factory=dict)
-    """How many calls had no answer of a model, by the status that the agent got."""
+    """How many calls had no answer of a model, by why: the status that the agent got, or that none was reached."""
+    given_up: int = 0
+    """Calls that the agent left before their answer was complete."""
+    broken_off: int = 0
+    """Answers that the service broke off, or ended without their end."""
+    clean: int = 0
+    """Answers that came to their end without a loop."""
+    looped: int = 0
+    """Answers that loops were cut from."""
     lost_traces: int = 0
     lost_store: str = ""
     """The store that could not be used, and why."""
 
-    @property
-    def calls(self) -> int:
-        """All model calls."""
-        return self.guarded + self.straight + self.broken
-
     def lines(self) -> list[str]:
         """What to tell the user."""
-        if not self.calls:
+        if not self.calls and not self.ended:
             return [self._say_nothing_came()]
         places = f" to {_name(self.services)}" if self.services else ""
         done = {
-            f"{_number(self.calls, 'model call')}{places}, {self.guarded} guarded": True,
+            f"{_number(self.calls, 'model call')}{places}": True,
+            f"{self.guarded} guarded": self.guarded,
             self._describe_unanswered(): self.unanswered,
-            f"{_number(self.loops, 'loop')} cut, {_number(self.recovered, 'answer')} recovered": self.loops,
-            "no loop": not self.loops,
+            f"{self.given_up} given up by the agent": self.given_up,
+            f"{self.broken_off} broken off by the service": self.broken_off,
+            self._describe_loops(): self.loops,
+            "no loop": self.clean and not self.loops,
             f"{_number(self.notes, 'note')} on repeated tool calls": self.notes,
             f"{_number(self.ended, 'turn')} ended for going in circles": self.ended,
             f"{_number(self.injected, 'token')} of context injected": self.injected,
@@ -111,10 +118,14 @@ class Summary:
             lines.append(
                 f"{_number(self.lost_traces, 'trace')} could not be kept: run headgate doctor"
             )
-        if self.resumed or self.straight or self.broken:
+        became = {
+            f"{_number(self.resumed, 'call')} went on with another": self.resumed,
+            f"{_number(self.straight, 'call')} went straight to the service and unguarded": self.straight,
+            f"{_number(self.broken, 'answer')} could not be brought to an end": self.broken,
+        }
+        if any(became.values()):
             lines.append(
-                f"{_number(self.failures, 'gateway')} failed: {self.resumed} of these calls went on with another, "
-                f"{self.straight} went straight to the upstream and unguarded, {self.broken} broke off"
+                f"{_number(self.failures, 'gateway')} failed: {', '.join(what for what, count in became.items() if count)}"
             )
         elif self.failures:
             lines.append(
@@ -124,8 +135,15 @@ class Summary:
             lines += [f"  it wrote: {line}" for line in self.last_log.splitlines()[-5:]]
         return lines
 
+    def _describe_loops(self) -> str:
+        """How many answers looped, and what became of them: one may be cut several times."""
+        recovered, lost = self.recovered, self.looped - self.recovered
+        ways = {f"{recovered} recovered": recovered, f"{lost} kept looping": lost}
+        told = "".join(f", {way}" for way, count in ways.items() if count > 0)
+        return f"{_number(self.loops, 'loop')} cut from {_number(self.looped, 'answer')}{told}"
+
     def _describe_unanswered(self) -> str:
-        told = ", ".join(f"{status} ×{count}" for status, count in sorted(self.unanswered.items()))
+        told = ", ".join(f"{why} ×{count}" for why, count in sorted(self.unanswered.items()))
         return f"{sum(self.unanswered.values())} without an answer ({told})"
 
     def _say_nothing_came(self) -> str:
@@ -146,14 +164,16 @@ def summarize(
     *,
     services: Counter[str] | None = None,
     others: Counter[str] | None = None,
+    endings: Counter[str] | None = None,
     lost_store: str = "",
 ) -> Summary:
     """The numbers of a session; `metrics` are those of every gateway, in the format of Prometheus.
 
-    `services` counts model calls by host, `others` the other requests by what they are.
+    `services` counts model calls by host, `others` the other requests by what they are, and `endings` the model calls
+    without an answer by the reason.
     """
     sums: defaultdict[str, float] = defaultdict(float)
-    unanswered: Counter[str] = Counter()
+    by_outcome: Counter[str] = Counter()
     for text in metrics:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -163,19 +183,20 @@ def summarize(
                     sums["folded"] += sample.value
                 elif sample.name == RUNGS:
                     sums["ended" if sample.labels.get("rung") == "end" else "notes"] += sample.value
-                elif sample.name == CALLS and 400 <= int(sample.labels["status"]) != GONE:
-                    unanswered[sample.labels["status"]] += int(sample.value)
-    resumed = routes.get("resumed", 0)
+                elif sample.name == CALLS and int(sample.labels["status"]) < FIRST_ERROR:
+                    by_outcome[sample.labels["guard"]] += int(sample.value)
+    resumed, ended = routes.get("resumed", 0), int(sums["ended"])
     return Summary(
-        guarded=routes.get("guarded", 0) + resumed,
+        calls=sum(count for route, count in routes.items() if route != "passed") - ended,
+        guarded=routes.get("guarded", 0) + resumed - ended,
         straight=routes.get("straight", 0),
         resumed=resumed,
         broken=routes.get("broken", 0),
         passed=routes.get("passed", 0),
         loops=int(sums["loops"]),
-        recovered=int(sums["recovered"]),
+        recovered=by_outcome["recovered"],
         notes=int(sums["notes"]),
-        ended=int(sums["ended"]),
+        ended=ended,
         injected=int(sums["injected"]),
         saved=int(sums["saved"]),
         folded=int(sums["folded"]),
@@ -187,7 +208,11 @@ def summarize(
         others=_most_frequent(others),
         cost=sums["cost"],
         lost=int(sums["lost"]),
-        unanswered=unanswered,
+        unanswered=endings or {},
+        given_up=routes.get("given up", 0) + by_outcome["abandoned"],
+        clean=by_outcome["clean"],
+        broken_off=by_outcome["broken"],
+        looped=sum(by_outcome[outcome] for outcome in ("recovered", "passed", "failed")),
         lost_traces=int(sums["lost_traces"]),
         lost_store=lost_store,
     )

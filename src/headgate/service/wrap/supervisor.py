@@ -65,6 +65,8 @@ class Supervisor:
     ) -> None:
         self.routes: Counter[str] = Counter()
         """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
+        self.endings: Counter[str] = Counter()
+        """Model calls for which the agent has no answer, by the reason."""
         self.services: Counter[str] = Counter()
         """Model calls by the host of the service that the agent would have called."""
         self.others: Counter[str] = Counter()
@@ -187,6 +189,8 @@ class Supervisor:
         finally:
             del self._turns[id]
             self.routes[turn.route] += 1
+            if turn.ending:
+                self.endings[turn.ending] += 1
             if gateway := self.pool.current:
                 self._do_aside(gateway.read_metrics())
         assert reply.response is not None
@@ -250,7 +254,8 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
     try:
         await recording.head()
     except UpstreamError as error:
-        return web.json_response({"error": {"message": error.message}}, status=502)
+        status = GONE if recording.severed else 502
+        return web.json_response({"error": {"message": error.message}}, status=status)
     response = response_for(recording.status, recording.headers)
     await response.prepare(request)
     at = 0
@@ -259,6 +264,10 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
             await response.write(data)
             at += len(data)
     except UpstreamError:
+        if (
+            recording.severed
+        ):  # its gateway is hanging up, and must not take this for a fault of the service
+            await asyncio.sleep(STOP_S)
         _abort(request)
         return response
     await response.write_eof()

@@ -16,6 +16,7 @@ from typing import Literal
 
 from headgate.errors import UpstreamError
 from headgate.service.proxy.asgi import BROKEN_OFF, forwardable
+from headgate.service.proxy.model_call import FIRST_ERROR
 from headgate.service.proxy.transport import (
     KEY_HEADERS,
     Address,
@@ -43,8 +44,12 @@ CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal tha
 TURN_HEADER = b"headgate-turn"
 NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)
 
-Route = Literal["guarded", "resumed", "straight", "broken"]
-"""How a turn was answered: by the gateway; by more than one; by the upstream directly; not to its end."""
+Route = Literal["guarded", "resumed", "straight", "broken", "given up"]
+"""How a turn was answered: by the gateway; by more than one; by the upstream directly; not to its end; not at all, for
+the agent left before anything came.
+"""
+NOT_REACHED = "not reached"
+"""The service could not be reached, or closed the connection without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ class AgentTurn:
     ) -> None:
         self.id, self.request, self.reply = id, request, reply
         self.route: Route = "guarded"
+        self.ending = ""
+        """Why the agent has no answer: a status, or that the service was not reached; empty if it has one."""
         self.calls: list[Recording] = []
         self._path, self._pool, self._transport = path, pool, transport
         self._attempt = 0
@@ -118,10 +125,16 @@ class AgentTurn:
                 ):  # the gateway means it, and so does the guard
                     await self.reply.fail(UpstreamError("a tool call looped"))
                     return
-                if self._has_upstream_broken():
+                if self._upstream_error():
                     break  # another gateway would only be told the same
             await self._go_straight()
+        except (asyncio.CancelledError, ConnectionError):
+            if self.reply.response is None:
+                self.route = "given up"
+            raise
         finally:
+            if self.reply.response is not None and self.reply.response.status >= FIRST_ERROR:
+                self.ending = self.ending or str(self.reply.response.status)
             await asyncio.gather(*(call.close() for call in self.calls))
 
     # The gateway's side
@@ -246,10 +259,9 @@ class AgentTurn:
 
     # Around it
 
-    def _has_upstream_broken(self) -> bool:
-        """Whether the upstream broke off the last answer that the gateway asked for."""
-        last = self.calls[self._made - 1] if self._made else None
-        return last is not None and last.error is not None and bool(last.status)
+    def _upstream_error(self) -> UpstreamError | None:
+        """Why the last answer that the gateway asked for did not come, or not to its end; None if it did."""
+        return self.calls[self._made - 1].error if self._made else None
 
     def _can_go_straight(self) -> bool:
         """Whether the upstream's own bytes can follow what the agent has."""
@@ -263,11 +275,12 @@ class AgentTurn:
 
     async def _go_straight(self) -> None:
         """Answer with the upstream's own bytes, without a gateway."""
-        self.route = "straight"
+        error = self._upstream_error()
         if not self._can_go_straight():
-            self.route = "broken"
-            await self.reply.fail(UpstreamError("the gateway failed while it went on with an answer"))  # fmt: skip
+            self.route = self.route if error else "broken"
+            await self.reply.fail(error or UpstreamError("the gateway failed while it went on with an answer"))  # fmt: skip
             return
+        self.route = self.route if error else "straight"
         first = self.calls[0] if self.calls and not self.calls[0].severed else None
         if first is None:
             first = self._record(self.request.body)
@@ -277,6 +290,7 @@ class AgentTurn:
             while data := await first.read(len(self.reply.sent)):
                 await self.reply.write(data)
         except UpstreamError as error:
+            self.ending = "" if first.status else NOT_REACHED
             await self.reply.fail(error)
             return
         await self.reply.end()
