@@ -1,10 +1,14 @@
 """Replay: the difference that settings make, and nothing written."""
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.errors import InputError, LimitError
 from headgate.gateway import Headgate
+from headgate.notes import Stage
 from headgate.settings import Settings
+from headgate.types import Step
 
 
 @pytest.fixture
@@ -34,6 +38,14 @@ def test_a_replay_leaves_no_trace_and_repeats_itself(gate):
     assert gate.replay(made.trace.id, {"grade.floor": 0.5}) == first
     assert gate.traces() == before
     assert first.drift == ()
+
+
+def test_a_model_call_has_nothing_to_replay(gate):
+    made = gate.context("refund card").trace
+    call = replace(made, id="f" * 32, steps=(Step(Stage.MODEL, 0.1, facts={"model": "m"}),))
+    gate.save_trace(call)
+    with pytest.raises(InputError, match="this is a model call; nothing to replay"):
+        gate.replay("last", {"k": 1})
 
 
 def test_drift_names_what_changed_since(gate):

@@ -110,7 +110,12 @@ def _explain_left(was: Trace, now: Trace, left: Collection[str]) -> dict[str, st
 
 
 def request_of(trace: Trace) -> Request:
-    """The request of a trace, if its text was kept."""
+    """The request of a trace, if it asked for a context and its text was kept."""
+    if any(step.stage is Stage.MODEL for step in trace.steps):
+        raise InputError(
+            "this is a model call; nothing to replay",
+            hint="name the trace of a context; headgate why --list and hg.traces() list them",
+        )
     if not trace.request.query:
         raise InputError(
             "this trace was stored without its text, so its request cannot be run again",
