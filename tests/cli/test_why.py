@@ -153,3 +153,13 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
     assert "headgate why --session NAME" in err
     assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[1:]] == ["a3", "a2", "a1"]  # fmt: skip
     assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 5
+
+
+def test_a_session_that_is_not_there_is_an_error_that_names_those_that_are(run):
+    with Headgate.open("kb") as gate:
+        gate.add(["Refunds are paid by card."])
+        gate.context("refunds", session="monday")
+    code, out, err = run("why", "--store", "kb", "--session", "mondey")
+    assert (code, out) == (2, "")
+    assert "there is no session 'mondey'" in err
+    assert "did you mean 'monday'? there are: monday" in err

@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo, format_minute
-from headgate.errors import InputError
+from headgate.errors import InputError, NotFound
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.costs import Costs, add_up
 from headgate.explain.interventions import interventions, show_fact
@@ -27,7 +27,12 @@ from headgate.explain.terms import describe_terms
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
-from headgate.operations.presence import whole_chunk_id, whole_trace_id
+from headgate.operations.presence import (
+    did_you_mean,
+    enumerate_names,
+    whole_chunk_id,
+    whole_trace_id,
+)
 from headgate.text.table import count_of, money_of
 from headgate.types import Candidate, Step, Trace, TraceSummary
 from headgate.xray.summary import short
@@ -78,7 +83,7 @@ def why(
         if lists or session is not None:
             found = hg.traces(limit=limit if as_json and session is None else MOST_LISTED)
             if session is not None:
-                found = [row for row in found if row.session.startswith(session)]
+                found = _of_session(found, session)
             if as_json:
                 print_json([summary_data(summary) for summary in found[:limit]])
             elif session is not None:
@@ -95,6 +100,16 @@ def why(
         print_json(trace_data(stored) | _outcome_data(stored))
     else:
         print_trace(stored)
+
+
+def _of_session(found: Sequence[TraceSummary], name: str) -> list[TraceSummary]:
+    """The requests of the sessions that begin so; an error if there is none."""
+    rows = [row for row in found if row.session.startswith(name)]
+    if not rows:
+        known = list(dict.fromkeys(row.session for row in found if row.session))
+        there = f"there are: {enumerate_names(known)}" if known else "no request named one"
+        raise NotFound(f"there is no session {name!r}", hint=f"{did_you_mean(name, known)}{there}")
+    return rows
 
 
 def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
