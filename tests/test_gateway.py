@@ -11,6 +11,7 @@ import pytest
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
+from headgate.settings import load
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
 
@@ -417,3 +418,18 @@ def test_a_word_of_any_language_is_found_beside_texts_of_another(question, germa
         hg.add([*texts, *english])
         found = hg.context(question)
     assert [chunk.text for chunk in found.chunks][:1] == [STREET]
+
+
+@pytest.mark.parametrize("path", ["", 5])
+def test_what_names_no_folder_opens_nothing(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="the path is"):
+        Headgate.open(path)
+    with pytest.raises(InputError, match="a path is"), Headgate.open(":memory:") as gate:
+        gate.add_files(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_blank_variable_names_no_store(monkeypatch):
+    monkeypatch.setenv("HEADGATE_STORE", "")
+    assert load().store == ".headgate"

@@ -10,6 +10,7 @@ from tests.postgres_server import GATEWAY, OWN, gateway_role, has_distributed_ta
 
 from headgate.gateway import Headgate
 from headgate.stores.postgres.migrations import vector_schema
+from headgate.stores.sqlite import connection
 
 
 @pytest.fixture
@@ -189,3 +190,34 @@ def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
     code, out, err = run("store", "embed", "--store", url)
     assert (code, out.startswith("embedded 20 chunks")) == (0, True)
     assert "CREATE EXTENSION vector" in err
+
+
+def test_on_a_full_disk_a_store_is_read_and_the_answer_says_that_its_trace_is_lost(
+    run, monkeypatch
+):
+    with Headgate.open("kb") as gate:
+        gate.add(["Refunds are paid by card."])
+    monkeypatch.setattr(connection, "is_full", lambda folder: True)
+    code, out, err = run("context", "refunds", "--store", "kb")
+    assert (code, "paid by card" in out) == (0, True)
+    assert "the disk is full" in err
+    assert "degraded: trace: not stored" in err
+    assert run("status", "--store", "kb")[0] == 0
+    code, _, err = run("facts", "forget", "x", "--store", "kb")
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("context", "refunds", "--store", ""),
+        ("add", "", "--store", "kb"),
+        ("add", ".", "--store", ""),
+        ("doctor", "--store", ""),
+    ],
+)
+def test_an_empty_name_is_an_error_and_not_the_current_folder(run, tmp_path, command):
+    code, _, err = run(*command)
+    assert code == 2
+    assert "is empty" in err
+    assert list(tmp_path.iterdir()) == []

@@ -248,7 +248,7 @@ def test_a_read_only_store_opens_for_reading_and_says_that_it_cannot_be_written(
     with Headgate.open(store=store) as gate:
         made = gate.context("how are refunds paid?")
         assert made.chunks[0].id == "a"
-        assert made.degraded == ()
+        assert made.degraded == ("trace: not stored: the store can only be read",)
         assert [hit.fact.content for hit in gate.recall("refunds")] == ["Ada pays refunds."]
         with pytest.raises(StoreError, match="cannot be written"):
             gate.add([{"id": "b", "text": "more"}])

@@ -53,7 +53,7 @@ def store_name(store: str | None) -> str:
     """The folder or address of the store that was given, or the one that the settings name."""
     from headgate.settings import load  # noqa: PLC0415  (a command without settings starts faster)
 
-    return load(arguments={"store": store} if store else {}).store
+    return load(arguments={} if store is None else {"store": store}).store
 
 
 def store_folder(store: str | None) -> Path:
@@ -86,6 +86,8 @@ def open_existing(store: str | None, tenant: str | None) -> "Headgate":
     from headgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
     from headgate.settings import load  # noqa: PLC0415
     from headgate.stores.open import folder_of  # noqa: PLC0415
+    from headgate.stores.sqlite.connection import is_full  # noqa: PLC0415
+    from headgate.stores.sqlite.store import SqliteStore  # noqa: PLC0415
     from headgate.stores.url import is_postgres  # noqa: PLC0415
 
     given = {"store": store, "tenant": tenant}
@@ -94,4 +96,9 @@ def open_existing(store: str | None, tenant: str | None) -> "Headgate":
         folder = folder_of(settings.store)
         if folder is not None:
             existing(folder)
+            if is_full(folder):  # a store cannot be opened for writing then, and it can be read
+                echo("note: the disk is full, so the store is only read", err=True)
+                return Headgate.open(
+                    folder, settings=settings, store=SqliteStore(folder, read_only=True)
+                )
     return Headgate.open(settings=settings)

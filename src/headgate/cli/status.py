@@ -89,7 +89,7 @@ def _size(count: int) -> str:
 @json_option
 def doctor(store: str | None, as_json: bool) -> None:
     """Say what is wrong with this installation and what to do. The exit code is 1 if there is a problem."""
-    settings = load(arguments={"store": store} if store else {})
+    settings = load(arguments={} if store is None else {"store": store})
     found = examine(settings, None if is_postgres(settings.store) else folder_of(settings.store))
     if as_json:
         print_json([asdict(advice) for advice in found])

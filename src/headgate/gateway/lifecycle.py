@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from headgate.errors import ConfigError, StoreError
+from headgate.errors import ConfigError, InputError, StoreError
 from headgate.forks import call_in_children
 from headgate.keywords import explain_all_keywords
 from headgate.protocols import (
@@ -132,6 +132,7 @@ class Lifecycle:
         _check_names(arguments)
         given = dict(arguments)
         if isinstance(store, str | Path):
+            _check_path(store)
             if path is not None:
                 raise ConfigError(
                     f"two stores are named: {path} and {store}", hint="write Headgate.open(path)"
@@ -141,6 +142,7 @@ class Lifecycle:
             given["embed"] = {**given.get("embed", {}), "model": embedder}
             embedder = None
         if path is not None:
+            _check_path(path)
             given["store"] = str(path)
         if tenant is not None:
             given["tenant"] = tenant
@@ -219,6 +221,17 @@ class Lifecycle:
         """Where blocking calls run; checked before one is begun."""
         self._check_open()
         return self._opened.loop
+
+
+def _check_path(path: object) -> None:
+    """Refuse what names no folder: an empty text would be the current one, and a number one of that name."""
+    if not isinstance(path, str | Path):
+        raise InputError(
+            f"the path is {type(path).__name__}, not a text or a Path",
+            hint="name a folder, ':memory:' or postgresql://...; a store of your own is store=",
+        )
+    if not str(path):
+        raise InputError("the path is empty", hint="name a folder; the current one is '.'")
 
 
 def _check_names(arguments: Mapping[str, Any]) -> None:

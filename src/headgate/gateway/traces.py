@@ -180,6 +180,8 @@ class Traces(Lifecycle):
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""
         components = self._opened.components
-        if not components.settings.trace.keep or components.read_only:
+        if not components.settings.trace.keep:
             return ""
+        if components.read_only:
+            return "not stored: the store can only be read"
         return components.writes.put_item(f"trace {id}", components.save_traces, make)

@@ -30,7 +30,7 @@ from headgate.ingest.rows import (
     parse_row,
     refuse_slips,
 )
-from headgate.ingest.walk import document_id, stale_files, stale_lines, walk
+from headgate.ingest.walk import check_paths, document_id, stale_files, stale_lines, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.text.tokens import estimate_all
@@ -135,6 +135,8 @@ def add_files(
     `own_folder` is the folder of the store, which is never read.
     """
     policy = policy or IngestPolicy()
+    paths = list(paths)
+    check_paths(paths)
     places = [Path(path) for path in paths]
     loader = _Loader(store, tenant, policy, on_progress, kind)
     found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 
-from headgate.errors import NotFound
+from headgate.errors import InputError, NotFound
 from headgate.ingest.generated import describe_copies, describe_generated
 from headgate.ingest.ignore import Ignore
 from headgate.ingest.readers import SourceFile
@@ -42,8 +42,9 @@ def walk(
     own = store and store.resolve()
     patterns = list(exclude)
     seen: set[str] = set()
-    for path in map(Path, paths):
-        check_paths([path])
+    for given in paths:
+        check_paths([given])
+        path = Path(given)
         if own and _resolve(path).is_relative_to(own):
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
         elif _is_folder(path):
@@ -59,8 +60,13 @@ def walk(
 
 
 def check_paths(paths: Iterable[str | Path]) -> None:
-    """Refuse a path at which there is nothing."""
-    for path in map(Path, paths):
+    """Refuse a path at which there is nothing, and an empty one, which would be the current folder."""
+    for given in paths:
+        if not str(given):
+            raise InputError(
+                "a path is empty", hint="name a file or folder; the current one is '.'"
+            )
+        path = Path(given)
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError) as error:

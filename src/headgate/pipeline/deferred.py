@@ -2,7 +2,7 @@
 
 Writes of one kind that follow within milliseconds share a transaction: waking a thread and a transaction cost more
 than a trace. The queue is bounded. It drops, counts and logs writes that do not fit and writes that failed several
-times, and the next answer says so. `flush` waits for what is queued when it is called,
+times, and answers say so until a write succeeds. `flush` waits for what is queued when it is called,
 and not for what comes after; `close` writes what is queued.
 """
 
@@ -68,8 +68,7 @@ class DeferredWrites:
             if self._resting or len(self._queue) == self._most // 2:
                 self._resting = False
                 self._changed.notify_all()
-            problem, self._problem = self._problem, ""
-        return problem
+            return self._problem
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until all that is queued now is written or dropped; False when that takes too long."""

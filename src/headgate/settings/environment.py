@@ -36,6 +36,10 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
         if not variable.startswith(PREFIX) or variable == CONFIG:
             continue
         bare = variable.removeprefix(PREFIX)
+        if (
+            bare == "STORE" and not value
+        ):  # a line of a template that was left blank names no folder
+            continue
         if "__" in bare or bare.lower() in Settings.model_fields or nearest(variable):
             yield variable, bare.lower().replace("__", "."), parse(value)
         else:

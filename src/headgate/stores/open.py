@@ -30,6 +30,10 @@ def folder_of(store: str) -> Path | None:
     """The folder that a setting `store` names; None for memory. An address is an error."""
     if store == MEMORY:
         return None
+    if not store:
+        raise ConfigError(
+            "the name of the store is empty", hint="name a folder; the current one is '.'"
+        )
     scheme, found, _ = store.partition(":/")
     if found and len(scheme) > 1:  # C:/ is a drive
         known = scheme in ("postgresql", "postgres")

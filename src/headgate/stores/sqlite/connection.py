@@ -30,6 +30,9 @@ _WAL_BYTES = 64 << 20
 # A disk with less has no room to open a store: the file that processes share takes 32 KiB, and the log a page or two.
 _FULL_BYTES = 64 << 10
 
+# What SQLite may say instead of FULL; READONLY if the store was opened for reading because the disk is full.
+_OF_FULL_DISKS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
 _MESSAGES = {
     sqlite3.SQLITE_NOTADB: (
         "is not a database, or damaged",
@@ -67,14 +70,15 @@ def translate(store: object, error: sqlite3.Error, folder: Path | None = None) -
     `folder` is where the store lies: SQLite does not always say that a disk is full.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
-    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and folder and _is_full(folder):
+    if code in _OF_FULL_DISKS and folder and is_full(folder):
         code = sqlite3.SQLITE_FULL
     what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
     kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
     return kind(f"the store {store} {what}: {error}", hint=todo)
 
 
-def _is_full(folder: Path) -> bool:
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has no room to open a store for writing."""
     try:
         return shutil.disk_usage(folder).free < _FULL_BYTES
     except OSError:
