@@ -1,5 +1,6 @@
 """`headgate xray`: a screen, a page, or JSON; and nothing else is written."""
 
+import gzip
 import json
 import os
 
@@ -78,3 +79,27 @@ def test_a_page_is_its_owners_alone(run, tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "headgate-xray.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_run_that_finds_no_session_leaves_the_page_as_it_was(run, tmp_path):
+    session(tmp_path)
+    run("xray", "s.jsonl")
+    page = (tmp_path / "headgate-xray.html").read_bytes()
+    (tmp_path / "other.jsonl").write_text('{"unknown": 1}\n')
+    code, out, err = run("xray", "other.jsonl")
+    assert (code, out) == (2, "")
+    assert "no session was found in 1 file" in err
+    assert "nothing was understood in 1 file: other.jsonl" in err
+    assert (tmp_path / "headgate-xray.html").read_bytes() == page
+
+
+def test_packed_sessions_are_read_and_damaged_ones_counted(run, tmp_path):
+    plain = session(tmp_path)
+    (tmp_path / "packed").mkdir()
+    packed = tmp_path / "packed" / "s.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    (tmp_path / "packed" / "cut.jsonl.gz").write_bytes(packed.read_bytes()[:40])
+    whole = json.loads(run("xray", "s.jsonl", "--json")[1])
+    code, out, _ = run("xray", "packed", "--json")
+    assert code == 0
+    assert json.loads(out)["sessions"][0]["added"] == whole["sessions"][0]["added"]

@@ -43,8 +43,8 @@ def test_new_text_is_priced_as_written_and_older_text_as_read(tmp_path):
     assert saved.tokens > 500
     assert saved.input == 2 * saved.tokens
     assert saved.cost == pytest.approx(saved.tokens * (100 + 1) / 1e6)
-    assert "could have been folded into 1 pointers: about $" in describe_fold(found)
-    assert "could have been folded into 1 pointers" in page(found)
+    assert "could have been folded into 1 pointer: about $" in describe_fold(found)
+    assert "could have been folded into 1 pointer" in page(found)
 
 
 def test_nothing_is_folded_over_a_compaction(tmp_path):

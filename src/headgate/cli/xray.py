@@ -11,10 +11,11 @@ from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.prices import Prices
 from headgate.settings import load
+from headgate.text.table import count_of
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find
 from headgate.xray.page import MARKER, page
-from headgate.xray.summary import summary
+from headgate.xray.summary import describe_rest, summary
 
 DEFAULT = "headgate-xray.html"
 
@@ -38,6 +39,11 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
     if where is not None:
         _refuse_foreign(where)
     found = analyze(files, Prices(load().prices))
+    if not found.sessions:
+        raise InputError(
+            f"no session was found in {count_of(len(files), 'file')}",
+            hint="; ".join([*describe_rest(found), "see what is read: headgate xray --help"]),
+        )
     if as_json:
         print_json(found)
     else:

@@ -5,12 +5,15 @@ hostile, in a wrong encoding) is counted and skipped. Only regular files are rea
 followed.
 """
 
+import gzip
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -19,6 +22,7 @@ from headgate.text.bounded_json import loads
 
 MAX_LINE = 64 << 20
 SUFFIXES = (".jsonl", ".ndjson", ".json")
+PACKED = ".gz"  # behind one of them
 OPENCODE = "opencode.db"
 # Claude Code, Codex, Gemini CLI, OpenCode, pi
 AGENT_FOLDERS = (".claude/projects", ".codex/sessions", ".gemini/tmp", ".local/share/opencode", ".pi/agent/sessions")  # fmt: skip
@@ -39,15 +43,19 @@ class Lines:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            with self.path.open("rb") as source:
-                if self.path.suffix == ".json":
+            with (
+                gzip.open(self.path)
+                if self.path.suffix == PACKED
+                else self.path.open("rb") as source
+            ):
+                if self.path.name.removesuffix(PACKED).endswith(".json"):
                     yield from self._document(source)
                 else:
                     yield from self._lines(source)
-        except OSError:
+        except (OSError, EOFError, zlib.error):
             self.skipped += 1
 
-    def _document(self, source: BinaryIO) -> Iterator[Any]:
+    def _document(self, source: BufferedIOBase) -> Iterator[Any]:
         """Read a file that is one JSON value; a list gives its elements."""
         data = source.read(MAX_LINE + 1)
         for value in self._parse(data):
@@ -56,7 +64,7 @@ class Lines:
             else:
                 yield value
 
-    def _lines(self, source: BinaryIO) -> Iterator[Any]:
+    def _lines(self, source: BufferedIOBase) -> Iterator[Any]:
         while line := source.readline(MAX_LINE):
             if len(line) < MAX_LINE or line.endswith(b"\n"):
                 if not line.isspace():
@@ -97,7 +105,7 @@ def find(path: str | Path | None, *, home: Path) -> list[Path]:
     if not found:
         raise InputError(
             f"{place} holds no session files",
-            hint=f"they end in {', '.join(SUFFIXES)}, or are OpenCode's {OPENCODE}",
+            hint=f"they end in {', '.join(SUFFIXES)}, with {PACKED} behind it or not, or are OpenCode's {OPENCODE}",
         )
     return found
 
@@ -106,7 +114,9 @@ def _walk(folder: Path) -> Iterator[Path]:
     for top, _, names in os.walk(folder):
         for name in names:
             file = Path(top, name)
-            if (file.suffix in SUFFIXES or name == OPENCODE) and file.is_file():
+            if (
+                Path(name.removesuffix(PACKED)).suffix in SUFFIXES or name == OPENCODE
+            ) and file.is_file():
                 yield file
 
 

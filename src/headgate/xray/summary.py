@@ -41,7 +41,12 @@ def summary(found: Xray) -> RenderableType:
 
 def _compactions(found: Xray) -> list[RenderableType]:
     """What compactions lost, those of the largest sessions first."""
-    told = [cut.told for session in found.sessions for cut in session.compactions if cut.told]
+    told = [
+        f"{clip(session.name, 40)}: {cut.told}"
+        for session in found.sessions
+        for cut in session.compactions
+        if cut.told
+    ]
     return [Text("\n".join(["", *told[:COMPACTIONS_SHOWN]]))] if told else []
 
 
@@ -51,15 +56,22 @@ def _head(found: Xray) -> list[str]:
     lost, again = sum(sum(cut.dropped.values()) for cut in cuts), sum(cut.fetched_again for cut in cuts)  # fmt: skip
     skipped = f", {count_of(found.skipped, 'line')} skipped" if found.skipped else ""
     unrecorded = sum(session.unrecorded for session in found.sessions)
+    rows = [
+        (found.repeated, found.added, "stood there already, word for word"),
+        (found.stale, found.added, "were files that a later edit made stale"),
+        (found.fold.tokens, found.added, describe_fold(found)),
+        (sum(loop.tokens for loop in loops), 0, f"went into {count_of(len(loops), 'circle')} of tool calls"),
+        (lost, 0, f"were dropped by {count_of(len(cuts), 'compaction')}; {short(again)} of that fetched again"),
+        (unrecorded, 0, "more were counted by providers: prompts and tools not in the files"),
+    ]  # fmt: skip
     return [
         f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}",
         f"{short(found.added)} tokens entered windows",
-        f"  {short(found.repeated):>6} {share(found.repeated, found.added):>5}  stood there already, word for word",
-        f"  {short(found.stale):>6} {share(found.stale, found.added):>5}  were files that a later edit made stale",
-        f"  {short(found.fold.tokens):>6} {share(found.fold.tokens, found.added):>5}  {describe_fold(found)}",
-        f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {count_of(len(loops), 'circle')} of tool calls",
-        f"  {short(lost):>6}        were dropped by {count_of(len(cuts), 'compaction')}; {short(again)} of that fetched again",
-        f"  {short(unrecorded):>6}        more were counted by providers: prompts and tools not in the files",
+        *(
+            f"  {short(n):>6} {share(n, whole) if whole else '':>5}  {what}"
+            for n, whole, what in rows
+            if n
+        ),
         *describe_rest(found),
     ]
 
@@ -67,7 +79,7 @@ def _head(found: Xray) -> list[str]:
 def describe_fold(found: Xray) -> str:
     """What folding would have saved, as the rest of a sentence."""
     saved, cost = found.fold, found.cache.cost
-    said = f"could have been folded into {saved.folds:,} pointers"
+    said = f"could have been folded into {count_of(saved.folds, 'pointer')}"
     if saved.cost is not None and cost:
         said += f": about ${saved.cost:,.2f} of ${cost:,.2f} with cache prices"
     elif saved.input:
@@ -82,11 +94,11 @@ def describe_rest(found: Xray) -> list[str]:
         kinds = sorted(found.passed_over.items(), key=lambda row: -row[1])
         named = ", ".join(f"{clip(kind, 40)} {count:,}" for kind, count in kinds[:KINDS_SHOWN])
         lines.append(
-            f"passed over {sum(found.passed_over.values()):,} lines of other kinds: {named}"
+            f"passed over {count_of(sum(found.passed_over.values()), 'line')} of other kinds: {named}"
         )
     if found.unread:
         named = ", ".join(clip(path, 80) for path in found.unread[:FILES_SHOWN])
-        lines.append(f"nothing was understood in {len(found.unread):,} files: {named}")
+        lines.append(f"nothing was understood in {count_of(len(found.unread), 'file')}: {named}")
     return lines
 
 
@@ -117,7 +129,7 @@ def describe_cache(found: Xray) -> str:
         return ""
     breaks = sum(len(session.cache.breaks) for session in found.sessions)
     times = "never" if not breaks else "once" if breaks == 1 else f"{breaks:,} times"
-    said = f"{times} in {use.calls:,} calls; {share(use.read, use.read + use.written + use.fresh)} of the input was read from it"
+    said = f"{times} in {count_of(use.calls, 'call')}; {share(use.read, use.read + use.written + use.fresh)} of the input was read from it"
     if use.lost:
         said += f"; {short(use.lost)} tokens were paid in full again{money(use.lost_cost)}"
     return said + (
