@@ -14,7 +14,9 @@ from headgate.service import server
 def served(monkeypatch):
     """The settings of each service that would have been started."""
     found = []
-    monkeypatch.setattr(server, "serve", lambda settings, listener: found.append(settings))
+    monkeypatch.setattr(
+        server, "serve", lambda settings, listener, tell: found.append(settings) or tell()
+    )
     return found
 
 
@@ -61,3 +63,12 @@ def test_an_address_is_one_that_a_browser_takes(bound, reached):
         except OSError:
             pytest.skip("this machine has no IPv6")
         assert address_of(listener) == f"{reached}{listener.getsockname()[1]}"
+
+
+def test_nothing_is_served_before_the_store_is_open(run, tmp_path):
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb" / "headgate.db").write_bytes(b"no database" * 1_000)
+    for options in ((), ("--workers", "2")):
+        code, out, err = run("serve", "--store", "kb", "--port", "0", *options)
+        assert (code, out) == (2, "")
+        assert "is not a database, or damaged" in err

@@ -57,17 +57,20 @@ def serve(
     with server.bind(settings.service) as listener:
         url = address_of(listener)
         shown = hide_password(settings.store)
-        if as_json:
-            echo(orjson.dumps({"url": url, "store": shown}))
-        else:
-            echo(f"Headgate serves {shown} and its dashboard at {url}")
-            echo(
-                f"try: curl {url}/v1/context -H 'content-type: application/json' "
-                """-d '{"query": "how do refunds work?"}'"""
-            )
-        if opens:
-            open_page(url)
-        server.serve(settings, listener)
+
+        def tell() -> None:
+            if as_json:
+                echo(orjson.dumps({"url": url, "store": shown}))
+            else:
+                echo(f"Headgate serves {shown} and its dashboard at {url}")
+                echo(
+                    f"try: curl {url}/v1/context -H 'content-type: application/json' "
+                    """-d '{"query": "how do refunds work?"}'"""
+                )
+            if opens:
+                open_page(url)
+
+        server.serve(settings, listener, tell)
 
 
 def service_module() -> ModuleType:

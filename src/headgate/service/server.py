@@ -8,6 +8,7 @@ rest. A thread cannot be stopped, so the process is ended if one is still at wor
 import faulthandler
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -101,7 +102,20 @@ def configure(
 
 
 class BoundedServer(uvicorn.Server):
-    """A server whose process is over some seconds after it was told to stop, whatever its threads do."""
+    """A server whose process is over some seconds after it was told to stop, whatever its threads do.
+
+    `tell` is called once it serves.
+    """
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and tell so."""
+        await super().startup(sockets)
+        if self.started:
+            self._tell()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop. If the process is still there when its time is over, it says where its threads are, and ends.
@@ -113,14 +127,17 @@ class BoundedServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(settings: Settings, listener: socket.socket) -> None:
-    """Serve until told to stop."""
+def serve(
+    settings: Settings, listener: socket.socket, tell: Callable[[], object] = lambda: None
+) -> None:
+    """Serve until told to stop; `tell` is called once the store is open."""
     if settings.service.workers > 1:
         with Headgate.open(settings=settings):
             pass  # a store that cannot be opened is better reported once than by every worker
+        tell()
         run_workers(partial(configure, settings, log_config=LOGGING), listener)
         return
     # uvicorn raises the signal again after its shutdown: a clean end should not look like a kill
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
-        BoundedServer(configure(settings, log_config=LOGGING)).run(sockets=[listener])
+        BoundedServer(configure(settings, log_config=LOGGING), tell).run(sockets=[listener])
