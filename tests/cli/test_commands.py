@@ -283,3 +283,15 @@ def test_a_check_names_every_fault_of_a_file(run, tmp_path):
     )
     assert "3 settings cannot be used" in err
     assert run("config", "check", "mine.toml", "--file", "mine.toml")[0] == 2
+
+
+def test_one_option_is_named_that_was_probably_meant(run):
+    _, _, err = run("context", "refunds", "--budgt", "5")
+    assert "Did you mean '--budget'?" in err
+    assert "--debug" not in err
+
+
+def test_a_store_in_memory_is_said_to_be_gone_with_the_command(run, tmp_path):
+    (tmp_path / "note.txt").write_text("a note")
+    code, _, err = run("add", "note.txt", "--store", ":memory:")
+    assert (code, "gone when the command ends" in err) == (0, True)
