@@ -24,6 +24,7 @@ from headgate.pipeline.threads import LoopCalls
 from headgate.protocols import ClusterStore, Snapshot
 from headgate.sync_async import async_version
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
+from headgate.types.check import check_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -310,6 +311,7 @@ class Headgate(Compactions):
 
         For example: `hg.count_tokens(context.text) <= 1000`.
         """
+        check_type("text", text, str)
         return self._components.count(text)
 
     @property
