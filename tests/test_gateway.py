@@ -470,3 +470,36 @@ def test_a_gate_can_be_copied_and_mocked():
         mock.context("anything")
         with pytest.raises(AttributeError):
             mock.search("anything")
+    ("call", "said"),
+    [
+        (
+            lambda hg: hg.remove("nope"),
+            "remove takes no values without a name (name what is given: collection=..., ",
+        ),
+        (lambda hg: hg.add(["a"], "main"), "add takes only 1 value without a name"),
+        (lambda hg: hg.traces(limit="x"), "limit is 'x'; it must be a whole number"),
+        (lambda hg: hg.trace(5), "the id of a trace is 5; it must be a text"),
+        (lambda hg: hg.count_tokens(5), "text is 5; it must be a text"),
+        (lambda hg: hg.context("refunds", collection=""), "the name of a collection is empty"),
+        (
+            lambda hg: hg.context("refunds", window=[{"rol": "user"}]),
+            "a window message has no content, but 'rol'",
+        ),
+        (
+            lambda hg: hg.context("refunds", window=[{"role": "user"}]),
+            "a window message has no content, but 'role'",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_an_input_error(call, said):
+    with Headgate.open(":memory:") as hg, pytest.raises(InputError) as raised:
+        call(hg)
+    assert said in str(raised.value)
+
+
+def test_a_message_that_only_calls_a_tool_may_stand_in_a_window():
+    with Headgate.open(":memory:") as hg:
+        hg.context(
+            "refunds",
+            window=[{"role": "assistant", "tool_calls": []}, {"type": "function_call"}, {}],
+        )

@@ -4,9 +4,10 @@ Python says only that it did not expect the argument (from 3.13 on it names a cl
 `messages=` or `top_k=` learns here what the method takes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from sys import maxsize
 from typing import Any, TypeVar
 
 from headgate.errors import InputError
@@ -28,9 +29,12 @@ def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
     parameters = list(signature(method).parameters.values())[1:]
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
         return method
+    named, most = _count_positions(parameters)
     known = {each.name: None for each in parameters if each.kind is not Parameter.VAR_POSITIONAL}
 
-    def check(given: dict[str, object]) -> None:
+    def check(args: tuple[object, ...], given: dict[str, object]) -> None:
+        if len(args) > most:
+            raise _unnamed(method.__name__, most, named)
         if unknown := given.keys() - known.keys():
             raise _misspelt(method.__name__, min(unknown), list(known))
 
@@ -38,17 +42,32 @@ def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(method)
         async def call_async(self: object, /, *args: object, **given: object) -> object:
-            check(given)
+            check(args, given)
             return await method(self, *args, **given)
 
         return call_async
 
     @wraps(method)
     def call(self: object, /, *args: object, **given: object) -> object:
-        check(given)
+        check(args, given)
         return method(self, *args, **given)
 
     return call
+
+
+def _count_positions(parameters: Sequence[Parameter]) -> tuple[list[str], int]:
+    """What a method takes by name alone, and how many values it takes without one."""
+    named = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+    takes_any = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
+    return named, maxsize if takes_any else len(parameters) - len(named)
+
+
+def _unnamed(method: str, most: int, named: list[str]) -> InputError:
+    takes = f"only {most}" if most else "no"
+    hint = f"name what is given: {', '.join(f'{name}=...' for name in named)}" if named else ""
+    return InputError(
+        f"{method} takes {takes} {'value' if most == 1 else 'values'} without a name", hint=hint
+    )
 
 
 def _misspelt(method: str, name: str, known: list[str]) -> InputError:

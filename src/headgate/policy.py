@@ -6,6 +6,7 @@ A field of type `Tuning[...]` is an argument of the policy in Python and no sett
 and only a benchmark can find a better one. All other fields are settings, in file and environment too.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
@@ -188,7 +189,7 @@ class ServicePolicy(Policy):
 class UpstreamPolicy(Policy):
     """One model service."""
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s?#@/\\]+(/[^\s?#]*)?$")]
+    url: str
     """Its base address, with the version: everything that a client would write before /chat/completions."""
     models: tuple[str, ...] = ("*",)
     """Names of its models; * and ? stand for any characters and one."""
@@ -210,6 +211,10 @@ class UpstreamPolicy(Policy):
     @field_validator("url")
     @classmethod
     def _bare(cls, url: str) -> str:
+        if not re.fullmatch(r"https?://[^\s?#@/\\]+(/[^\s?#]*)?", url):
+            raise ValueError(
+                "it must be http:// or https://, a host and maybe a path, as https://api.openai.com/v1"
+            )
         return url.rstrip("/")
 
 

@@ -36,8 +36,13 @@ def model():
                 "choices": [{"message": {"content": said}}],
                 "content": [{"type": "text", "text": said}],
             }
-            data = json.dumps(answer if body["model"] != "mute" else {}).encode()
-            self.send_response(200)
+            status = 200
+            if body["model"] == "mute":
+                answer = {}
+            elif body["model"] == "broken":
+                status, answer = 500, {"error": {"message": "no such\x1b[31m model " + "x" * 9_000}}
+            data = json.dumps(answer).encode()
+            self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
@@ -103,3 +108,17 @@ def test_what_other_tools_call_search_leads_to_context(run):
     for name in ("search", "query"):
         code, _, err = run(name, "refunds")
         assert (code, "headgate context" in err) == (2, True)
+
+
+def test_a_model_that_fails_is_told_with_its_address_its_words_and_what_to_do(
+    run, model, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{model[0]}/v1")
+    code, _, err = run("ask", "how long do refunds take?", "--model", "broken")
+    assert code == 2
+    error, hint = err.splitlines()[-2:]
+    assert error.startswith(
+        f"error: {model[0]}/v1/chat/completions answered 500: no such\\u001b[31m model xxx"
+    )
+    assert len(error) < 500
+    assert hint.startswith("hint: check the address, the key and the model")

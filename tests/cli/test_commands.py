@@ -267,3 +267,31 @@ def test_what_the_window_has_is_shown_if_it_is_asked_for(run, tmp_path):
     assert "14 days" not in run(*asked)[1]
     assert "14 days" in run(*asked, "--no-penalize")[1]
     assert "14 days" in run(*asked, "--best-effort")[1]
+
+
+def test_a_check_names_every_fault_of_a_file(run, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'tenant = 5\n[gate]\nmin_ratio = 3\n[proxy.upstreams.own]\nurl = "localhost:1"\n'
+    )
+    code, _, err = run("config", "check", "mine.toml")
+    assert code == 2
+    assert "tenant is 5" in err
+    assert "gate.min_ratio is 3" in err
+    assert (
+        "proxy.upstreams.own.url is 'localhost:1' (from mine.toml): it must be http:// or https://"
+        in err
+    )
+    assert "3 settings cannot be used" in err
+    assert run("config", "check", "mine.toml", "--file", "mine.toml")[0] == 2
+
+
+def test_one_option_is_named_that_was_probably_meant(run):
+    _, _, err = run("context", "refunds", "--budgt", "5")
+    assert "Did you mean '--budget'?" in err
+    assert "--debug" not in err
+
+
+def test_a_store_in_memory_is_said_to_be_gone_with_the_command(run, tmp_path):
+    (tmp_path / "note.txt").write_text("a note")
+    code, _, err = run("add", "note.txt", "--store", ":memory:")
+    assert (code, "gone when the command ends" in err) == (0, True)

@@ -135,6 +135,12 @@ class LazyGroup(CommandGroup):
         """Run the command that is called. Ctrl-C ends it with 130, also at a question; click's own 1 is our "no"."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:  # click names all that are a little alike
+            close = nearest(error.option_name, error.possibilities or ())
+            meant = [close] if close else None
+            raise click.NoSuchOption(
+                error.option_name, possibilities=meant, ctx=error.ctx
+            ) from None
         except (KeyboardInterrupt, click.Abort) as error:
             # click makes an Abort of Ctrl-C at a question, and of the answer "no"
             if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):  # fmt: skip

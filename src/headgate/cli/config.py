@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import orjson
@@ -13,8 +14,10 @@ from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
+from headgate.errors import ConfigError, InputError
 from headgate.settings import Setting, inspect
 from headgate.settings.found import IgnoredSetting
+from headgate.text.table import printable
 
 _FILE = click.option(
     "--file",
@@ -64,18 +67,20 @@ def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
     SafeConsole().print(table)
 
 
-@config.command(epilog="Example: headgate config check --file headgate.toml")
+@config.command(epilog="Example: headgate config check headgate.toml")
+@click.argument("path", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
 @_FILE
 @json_option
-def check(file: Path | None, as_json: bool) -> None:
+def check(path: Path | None, file: Path | None, as_json: bool) -> None:
     """Say whether the settings can be used. If not, the exit code is 2 and the error says why.
 
     Other commands ignore what a found file may not set, or sets wrongly. This one lists it, and the exit code is 2.
     """
-    found, errors = inspect(file)
-    for error in errors:
-        if not isinstance(error, IgnoredSetting):
-            raise error
+    if path and file:
+        raise InputError("two files are named", hint="name one: headgate config check FILE")
+    found, errors = inspect(path or file)
+    if wrong := [error for error in errors if not isinstance(error, IgnoredSetting)]:
+        _refuse(wrong)
     given = [s for s in found if s.origin != "default"]
     if as_json:
         ignored = [{"what": error.message, "hint": error.hint} for error in errors]
@@ -89,6 +94,15 @@ def check(file: Path | None, as_json: bool) -> None:
         )
     if errors:
         sys.exit(2)
+
+
+def _refuse(errors: Sequence[ConfigError]) -> NoReturn:
+    """End with an error that tells of all that is wrong, each with its own hint."""
+    if len(errors) == 1:
+        raise errors[0]
+    for error in errors:
+        echo(f"error: {printable(error.message)}\n  hint: {printable(error.hint)}", err=True)
+    raise ConfigError(f"{len(errors)} settings cannot be used", hint="see: headgate config show")
 
 
 def _plain(value: object) -> object:

@@ -76,8 +76,12 @@ def store_folder(store: str | None) -> Path:
 def open_gate(store: str | None, tenant: str | None) -> "Headgate":
     """Open the named store, or the one that the settings name; make it if it is not there."""
     from headgate.gateway import Headgate  # noqa: PLC0415  (commands without a store load faster)
+    from headgate.stores.open import MEMORY  # noqa: PLC0415  (as above)
 
-    return Headgate.open(store, tenant=tenant)
+    gate = Headgate.open(store, tenant=tenant)
+    if gate.settings.store == MEMORY:
+        echo("note: this store is in memory, and is gone when the command ends", err=True)
+    return gate
 
 
 def open_existing(store: str | None, tenant: str | None) -> "Headgate":

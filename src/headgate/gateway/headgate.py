@@ -25,6 +25,7 @@ from headgate.protocols import ClusterStore, Snapshot
 from headgate.sync_async import async_version
 from headgate.text.meant import nearest
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
+from headgate.types.check import check_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -334,6 +335,7 @@ class Headgate(Compactions):
 
         For example: `hg.count_tokens(context.text) <= 1000`.
         """
+        check_type("text", text, str)
         return self._components.count(text)
 
     @property

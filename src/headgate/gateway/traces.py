@@ -13,6 +13,7 @@ from headgate.pipeline.engine import Engine
 from headgate.pipeline.threads import LoopCalls
 from headgate.sync_async import async_version
 from headgate.types import Context, Request, Trace, TraceSummary
+from headgate.types.check import check_type
 from headgate.wiring import Components, engine_with
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Traces(Lifecycle):
         if isinstance(id, Trace) and id.request.tenant == self.tenant:
             return id
         id = id.id if isinstance(id, Trace) else id
+        check_type("the id of a trace", id, str)
         found = store.trace(self.tenant, id)
         if found is None:  # it may still be waiting to be written, or not be spelled out
             found = store.trace(self.tenant, self._spell_out(id))
@@ -93,6 +95,7 @@ class Traces(Lifecycle):
 
         For example: `for row in hg.traces(limit=10): print(row.id, row.query)`.
         """
+        check_type("limit", limit, int)
         self._components.settle_traces()
         return self._components.store.traces(self.tenant, limit=limit)
 

@@ -100,6 +100,15 @@ def _ask_anthropic(policy: AskPolicy, prompt: str) -> str:
 def _post(
     policy: AskPolicy, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    endpoint = Endpoint(f"{policy.url.rstrip('/')}{path}", headers, policy.timeout_s)
-    made = post_json(endpoint, {"model": policy.model, **body})
+    endpoint = Endpoint(
+        f"{policy.url.rstrip('/')}{path}", headers, policy.timeout_s, names_path=True
+    )
+    try:
+        made = post_json(endpoint, {"model": policy.model, **body})
+    except UpstreamError as error:
+        error.hint = (
+            error.hint
+            or "check the address, the key and the model: ask.url, ask.key, --model; or try again"
+        )
+        raise
     return made if isinstance(made, dict) else {}

@@ -17,8 +17,10 @@ import orjson
 
 from headgate.errors import MissingExtra, UpstreamError
 from headgate.text.bounded_json import loads
+from headgate.text.table import clip, printable
 
 MAX_BYTES = 8_000_000  # far above any honest answer: 10 000 search hits are about 5 MB
+_SAID = 300  # characters of a service's own words in an error: a sentence or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 10.0
     max_bytes: int = MAX_BYTES
+    names_path: bool = False
+    """Whether an error names the whole path and repeats what the service said: for a person who asked it directly."""
 
 
 async def call_json(
@@ -72,13 +76,11 @@ def post_json(endpoint: Endpoint, body: Mapping[str, Any]) -> Any:  # noqa: ANN4
 
 def _read(endpoint: Endpoint, status: int, kind: str, data: bytes) -> Any:  # noqa: ANN401  # as above
     if status != 200:
-        raise UpstreamError(f"{_origin(endpoint.url)} answered {status}")
+        raise UpstreamError(f"{_shown(endpoint)} answered {status}{_complaint(endpoint, data)}")
     try:
         return loads(data)
     except orjson.JSONDecodeError as error:
-        raise UpstreamError(
-            f"{_origin(endpoint.url)} answered {_kind(kind)} instead of JSON"
-        ) from error
+        raise UpstreamError(f"{_shown(endpoint)} answered {_kind(kind)} instead of JSON") from error
 
 
 def _library() -> Any:  # noqa: ANN401  # a module
@@ -136,10 +138,28 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> UpstreamError:
     return UpstreamError(f"{endpoint.url} cannot be reached: {type(error).__name__}: {error}")
 
 
-def _origin(url: str) -> str:
-    """The server that a call went to, without the path, which may hold secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}"
+def _shown(endpoint: Endpoint) -> str:
+    """The server that a call went to; without the path, which may hold secrets, unless it is to be named."""
+    parts = urlsplit(endpoint.url)
+    path = parts.path if endpoint.names_path else ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+
+
+def _complaint(endpoint: Endpoint, data: bytes) -> str:
+    """What the service says is wrong, as the end of a sentence; "" if its words are not repeated."""
+    if not endpoint.names_path:
+        return ""
+    try:
+        said: object = loads(data)
+    except orjson.JSONDecodeError:
+        said = data[: 4 * _SAID].decode("utf-8", "replace")
+    for name in (
+        "error",
+        "message",
+    ):  # {"error": {"message": ...}}, {"error": ...} or {"message": ...}
+        said = said.get(name, said) if isinstance(said, dict) else said
+    text = said if isinstance(said, str) else orjson.dumps(said).decode() if said else ""
+    return f": {printable(clip(text, _SAID))}" if text.strip() else ""
 
 
 def _kind(content_type: str) -> str:

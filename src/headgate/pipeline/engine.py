@@ -90,6 +90,8 @@ def check_limits(request: Request, limits: Limits) -> None:
     for name, most in LENGTHS.items():
         check_length(name, getattr(request, name) or "", most)
     for name in request.collections:
+        if not name:
+            raise InputError("the name of a collection is empty", hint="leave it out, or name one")
         check_length("collection", name, NAME_CHARS)
     if len(request.collections) > MOST_COLLECTIONS:
         raise LimitError(

@@ -242,7 +242,7 @@ def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pyd
         return Fault(name, ConfigError(message, hint=hint))
     if error["type"] != "extra_forbidden":
         shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
-        message = f"{name} is {shown} (from {origin}): {error['msg'].lower()}"
+        message = f"{name} is {shown} (from {origin}): {error['msg'].lower().removeprefix('value error, ')}"
         return Fault(name, ConfigError(message, hint="see: headgate config show"))
     return Fault(name, _unknown(name, origin))
 

@@ -34,11 +34,27 @@ class Window:
             )
         texts: list[str] = []
         for item in value:
+            _check_message(item)
             _add_texts(texts, item)
         return cls(tuple(texts))
 
 
 WindowLike = Window | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
+
+
+def _check_message(item: object) -> None:
+    """Refuse a message of which nothing could be read by mistake. An empty one, and what tells its type, may be so."""
+    if not isinstance(item, dict | Mapping) or "content" in item or "text" in item:
+        return
+    is_message = "type" in item or (
+        "role" in item and len(item) > 1
+    )  # as one that only calls tools
+    if item and not is_message:
+        keys = ", ".join(f"{key!r:.80}" for key in list(item)[:10])
+        raise InputError(
+            f"a window message has no content, but {keys}",
+            hint='give texts, or chat messages as {"role": ..., "content": ...}',
+        )
 
 
 def _add_texts(texts: list[str], item: object) -> None:
