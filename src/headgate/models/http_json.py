@@ -153,10 +153,8 @@ def _complaint(endpoint: Endpoint, data: bytes) -> str:
         said: object = loads(data)
     except orjson.JSONDecodeError:
         said = data[: 4 * _SAID].decode("utf-8", "replace")
-    for name in (
-        "error",
-        "message",
-    ):  # {"error": {"message": ...}}, {"error": ...} or {"message": ...}
+    # services say it as "error", as its "message", or as "message" alone
+    for name in ("error", "message"):
         said = said.get(name, said) if isinstance(said, dict) else said
     text = said if isinstance(said, str) else orjson.dumps(said).decode() if said else ""
     return f": {printable(clip(text, _SAID))}" if text.strip() else ""

@@ -43,13 +43,10 @@ WindowLike = Window | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]
 
 
 def _check_message(item: object) -> None:
-    """Refuse a message of which nothing could be read by mistake. An empty one, and what tells its type, may be so."""
-    if not isinstance(item, dict | Mapping) or "content" in item or "text" in item:
+    """Refuse a mapping that is no message, such as one whose keys are misspelt: nothing of it would be read."""
+    if not isinstance(item, dict | Mapping) or not item:
         return
-    is_message = "type" in item or (
-        "role" in item and len(item) > 1
-    )  # as one that only calls tools
-    if item and not is_message:
+    if item.keys().isdisjoint(("content", "text", "role", "type")):
         keys = ", ".join(f"{key!r:.80}" for key in list(item)[:10])
         raise InputError(
             f"a window message has no content, but {keys}",
