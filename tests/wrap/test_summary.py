@@ -53,6 +53,12 @@ def test_one_is_singular_and_what_did_not_happen_is_left_out():
     assert lines == ["1 model call; 1 guarded; no loop"]
 
 
+def test_an_agent_in_circles_is_not_said_to_have_no_loop():
+    metrics = [calls("clean") + 'headgate_circles_total{rung="note"} 1.0\n']
+    (line,) = summarize({"guarded": 1}, metrics, 0).lines()
+    assert line == "1 model call; 1 guarded; 1 note on repeated tool calls"
+
+
 def test_calls_without_an_answer_are_counted_by_why():
     endings = Counter({"429": 2, "not reached": 1})
     (line,) = summarize({"guarded": 8}, [calls("clean", 5)], 0, endings=endings).lines()

@@ -12,8 +12,10 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from headgate.errors import UpstreamError
+from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
 from headgate.service.wrap.address import redirect
 from headgate.service.wrap.gateways import GatewayPool
+from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.spec import GONE, GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
 
@@ -221,6 +223,22 @@ async def test_a_call_whose_turn_left_the_gateway_before_the_call_was_whole_is_g
 
         headers = {"headgate-turn": "1.1"}
         assert (await ask("POST", "/gateway/v1/chat/completions", headers=headers, data=body()))[0] == GONE  # fmt: skip
+
+
+async def test_a_call_that_is_severed_before_its_answer_began_is_gone():
+    class Waiting:
+        async def send(self, request):
+            await asyncio.Event().wait()
+
+    async with supervised(Waiting()) as (supervisor, ask):
+        asked = UpstreamRequest("POST", Address("http", "h", 1), "/", [], b"", Timeouts(1, 1, 1))
+        recording = Recording(Waiting(), asked, b"")
+        supervisor._turns["1"] = SimpleNamespace(name="1.1", gateway=object(), call=lambda _: recording)  # fmt: skip
+        asking = asyncio.ensure_future(ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": "1.1"}))  # fmt: skip
+        await asyncio.sleep(0)
+        recording.sever()
+        assert (await asking)[0] == GONE
+        await recording.close()
 
 
 async def test_a_proxy_that_the_environment_names_is_used_but_for_hosts_that_are_exempt(

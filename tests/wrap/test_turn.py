@@ -202,6 +202,7 @@ async def test_an_error_that_the_upstream_gave_is_no_refusal_of_the_gateway():
     gateway = Gateway(b"bad request", status=400, calls=[b"{}"])
     turn, _, status, got = await take(upstream, gateway)
     assert (turn.route, status, got) == ("guarded", 400, b"bad request")
+    assert turn.ending == "400"
 
 
 async def test_the_next_gateway_goes_on_behind_the_last_byte():
@@ -327,8 +328,9 @@ async def test_an_answer_that_the_upstream_breaks_off_is_broken_off_for_the_agen
 
     upstream = Upstream(Answer(b"half", UpstreamError("reset")))
     gateway = Breaking(b"half", UpstreamError("closed"))
-    _, pool, status, got = await take(upstream, gateway, Gateway(b"never asked"))
+    turn, pool, status, got = await take(upstream, gateway, Gateway(b"never asked"))
     assert (status, got, len(upstream.asked)) == (200, None, 1)
+    assert (turn.route, turn.ending) == ("guarded", ""), "no gateway failed, and the guard saw it"
     assert pool.gateways  # no other was tried: the agent asks again
 
 
@@ -342,8 +344,43 @@ async def test_an_upstream_that_fails_is_an_error_with_a_status():
             raise UpstreamError("no route")
 
     turn, _, status, got = await take(Nowhere())
-    assert status == 502
+    assert (status, turn.ending) == (502, "not reached")
     assert b"no route" in got
+
+    class Refused(Gateway):
+        async def send(self, method, path, headers, body):
+            with pytest.raises(UpstreamError):
+                await self.turn.call(b"{}").head()
+            return self.answer
+
+    turn, pool, status, got = await take(
+        Nowhere(), Refused(b"no", status=502), Gateway(b"never asked")
+    )
+    assert (turn.route, turn.ending, status) == ("guarded", "not reached", 502)
+    assert b"no route" in got
+    assert pool.gateways
+
+
+async def test_a_call_that_the_agent_gives_up_before_anything_came_is_no_error():
+    asked, turns = asyncio.Event(), []
+
+    class Silent(Gateway):
+        async def send(self, *request):
+            turns.append(self.turn)
+            self.turn.call(b"{}")
+            asked.set()
+            await asyncio.Event().wait()
+
+    class Waiting:
+        async def send(self, request):
+            await asyncio.Event().wait()
+
+    taking = asyncio.ensure_future(take(Waiting(), Silent()))
+    async with asyncio.timeout(60):
+        await asked.wait()
+    taking.cancel()
+    await asyncio.wait({taking})
+    assert [(turn.route, turn.ending) for turn in turns] == [("given up", "")]
 
 
 async def test_a_call_that_was_made_before_is_answered_from_its_recording():

@@ -99,7 +99,7 @@ class Summary:
             f"{self.given_up} given up by the agent": self.given_up,
             f"{self.broken_off} broken off by the service": self.broken_off,
             self._describe_loops(): self.loops,
-            "no loop": self.clean and not self.loops,
+            "no loop": self.clean and not (self.loops or self.notes or self.ended),
             f"{_number(self.notes, 'note')} on repeated tool calls": self.notes,
             f"{_number(self.ended, 'turn')} ended for going in circles": self.ended,
             f"{_number(self.injected, 'token')} of context injected": self.injected,

@@ -108,13 +108,14 @@ class Supervisor:
     async def close(self) -> None:
         """Stop listening and end the gateways; every gateway's last numbers are read before.
 
-        Turns of children that the agent left behind are cancelled, so that no gateway waits for their end.
+        Turns of children that the agent left behind are cancelled, so that no gateway waits for their end, and the
+        numbers hold how the last turns ended.
         """
+        await self._runner.cleanup()
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 if (gateway := self.pool.current) and await gateway.is_alive():
                     await gateway.read_metrics()
-        await self._runner.cleanup()
         for task in self._aside:
             task.cancel()
         if self._aside:
