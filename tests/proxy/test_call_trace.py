@@ -1,17 +1,23 @@
 """The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
 
+import asyncio
+
 import orjson
+import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 
 from headgate.errors import InputError, LoopError
 from headgate.explain.as_data import redact_trace
+from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.proxy import Proxy
 from headgate.stores.stored_trace import trim
 from headgate.text.fence import fence
 from headgate.types import TraceSummary
@@ -146,3 +152,60 @@ def test_a_repetition_that_was_let_pass_is_noted():
     assert step.facts["repetition"].startswith("0.0 copies, let pass: in a tool call; 1.0 copies")
     assert step.facts["repetition"].count("copies") == 5
     assert "repetition" not in traced(report=GuardReport()).steps[0].facts
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "status", "outcome"),
+    [
+        (State.FAILED, "LoopError", 200, "failed"),
+        (State.FAILED, "PartialCallError", 200, "failed"),
+        (State.FAILED, "upstream_ended_early", 200, "broken"),
+        (State.FAILED, "UpstreamReset", 200, "broken"),
+        (State.CLOSED, "", 200, "abandoned"),
+        (None, "", 499, "abandoned"),
+        (None, "UpstreamError", 502, "unanswered"),
+    ],
+)
+def test_an_answer_that_broke_off_or_was_given_up_is_told_from_one_that_kept_looping(
+    state, error, status, outcome
+):
+    report = None if state is None else GuardReport(state=state)
+    call = ModelCall("/v1/chat/completions", report=report, error=error, status=status)
+    assert call.outcome == outcome
+
+
+async def test_a_client_that_leaves_before_its_answer_began_is_told_so():
+    """The upstream has the request and never answers."""
+    asked, calls = asyncio.Event(), []
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    class Observer:
+        def observe(self, exchange):
+            calls.append(exchange.call)
+
+    body = b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'
+    messages = [{"type": "http.request", "body": body}]
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await asked.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        raise AssertionError(f"nobody is there for {message}")
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    upstreams = {"main": UpstreamPolicy(url=f"http://127.0.0.1:{port}/v1")}
+    proxy = Proxy(ProxyPolicy(upstreams=upstreams), observer=Observer())
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    async with server, asyncio.timeout(60):
+        await proxy.app_for(ChatDialect)(scope, receive, send)
+        await proxy.close()
+    assert [(call.status, call.outcome) for call in calls] == [(499, "abandoned")]
