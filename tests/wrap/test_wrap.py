@@ -116,6 +116,20 @@ def test_a_store_gives_context_and_takes_the_traces(place, upstream):
         assert any(trace.query == question for trace in hg.traces())
 
 
+@pytest.mark.slow
+def test_a_store_that_is_damaged_costs_the_traces_and_not_the_guard(place, upstream):
+    upstream.script("looping", said(*LOOP), said("until the keeper closed the gate.", id="x"))
+    folder = place[0] / "store"
+    folder.mkdir()
+    (folder / "headgate.db").write_bytes(b"no database" * 1000)
+    done = wrap(place, "--store", str(folder), *agent("looping", "what of the gate?", "0"))
+    assert done.stdout.splitlines()[0].endswith("until the keeper closed the gate.")
+    line, why = done.stderr.splitlines()
+    assert "1 guarded; 1 loop cut from 1 answer, 1 recovered" in line
+    assert f"for want of the store {folder}: " in why
+    assert "restore it from a backup" in why
+
+
 def test_a_command_that_is_not_there_is_an_error_of_two_lines(place):
     done = wrap(place, "no-such-agent")
     assert done.returncode == 2
