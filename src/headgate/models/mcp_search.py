@@ -8,6 +8,7 @@ else from text that is JSON, else each text block with an address in it becomes 
 import asyncio
 import re
 import shlex
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -96,11 +97,15 @@ class McpSearch:
             raise UpstreamError(f"the MCP search failed: {first}") from group
 
     def _target(self, mcp: Any) -> Any:  # noqa: ANN401
-        """A URL unchanged, a command line as the parameters of a process."""
+        """A URL unchanged, a command line as a process that writes its log where this process does.
+
+        The library would take the standard error that it met first, which has no file in a notebook.
+        """
         if isinstance(self._server, str) and self._server.startswith(("http://", "https://")):
             return self._server
         words = shlex.split(self._server) if isinstance(self._server, str) else list(self._server)
-        return mcp.StdioServerParameters(command=words[0], args=words[1:], env=self._env)
+        process = mcp.StdioServerParameters(command=words[0], args=words[1:], env=self._env)
+        return mcp.stdio_client(process, errlog=sys.__stderr__)
 
 
 def _choose(tools: Sequence[Any], name: str) -> Any:  # noqa: ANN401
