@@ -12,11 +12,11 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from headgate.service.proxy.transport import GONE, Address, Timeouts, UpstreamRequest
 from headgate.service.wrap.address import redirect
 from headgate.service.wrap.gateways import GatewayPool
 from headgate.service.wrap.recording import Recording
-from headgate.service.wrap.spec import GONE, GatewaySpec
+from headgate.service.wrap.spec import GatewaySpec
 from headgate.service.wrap.supervisor import Supervisor
 
 

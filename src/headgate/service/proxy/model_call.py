@@ -17,13 +17,10 @@ from headgate.guard.report import LOOP_ERRORS, GuardReport, State
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.prompt_cache.witness import Observation
 from headgate.service.proxy.folded_call import FoldedCall
-from headgate.service.proxy.transport import NotReached
-from headgate.service.wrap.spec import GONE
+from headgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
 from headgate.text.redact import redact
 from headgate.text.table import clip
 from headgate.types.lengths import SUMMARY_CHARS
-
-FIRST_ERROR = 400  # the lowest status that says that there is no answer
 
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
 Outcome = Guarded | Literal["ended", "unanswered"]

@@ -57,11 +57,10 @@ from headgate.service.proxy.steps import (
     relay,
     send,
 )
-from headgate.service.proxy.transport import UpstreamReset, header
+from headgate.service.proxy.transport import GONE, UpstreamReset, header
 from headgate.service.proxy.unpack import unpack
 from headgate.service.proxy.upstreams import Upstreams
 from headgate.service.request_state import Caller
-from headgate.service.wrap.spec import GONE
 
 Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]
 

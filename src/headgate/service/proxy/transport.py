@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 from headgate.errors import UpstreamError, UpstreamTimeout
 
 Headers = list[tuple[bytes, bytes]]
+FIRST_ERROR = 400  # the lowest status that says that there is no answer
+GONE = 499
+"""As nginx logs it: who asked is gone, so that nobody got an answer. No model service says so."""
 KEY_HEADERS = (
     b"authorization",
     b"x-api-key",

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 SECRET_HEADER = b"x-headgate-wrap"
 MEMORY = ":memory:"
 """The store of a gateway that keeps nothing."""
-GONE = 499
-"""What a gateway is told whose turn is over: another answered it, or the agent left. No model service says so."""
 UPSTREAM = "wrapped"
 """The name under which the gateway knows the supervisor as its upstream."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.service.proxy.model_call import FIRST_ERROR
+from headgate.service.proxy.transport import FIRST_ERROR
 from headgate.text.table import money_of
 
 COUNTED = {

@@ -26,6 +26,7 @@ from aiohttp import web
 from headgate.errors import UpstreamError
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
+    GONE,
     Headers,
     UpstreamReset,
     header,
@@ -37,7 +38,7 @@ from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.peer import is_owner
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply, response_for
-from headgate.service.wrap.spec import GONE, GatewaySpec
+from headgate.service.wrap.spec import GatewaySpec
 from headgate.service.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
 
 GATEWAY = "gateway"

@@ -16,8 +16,8 @@ from typing import Literal
 
 from headgate.errors import UpstreamError
 from headgate.service.proxy.asgi import BROKEN_OFF, forwardable
-from headgate.service.proxy.model_call import FIRST_ERROR
 from headgate.service.proxy.transport import (
+    FIRST_ERROR,
     KEY_HEADERS,
     Address,
     Headers,
