@@ -103,3 +103,9 @@ print(sorted({"pydantic", "numpy", "aiohttp", "fastapi"} & set(sys.modules)))
 def test_the_command_loads_nothing_heavy_before_the_agent_starts():
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_supervisor_loads_no_settings_since_the_first_call_waits_for_it():
+    script = "import sys, headgate.service.wrap.supervisor; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout == "False\n"
