@@ -484,10 +484,6 @@ def test_a_gate_can_be_copied_and_mocked():
         (lambda hg: hg.trace(5), "the id of a trace is 5; it must be a text"),
         (lambda hg: hg.count_tokens(5), "text is 5; it must be a text"),
         (lambda hg: hg.context("refunds", collection=""), "the name of a collection is empty"),
-        (
-            lambda hg: hg.context("refunds", window=[{"rol": "user"}]),
-            "a window message has no content, but 'rol'",
-        ),
     ],
 )
 def test_a_value_that_cannot_be_used_is_an_input_error(call, said):

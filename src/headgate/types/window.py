@@ -34,24 +34,11 @@ class Window:
             )
         texts: list[str] = []
         for item in value:
-            _check_message(item)
             _add_texts(texts, item)
         return cls(tuple(texts))
 
 
 WindowLike = Window | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
-
-
-def _check_message(item: object) -> None:
-    """Refuse a mapping that is no message, such as one whose keys are misspelt: nothing of it would be read."""
-    if not isinstance(item, dict | Mapping) or not item:
-        return
-    if item.keys().isdisjoint(("content", "text", "role", "type")):
-        keys = ", ".join(f"{key!r:.80}" for key in list(item)[:10])
-        raise InputError(
-            f"a window message has no content, but {keys}",
-            hint='give texts, or chat messages as {"role": ..., "content": ...}',
-        )
 
 
 def _add_texts(texts: list[str], item: object) -> None:
