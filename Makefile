@@ -27,7 +27,7 @@ $(READY): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' uv
 	@{ $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt 2>$(VENV)/install.log && \
-	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .; } || { \
+	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } || { \
 	   cat $(VENV)/install.log; \
 	   if grep -qi 'hash mismatch' $(VENV)/install.log; then \
 	     echo "== a package is not the one that was pinned: nothing is installed. Ask who serves it before you go on."; exit 1; fi; \

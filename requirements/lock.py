@@ -1,6 +1,6 @@
 """Lock: the exact versions and hashes that CI and the container install, for every platform that we build for.
 
-    python requirements/lock.py            writes requirements/service.txt and requirements/dev.txt
+    python requirements/lock.py            writes requirements/service.txt, build.txt and dev.txt
 
 Versions are resolved once, here; the hashes of the same versions are then gathered for each platform and Python. The
 files name no index, so that they hold wherever the packages come from: a file with another hash is refused.
@@ -18,6 +18,7 @@ MACHINES = ("x86_64", "aarch64")
 GLIBCS = ("2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
 SETS = {
     "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,s3,vectors]"],
+    "build": ["hatchling>=1.26"],  # what pyproject.toml builds with
     "dev": ["--editable", str(HERE.parent), "--group", f"{HERE.parent}/pyproject.toml:dev"],
 }
 
