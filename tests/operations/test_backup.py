@@ -1,5 +1,6 @@
 """A backup of a store that is being written is whole, and a restore answers as the store did."""
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -62,6 +63,15 @@ def test_a_backup_can_be_restored_and_answers_as_before(tmp_path):
         assert gate.context("how is refund 7 paid?").chunks == asked
         assert [hit.fact.content for hit in gate.recall("ferry")] == ["Ada maintains the ferry."]
     assert len(list((tmp_path / "kb").glob(f"{FILE}.before-*"))) >= 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can")
+def test_what_root_restores_belongs_to_the_owner_of_the_folder(tmp_path):
+    fill(tmp_path / "kb", 3)
+    backup(tmp_path / "kb", tmp_path / "copy")
+    os.chown(tmp_path / "kb", 12_345, 12_346)
+    made = restore(tmp_path / "copy", tmp_path / "kb", replace=True).path.stat()
+    assert (made.st_uid, made.st_gid) == (12_345, 12_346)
 
 
 def test_a_running_gate_notices_that_its_store_was_restored(tmp_path):

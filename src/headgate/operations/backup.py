@@ -54,7 +54,7 @@ def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Ba
         chunks = verify(partial)
         partial.replace(made)
     except OSError as error:
-        raise StoreError(f"the backup cannot be written: {error}", hint="free some space, or name another folder") from error  # fmt: skip
+        raise StoreError(f"the backup cannot be written: {error}", hint=_hint(error)) from error
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
@@ -77,6 +77,7 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with copy.open("rb") as held, create_private(partial) as file:
+            _give_to_owner(file.fileno(), folder)
             shutil.copyfileobj(held, file, _COPIED_BYTES)
             file.flush()
             os.fsync(file.fileno())
@@ -85,10 +86,22 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
         partial.replace(made)
         (folder / RESTORING).unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"the store cannot be restored: {error}", hint="free some space, or name another folder") from error  # fmt: skip
+        raise StoreError(f"the store cannot be restored: {error}", hint=_hint(error)) from error
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
+
+
+def _give_to_owner(descriptor: int, folder: Path) -> None:
+    """Give a file that root made to the owner of its folder: the service that runs as that user must read it."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _hint(error: OSError) -> str:
+    denied = isinstance(error, PermissionError)
+    return f"{'let this user write there' if denied else 'free some space'}, or name another folder"
 
 
 def create_private(path: Path, *, replace: bool = False) -> BinaryIO:

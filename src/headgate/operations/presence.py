@@ -52,6 +52,16 @@ def require_collections(gate: Headgate, names: Sequence[str]) -> None:
             raise NotFound(f"there is no collection {name!r}", hint=f"{did_you_mean(name, held)}there are: {enumerate_names(held)}")  # fmt: skip
 
 
+def describe_empty(gate: Headgate) -> str:
+    """That a store holds nothing that could be found, and how to fill it; "" if it holds something."""
+    held = gate.collections().values()
+    if any(size.chunks for size in held) or gate.store.facts(gate.tenant):
+        return ""
+    name = hide_password(gate.settings.store)
+    how = _hint_at_tenants(gate) or f"headgate add FOLDER --store {quote(name)}"
+    return f"the store {name} is empty: {how}"
+
+
 def require_tenant(gate: Headgate, tenant: str) -> None:
     """An error if a store can list its tenants, and this is none of them."""
     known = tenants_of(gate)
