@@ -32,3 +32,8 @@ def test_numbers_are_rounded_for_the_reader_only():
     note = Note(Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, 0.5, {"ratio": 0.12345})
     assert note.reason == "boilerplate, compresses to 0.12"
     assert note.numbers["ratio"] == 0.12345
+
+
+def test_a_note_is_printed_with_its_reason():
+    note = Note(Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, 0.25, {"tokens": 24.0})
+    assert repr(note) == "<Note gate drop 0.250: no room for 24 tokens>"

@@ -93,7 +93,7 @@ def test_a_window_of_numbers_is_refused():
 
 def test_why_gives_the_notes_and_says_of_a_stranger_that_it_was_never_found():
     assert context().why("b") == B.notes
-    assert context().why("zzz")[-1].reason == "never found"
+    assert context().why("zzz")[-1].reason == "not among the candidates"
 
 
 def test_why_says_that_nothing_was_searched_if_the_request_was_skipped():

@@ -96,7 +96,7 @@ class NoteCode(StrEnum):
 
 SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.NOT_SEARCHED: "nothing was searched: {subject}",
-    NoteCode.NEVER_FOUND: "never found",
+    NoteCode.NEVER_FOUND: "not among the candidates",
     NoteCode.FOUND: "found",
     NoteCode.LOADED_WHOLE: "loaded whole",
     NoteCode.AS_FOUND: "as found",
@@ -124,9 +124,9 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.EMPTY: "empty text",
     NoteCode.BOILERPLATE: "boilerplate, compresses to {ratio:.2f}",
     NoteCode.LOW_ENTROPY: "entropy {entropy:.2f} is under the floor",
-    NoteCode.FITS: "fits {tokens:.0f} tokens",
-    NoteCode.FITS_IN_PART: "fits {tokens:.0f} tokens as its best strips",
-    NoteCode.NO_ROOM: "no room for {tokens:.0f} tokens",
+    NoteCode.FITS: "fits {tokens:,.0f} tokens",
+    NoteCode.FITS_IN_PART: "fits {tokens:,.0f} tokens as its best strips",
+    NoteCode.NO_ROOM: "no room for {tokens:,.0f} tokens",
     NoteCode.BEYOND_K: "beyond k",
     NoteCode.GRADED: "{subject}, confidence {confidence:.2f}",
     NoteCode.NOT_GRADED: "not graded",
@@ -134,13 +134,13 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.ALL_INCORRECT: "nothing reaches {lower:g}, this has {confidence:.2f}",
     NoteCode.LOW_CONFIDENCE: "confidence {confidence:.3f} under the floor {floor:g}",
     NoteCode.FOUND_OUTSIDE: "found outside",
-    NoteCode.SHOWN: "shown in {tokens:.0f} tokens",
+    NoteCode.SHOWN: "shown in {tokens:,.0f} tokens",
     NoteCode.NOT_NEEDED: "not put back: {subject}",
 }
 """A sentence for each code; the names in braces are the numbers it needs (`subject` is the note's own)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Note:
     """What one stage did to one candidate, and why.
 
@@ -172,3 +172,6 @@ class Note:
             if f"{{{name}" not in SENTENCES[self.code]
         ]
         return f"{self.reason} ({', '.join(rest)})" if rest else self.reason
+
+    def __repr__(self) -> str:
+        return f"<Note {self.stage} {self.fate} {self.score:.3f}: {self.reason}>"

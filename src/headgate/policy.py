@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    field_validator,
 )
 
 from headgate.errors import ConfigError
@@ -32,6 +31,22 @@ PositiveCount = Annotated[int, Field(ge=1)]
 T = TypeVar("T")
 TUNING: Final = "tuning"
 Tuning = Annotated[T, TUNING]
+
+
+_LOGIN = r"([^\s?#@/\\]+@)?"  # of a service that asks for a user and a password
+
+
+def check_address(url: str, login: str = "") -> str:
+    """An address of HTTP, without its last slash. ValueError if it is none."""
+    if not re.fullmatch(rf"https?://{login}[^\s?#@/\\]+(/[^\s?#]*)?", url):
+        raise ValueError(
+            "it must be http:// or https://, a host and maybe a path, as https://api.openai.com/v1"
+        )
+    return url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(check_address)]
+OptionalAddress = Annotated[str, AfterValidator(lambda url: url and check_address(url, _LOGIN))]
 
 
 class Policy(BaseModel):
@@ -189,7 +204,7 @@ class ServicePolicy(Policy):
 class UpstreamPolicy(Policy):
     """One model service."""
 
-    url: str
+    url: Address
     """Its base address, with the version: everything that a client would write before /chat/completions."""
     models: tuple[str, ...] = ("*",)
     """Names of its models; * and ? stand for any characters and one."""
@@ -199,7 +214,7 @@ class UpstreamPolicy(Policy):
     """How the held key is sent; empty: as the API of each call wants it."""
     headers: Mapping[str, str] = {}
     """More headers for each request."""
-    proxy: str = ""
+    proxy: OptionalAddress = ""
     """An HTTP proxy on the way to it; those of the environment are never used."""
     connect_s: Positive = 10.0
     """Longest wait for a connection."""
@@ -207,15 +222,6 @@ class UpstreamPolicy(Policy):
     """Longest wait for the beginning of an answer; a long prompt takes its time."""
     idle_s: Positive = 300.0
     """Longest silence within an answer."""
-
-    @field_validator("url")
-    @classmethod
-    def _bare(cls, url: str) -> str:
-        if not re.fullmatch(r"https?://[^\s?#@/\\]+(/[^\s?#]*)?", url):
-            raise ValueError(
-                "it must be http:// or https://, a host and maybe a path, as https://api.openai.com/v1"
-            )
-        return url.rstrip("/")
 
 
 class ProxyPolicy(Policy):

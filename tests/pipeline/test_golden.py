@@ -8,14 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.building import build
+from tests.building import build, engine_over
 
 from headgate.graph.knowledge import edge
 from headgate.ingest.load import add_rows
 from headgate.models.search import web_chunks
-from headgate.pipeline.engine import Engine, Policies
+from headgate.pipeline.resources import Policies
 from headgate.settings import Settings
-from headgate.text.tokens import estimate_tokens
 from headgate.types import ContextBudget, Request, Window
 from headgate.wiring import build as open_parts
 
@@ -95,9 +94,9 @@ async def traces():
     parts.store.link("default", [edge(*one) for one in EDGES])
     parts.memory.facts("default").add("The deploy key of Falcon lies in vault seven.")
     policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
-    engine = Engine(
+    engine = engine_over(
         parts.store, parts.indexes.snapshot, policy,
-        count=estimate_tokens, memory=parts.memory, search=Web(),
+        memory=parts.memory, search=Web(),
     )  # fmt: skip
     found = []
     for name, request in REQUESTS.items():

@@ -6,19 +6,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.building import build
+from tests.building import build, engine_over
 
 from headgate import Headgate, wiring
 from headgate.errors import StoreError, UpstreamError
 from headgate.graph.knowledge import GraphPolicy, edge
 from headgate.notes import Stage
-from headgate.pipeline.engine import Engine, Policies
 from headgate.pipeline.request_run import RequestRun
+from headgate.pipeline.resources import Policies
 from headgate.pipeline.threads import LoopCalls
 from headgate.settings import Settings
 from headgate.stages.retrieve import RetrievePolicy
 from headgate.sync_async import BackgroundLoop
-from headgate.text.tokens import estimate_tokens
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
 
@@ -37,7 +36,7 @@ def paths(parts, query, strategy, *, graph=True, **knobs):
     """The paths that a request finds under a strategy."""
     policies = {f.name: getattr(parts.settings, f.name) for f in fields(Policies)}
     policy = Policies(**{**policies, "graph": GraphPolicy(**knobs)})
-    engine = Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens)
+    engine = engine_over(parts.store, parts.indexes.snapshot, policy)
     calls = LoopCalls(BackgroundLoop())
     run = RequestRun(engine.resources, policy, Request(query, graph=graph), calls)
     run.plan = Plan(skip=False, tier=Tier.HYBRID, strategy=strategy, budget=1000)
@@ -70,7 +69,7 @@ def load_whole(hg, keep):
     """The score of each chunk of a collection that is loaded whole."""
     policy = Policies(**{f.name: getattr(hg.settings, f.name) for f in fields(Policies)})
     policy = replace(policy, retrieve=RetrievePolicy(keep=keep))
-    engine = Engine(hg.store, lambda *_: hg.index(), policy, count=estimate_tokens)
+    engine = engine_over(hg.store, lambda *_: hg.index(), policy)
     window = ContextBudget(200_000, 0)
     made = asyncio.run(build(engine, Request("write of a zither", context_budget=window)))
     assert made.strategy == "STUFF"
@@ -102,7 +101,7 @@ def test_without_an_index_all_that_is_loaded_whole_scores_alike(whole):
         raise StoreError("the index is gone")
 
     policy = Policies(**{f.name: getattr(whole.settings, f.name) for f in fields(Policies)})
-    engine = Engine(whole.store, broken, policy, count=estimate_tokens)
+    engine = engine_over(whole.store, broken, policy)
     request = Request("write a poem", budget=5000, context_budget=ContextBudget(200_000, 0))
     made = asyncio.run(build(engine, request))
     assert {c.notes[0].score for c in made.trace.candidates} == {1.0}

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
-from tests.building import build
+from tests.building import build, engine_over
 
 from headgate import Headgate, wiring
 from headgate.errors import StoreError, UpstreamError
 from headgate.memory.review import ReviewQueue
 from headgate.models.web_results import web_chunks
 from headgate.notes import NoteCode, Stage
-from headgate.pipeline.engine import Engine, Policies
+from headgate.pipeline.resources import Policies
 from headgate.settings import Settings
 from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
@@ -73,7 +73,7 @@ def parts():
 def engine(parts, *, settings=None, **ports):
     settings = settings or parts.settings
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
-    return Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens, **ports)
+    return engine_over(parts.store, parts.indexes.snapshot, policy, **ports)
 
 
 async def test_a_right_question_is_answered_without_any_fallback(parts):
@@ -249,7 +249,7 @@ async def test_a_crisis_reaches_a_person_when_no_index_can_be_read(parts):
         raise StoreError("the index is gone")
 
     policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
-    made = Engine(parts.store, broken, policy, count=estimate_tokens)
+    made = engine_over(parts.store, broken, policy)
     context = await build(made, Request("I want to kill myself"))
     assert context.review
     assert context.degraded
@@ -294,6 +294,14 @@ async def test_what_does_not_fit_is_not_called_irrelevant(parts):
     context = await build(engine(parts), Request(RIGHT, budget=32))
     assert context.text == ""
     assert "fits the budget of 32 tokens: the smallest chunk takes" in context.fallback_reason
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_text_that_is_stored_twice_is_not_taken_for_one_in_the_window(copies):
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": f"policy{n}", "text": POLICY} for n in range(copies)])
+        reason = hg.context("refund?", budget=5).fallback_reason
+    assert reason.startswith("nothing of what was found fits the budget of 5 tokens: ")
 
 
 def test_the_note_of_doubt_leaves_no_context_empty():

@@ -274,16 +274,33 @@ def test_what_holds_too_little_of_the_evidence_is_left_out_though_there_is_space
 
 
 def test_the_floor_alone_never_empties_an_answer():
-    came, shares = shared(0.001, 0.0005, 0.0001)
+    came, shares = shared(0.001, 0.0005, 0.0001, tokens=200)
     assert ids(gate(came, 5000, quarter, POLICY, shares=shares, floor=1.0).kept) == ["c0"]
 
 
-def test_a_long_chunk_is_judged_by_the_tokens_that_its_strips_would_take():
+def test_the_best_chunk_does_not_keep_out_the_second():
+    came, shares = shared(0.999, 0.0005, 0.0005)
+    assert ids(gate(came, 5000, quarter, POLICY, shares=shares, floor=0.1).kept) == ["c0", "c1"]
+
+
+@pytest.mark.parametrize("budget", [2500, 50_000])
+def test_a_long_chunk_takes_no_more_tokens_than_it_is_worth_however_large_the_budget(budget):
     came, shares = shared(0.9, 0.02, tokens=2000)
-    whole = gate(came, 50_000, quarter, POLICY, shares=shares, floor=0.03)
-    part = gate(came, 600, quarter, POLICY, shares=shares, floor=0.03)
-    assert NoteCode.NOISE in {c.notes[-1].code for c in whole.dropped}
-    assert NoteCode.NOISE not in {c.notes[-1].code for c in part.dropped}
+    asked = {"main": ask(" ".join(came[1].chunk.text.split()[:3]), Words())}
+    sifted = gate(came, budget, quarter, POLICY, shares=shares, floor=0.1, questions=asked)
+    assert ids(sifted.kept) == ["c0", "c1"]
+    assert "c1" in sifted.strips
+    assert 100 < sifted.kept[1].number(Stage.GATE, "tokens") <= 200
+    whole = gate(came, 50_000, quarter, POLICY, shares=shares, floor=0.1)
+    assert whole.dropped[0].notes[-1].code is NoteCode.NOISE  # nothing says which part to show
+
+
+def test_a_chunk_that_would_be_shown_in_part_with_more_budget_is_no_noise():
+    came, shares = shared(0.9, 0.02, tokens=2000)
+    asked = {"main": ask(" ".join(came[1].chunk.text.split()[:3]), Words())}
+    sifted = gate(came, 110, quarter, POLICY, shares=shares, floor=0.1, questions=asked)
+    assert ids(sifted.dropped) == ["c1"]
+    assert sifted.dropped[0].notes[-1].code is NoteCode.NO_ROOM
 
 
 def test_beside_a_window_that_shows_nearly_all_evidence_every_chunk_is_left_over():

@@ -17,10 +17,16 @@ JAMS = [
 ]
 
 
+LONG = (
+    f"{HONEST} {' '.join(f'Shop {n} takes parcels on day {n}, and keeps them.' for n in range(30))}"
+)
+
+
+@pytest.mark.parametrize("honest", [HONEST, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("jam", JAMS, ids=range(len(JAMS)))
-def test_a_document_that_jams_does_not_keep_the_honest_one_out(jam):
+def test_a_document_that_jams_does_not_keep_the_honest_one_out(jam, honest):
     with Headgate.open(settings=Settings(store=":memory:")) as gate:
-        rows = [{"id": "honest", "text": HONEST}, {"id": "jam", "text": jam}]
+        rows = [{"id": "honest", "text": honest}, {"id": "jam", "text": jam}]
         rows += [
             {"id": f"other{n}", "text": f"Parcels of size {n} go by rail on day {n}."}
             for n in range(20)

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from headgate.evaluate import bm25
 from headgate.evaluate.retrieval import Figures, Tally, Tick
 from headgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, measure, pieces_of
-from headgate.evaluate.stored_set import Settings, StoredSet, collection_of, merge
+from headgate.evaluate.stored_set import StoredSet, collection_of
 from headgate.gateway import Headgate
 
 LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)  # shares of the best score
-FLOORS = (0.0, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
+FLOORS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
 FLOOR, PLAIN, BM25 = "grade.floor", "plain cut", "BM25 cut"
 
 Point = tuple[str, float]
@@ -28,18 +28,15 @@ def draw(
     stored: StoredSet,
     *,
     budget: int,
-    settings: Settings | None = None,
-    levels: Sequence[float] = LEVELS,
-    floors: Sequence[float] = FLOORS,
     tick: Tick = lambda: None,
 ) -> dict[Point, Tally]:
     """The figures of each question of a set at each point; the first level is 0, where nothing is cut."""
-    rules = {BM25: levels, PLAIN: levels, FLOOR: floors}
+    rules = {BM25: LEVELS, PLAIN: LEVELS, FLOOR: FLOORS}
     points: dict[Point, Tally] = {
         (rule, level): Tally() for rule, own in rules.items() for level in own
     }
-    for floor in floors:
-        with stored.open(merge(settings or {}, {"grade": {"floor": floor}})) as gate:
+    for floor in FLOORS:
+        with stored.open({"grade": {"floor": floor}}) as gate:
             for query in stored.labeled.queries:
                 truth, collection = stored.truth(query), collection_of(query)
                 given = gate.context(query["text"], budget=budget, collection=collection)
@@ -48,7 +45,7 @@ def draw(
                 if not floor:
                     plain = bm25.rank(query["text"], gate.index(collection))
                     theirs, their_tokens = stored.fill_by_bm25(plain, budget, gate)
-                    for level in levels:
+                    for level in LEVELS:
                         points[PLAIN, level].add(_cut(pieces, sent, level, truth, gate))
                         points[BM25, level].add(_cut(theirs, their_tokens, level, truth, gate))
                 tick()

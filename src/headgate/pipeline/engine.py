@@ -7,58 +7,24 @@ decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─
 thread. Only memory providers, a grader of the caller's own and a search are awaited, on an event loop (threads.py).
 """
 
-import time
-import uuid
-from collections.abc import Callable
-
 from headgate.errors import InputError, LimitError
-from headgate.memory.memory import Memory
-from headgate.memory.review import Defer
-from headgate.pipeline.request_run import Policies, RequestRun, Resources, Vectors, Views
-from headgate.pipeline.sizes import CollectionTokens
-from headgate.pipeline.threads import ComputingSlots, LoopCalls
+from headgate.pipeline.request_run import RequestRun
+from headgate.pipeline.resources import Policies, Resources
+from headgate.pipeline.threads import LoopCalls
 from headgate.pipeline.verdict import Verdict
 from headgate.policy import Limits
-from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
-from headgate.text.window_cache import WindowCache
 from headgate.types import Context, Request, Sifted
 from headgate.types.check import check_length
 from headgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
 from headgate.types.request import LENGTHS
 
-__all__ = ["Engine", "Policies"]
-
 
 class Engine:
     """The pipeline over one store. Safe to share between threads and event loops."""
 
-    def __init__(  # noqa: PLR0913  (every edge of the pipeline, by name)
-        self,
-        store: Store,
-        views: Views,
-        policy: Policies,
-        *,
-        count: TokenCounter,
-        memory: Memory | None = None,
-        vectors: Vectors = lambda _: None,
-        grader: Grader | None = None,
-        search: WebSearch | None = None,
-        grader_s: float | None = None,
-        search_s: float | None = None,
-        clock: Clock = time.time,
-        tick: Callable[[], float] = time.perf_counter,
-        name: Callable[[], str] = lambda: uuid.uuid4().hex,
-        defer: Defer | None = None,
-        computing: ComputingSlots | None = None,
-    ) -> None:
-        self.policy = policy
-        self.resources = Resources(
-            store, views, vectors, count, memory, grader, search, grader_s, search_s,
-            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
-            sizes=CollectionTokens(store, count, policy.compose.notice),
-            computing=computing or ComputingSlots(),
-        )  # fmt: skip
+    def __init__(self, resources: Resources, policy: Policies) -> None:
+        self.resources, self.policy = resources, policy
 
     def build(self, request: Request, calls: LoopCalls) -> Context:
         """From a request to the best context that fits. `calls` reaches the event loop for what must be awaited."""

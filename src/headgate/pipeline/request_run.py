@@ -4,21 +4,23 @@
 stands in for it. What a stage needs from an earlier one is handed in as data; no stage calls another.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headgate.classes import lazy_property
-from headgate.errors import ConfigError, NotReady
-from headgate.graph.knowledge import GraphPolicy, anchors, paths, project_of
+from headgate.errors import ConfigError, NotReady, UpstreamError, UpstreamTimeout
+from headgate.graph.knowledge import anchors, paths, project_of
 from headgate.graph.neighborhood import find_nodes, neighborhood
-from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
-from headgate.memory.review import AskRate, Defer, ReviewPolicy, ReviewQueue
+from headgate.memory.review import ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
+from headgate.own_parts import Rest
 from headgate.pipeline.recorder import TraceRecorder
+from headgate.pipeline.resources import Policies, Resources
 from headgate.pipeline.several import (
     by_collection,
     chances_by_collection,
@@ -27,8 +29,7 @@ from headgate.pipeline.several import (
     merge,
     shares_of,
 )
-from headgate.pipeline.sizes import CollectionTokens
-from headgate.pipeline.threads import ComputingSlots, LoopCalls
+from headgate.pipeline.threads import LoopCalls
 from headgate.pipeline.verdict import (
     Verdict,
     bands_for,
@@ -37,20 +38,18 @@ from headgate.pipeline.verdict import (
     search_outside,
     verdict_without_grading,
 )
-from headgate.policy import Limits
-from headgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
+from headgate.protocols import Grader, Snapshot
 from headgate.rank.edge_walk import edge_charges
 from headgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
 from headgate.relevance.model import Chance, read_model
 from headgate.relevance.query_rewrite import read_query
 from headgate.relevance.query_terms import Question, ask, match_known, match_own
-from headgate.stages.compose import Composed, ComposePolicy, compose
-from headgate.stages.decide import DecidePolicy, decide
-from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
-from headgate.stages.gate import Gated, GatePolicy, gate, measure_all, report
+from headgate.stages.compose import Composed, compose
+from headgate.stages.decide import decide
+from headgate.stages.expand import depth, fuse, merge_passes, variants, wants_more
+from headgate.stages.gate import Gated, gate, measure_all, report
 from headgate.stages.grade import (
     Graded,
-    GradePolicy,
     ask_grader,
     bands_of,
     grade,
@@ -61,13 +60,12 @@ from headgate.stages.grade import (
     strips_of_long,
     wants_search,
 )
-from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import PropagatePolicy, name_limit, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stages.penalize import penalize
+from headgate.stages.propagate import name_limit, propagate
+from headgate.stages.retrieve import retrieve
 from headgate.text.fence import fence_cost, fence_secret
 from headgate.text.fingerprint import KIND
 from headgate.text.meant import did_you_mean
-from headgate.text.window_cache import WindowCache
 from headgate.types import (
     SIDE_SOURCES,
     Candidate,
@@ -85,51 +83,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Candidates = Sequence[Candidate]
-Views = Callable[[str, str, str], Snapshot]
-"""From a tenant, a collection and a query to what ranking reads."""
-Vectors = Callable[[str], "npt.ArrayLike | None"]
-"""From a query to its vector; None without an embedder."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The policy of every stage."""
-
-    limits: Limits
-    decide: DecidePolicy
-    retrieve: RetrievePolicy
-    propagate: PropagatePolicy
-    graph: GraphPolicy
-    penalize: PenalizePolicy
-    expand: ExpandPolicy
-    gate: GatePolicy
-    grade: GradePolicy
-    review: ReviewPolicy
-    compose: ComposePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What the stages work with, the same for every request."""
-
-    store: Store
-    views: Views
-    vectors: Vectors
-    count: TokenCounter
-    memory: Memory | None
-    grader: Grader | None
-    search: WebSearch | None
-    grader_s: float | None
-    """Seconds that the grader may take; None if it has limits of its own."""
-    search_s: float | None
-    clock: Clock
-    tick: Callable[[], float]
-    name: Callable[[], str]
-    cache: WindowCache
-    sizes: CollectionTokens
-    computing: ComputingSlots
-    defer: Defer | None = None
-    ask_rate: AskRate = field(default_factory=AskRate)
 
 
 class RequestRun:
@@ -578,8 +531,8 @@ class RequestRun:
 
     def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:
         timeout_s = self.resources.grader_s
-        work = ask_grader(grader, self.request.query, candidates, timeout_s=timeout_s)
-        return self._wait(self._calls.start(work), "grader", timeout_s)
+        work = partial(ask_grader, grader, self.request.query, candidates, timeout_s=timeout_s)
+        return self._ask(work, "grader", timeout_s, self.resources.grader_rest)
 
     def search(self) -> Candidates | None:
         """What a search outside brings; None if there is none or it failed."""
@@ -589,10 +542,11 @@ class RequestRun:
         with self.recorder.step(Stage.SEARCH) as step:
             limit = self.policy.grade.search_limit
             timeout_s = self.resources.search_s
-            work = search_outside(
-                search, self.request.query, limit=limit, taken=taken, timeout_s=timeout_s
-            )
-            return step.sift(self._wait(self._calls.start(work), "search", timeout_s)).kept
+            work = partial(
+                search_outside, search, self.request.query,
+                limit=limit, taken=taken, timeout_s=timeout_s,
+            )  # fmt: skip
+            return step.sift(self._ask(work, "search", timeout_s, self.resources.search_rest)).kept
         return None
 
     def review(self, grades: Mapping[str, float], reason: str) -> str | None:
@@ -709,6 +663,29 @@ class RequestRun:
             return "nothing is stored yet"
         meant = did_you_mean(asked[0], known)
         return f"nothing is in collection {', '.join(asked)}{meant and f' ({meant})'}"
+
+    def _ask(
+        self,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        part: str,
+        timeout_s: float | None,
+        rest: Rest,
+    ) -> T:
+        """What a grader or search answers; UpstreamError at once while it rests, since a late one costs every request
+        its whole time.
+        """
+        if rest.reason:
+            raise UpstreamError(f"the {part} is {rest.reason}")
+        future = self._calls.start(work())
+        try:
+            answer = self._wait(future, part, timeout_s)
+        except UpstreamError as error:
+            # a request that was cancelled says nothing of the part
+            if isinstance(error, UpstreamTimeout) or not future.cancelled():
+                rest.note(error.message)
+            raise
+        rest.note("")
+        return answer
 
     def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
         """Wait for work on the event loop; another request computes the while."""

@@ -116,8 +116,9 @@ def conclude(
 
 
 def is_in_window(candidate: Candidate) -> bool:
-    """Whether it was left out because the window holds it."""
-    return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
+    """Whether it was left out because the window holds it, and not because it repeats another candidate."""
+    last = candidate.notes[-1] if candidate.dropped else None
+    return bool(last and last.stage is Stage.PENALIZE and last.code is not NoteCode.REPEATS)
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

@@ -1,9 +1,10 @@
 """Gate: what is worth its tokens, and fits.
 
-Of each candidate the model of relevance says which share of the expected evidence it holds (relevance/model.py). What
-holds too little for its tokens is likely noise and left out, though there may be space. A floor drops empty text and
-machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with the largest share comes first,
-the others follow by
+Of each candidate the model of relevance says which share of the expected evidence it holds (relevance/model.py). A
+chunk may take tokens for its share, as many as `floor` allows: one that is longer is shown in part, and one that would
+be no more than a scrap is likely noise and left out, though there may be space. A floor drops empty text and machine
+boilerplate (text that compresses to almost nothing). Of the rest the chunk with the largest share comes first, the
+others follow by
 value = share * new / tokens ** .6
 where `new` is what comparing it with the window left. They are packed into the budget with their framing; pack.py holds
 the rules and constants of packing. If `k` bounds the answer and the budget does not, length does not count. Accepted
@@ -16,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import Field
 
@@ -27,7 +28,7 @@ from headgate.protocols import TokenCounter
 from headgate.published.entropy_gating import annotate_chunks, eviction_report, prune_to_budget
 from headgate.relevance.model import new_part
 from headgate.relevance.query_terms import Question
-from headgate.stages.pack import NEXT_PART, Piece, pack
+from headgate.stages.pack import MIN_PART, Piece, pack
 from headgate.text.cache import Cache
 from headgate.text.entropy import count_words, information_scores
 from headgate.text.fence import NOTICE, fence_cost, frame
@@ -86,20 +87,20 @@ def gate(
 
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
-    `shares` are the candidates' parts of the expected evidence. A chunk of which 1,000 tokens would hold less than
-    `floor` is left out; the best one is not. If `seen_share`, the part that the window shows, is nearly all, every
-    chunk is left over.
+    `shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor` of it
+    that it holds. If `seen_share`, the part that the window shows, is nearly all, every chunk is left over.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     for_pieces = budget - fence_cost(count, notice)
     priced = _price(candidates, shares, count, preview_chars)
-    likely, noise = _cut_noise(priced, floor, seen_share, most=for_pieces * NEXT_PART)
+    likely, noise = _cut_noise(priced, floor, seen_share)
     entries, dropped = _weigh(likely, policy, by_model=shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
-    best = max(main, key=lambda entry: entry.score, default=None)
+    best = max(main, key=lambda entry: _finite_score(entry.candidate), default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
-    k_pieces_fit = k is not None and sum(e.cost for e in by_worth[:k]) <= for_pieces
+    affordable = [entry.cost for entry in by_worth if not entry.piece.is_too_dear]
+    k_pieces_fit = k is not None and sum(affordable[:k]) <= for_pieces
     if not k_pieces_fit:
         for entry in entries:
             entry.value = entry.worth / max(entry.cost, 1) ** policy.length_power
@@ -114,7 +115,14 @@ def gate(
     )
     packed_main = sum(e.piece.is_packed and not e.piece.is_side for e in entries)
     k_is_full = k is not None and packed_main >= k
-    left_out = [e.judge(k_is_full=k_is_full) for e in ranking if not e.piece.is_packed]
+    left = for_pieces - sum(e.piece.cost for e in entries if e.piece.is_packed)
+    left_out = [
+        _note_noise(e, floor)
+        if e.piece.is_too_dear and left >= MIN_PART
+        else e.judge(k_is_full=k_is_full)
+        for e in ranking
+        if not e.piece.is_packed
+    ]
     return Gated(
         tuple(e.judge(k_is_full=k_is_full) for e in by_worth if e.piece.is_packed),
         (*left_out, *dropped, *noise),
@@ -126,27 +134,20 @@ def gate(
     )
 
 
-class _Priced(NamedTuple):
-    """A candidate with its part of the expected evidence, and the piece that would show it with what that costs."""
-
-    candidate: Candidate
-    share: float
-    shown: str
-    cost: int
-
-
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A candidate on the scales: what it is worth, its value for its tokens, and the piece to pack."""
+    """A candidate on the scales: its part of the expected evidence, the piece to pack, and what that costs whole.
+
+    `worth`, `value` (worth for its tokens) and `entropy` are known of those that are likely evidence.
+    """
 
     candidate: Candidate
-    score: float
     share: float
-    worth: float
-    value: float
-    cost: int
     piece: Piece
-    entropy: float
+    cost: int
+    worth: float = 0.0
+    value: float = 0.0
+    entropy: float = 0.0
 
     def judge(self, *, k_is_full: bool) -> Candidate:
         """The candidate with the gate's note."""
@@ -173,57 +174,72 @@ def _price(
     shares: Sequence[float] | None,
     count: TokenCounter,
     preview_chars: int | None,
-) -> list[_Priced]:
+) -> list[_Entry]:
     """The candidates with what they cost and their shares, which are their scores if no model has seen them."""
-    parts = list(map(_finite_score, candidates)) if shares is None else shares
-    shown = [_piece_of(candidate, preview_chars) for candidate in candidates]
-    costs = [count(piece + "\n") for piece in shown]
-    return list(map(_Priced, candidates, parts, shown, costs))
+    entries = []
+    for at, candidate in enumerate(candidates):
+        shown, chunk = _piece_of(candidate, preview_chars), candidate.chunk
+        cost = count(shown + "\n")
+        share = _finite_score(candidate) if shares is None else shares[at]
+        piece = Piece(shown, cost, chunk, chunk.source in SIDE_SOURCES)
+        entries.append(_Entry(candidate, share, piece, cost))
+    return entries
 
 
 def _cut_noise(
-    priced: Sequence[_Priced], floor: float, seen_share: float, *, most: float
-) -> tuple[list[_Priced], list[Candidate]]:
-    """Without those that hold less of the evidence, for the tokens they would take (`most` at most), than the floor.
-
-    Graph paths and facts stay.
-    """
-    main = [one for one in priced if one.candidate.chunk.source not in SIDE_SOURCES]
-    best = max(main, key=lambda one: one.share, default=None)
-    likely, noise = list[_Priced](), list[Candidate]()
-    for one in priced:
-        candidate, share, _, cost = one
-        density = THOUSAND * share / max(min(cost, most), 1)
-        if candidate.chunk.source in SIDE_SOURCES:
-            likely.append(one)
-        elif seen_share >= NEARLY_ALL:
-            noise.append(candidate.with_note(*_LEFT_OVER))
-        elif density >= floor or one is best:
+    entries: Sequence[_Entry], floor: float, seen_share: float
+) -> tuple[list[_Entry], list[Candidate]]:
+    """Those that may take tokens enough for more than a scrap, and the others; graph paths and facts stay."""
+    if floor:
+        _bound(entries, floor)
+    likely, noise = list[_Entry](), list[Candidate]()
+    for one in entries:
+        if seen_share >= NEARLY_ALL and not one.piece.is_side:
+            noise.append(one.candidate.with_note(*_LEFT_OVER))
+        elif one.piece.most >= min(one.cost, MIN_PART):
             likely.append(one)
         else:
-            noted = candidate.with_note(*_NOISE, share=share, density=density, floor=floor)
-            noise.append(noted)
+            noise.append(_note_noise(one, floor))
     return likely, noise
 
 
+def _bound(entries: Sequence[_Entry], floor: float) -> None:
+    """Set the tokens that each piece may take for its share.
+
+    Graph paths, facts and the best chunk are not bound, and the second best is sure of some sentences: a document that
+    repeats the question must not keep all others out. What matches nothing has a score of 0, and is sure of nothing.
+    """
+    main = [one for one in entries if not one.piece.is_side]
+    for one in main:
+        one.piece.most = THOUSAND * one.share / floor
+    first = sorted((one for one in main if one.candidate.score > 0), key=lambda one: -one.share)
+    for one, least in zip(first, (math.inf, 2 * MIN_PART), strict=False):
+        one.piece.most = max(one.piece.most, least)
+
+
+def _note_noise(entry: _Entry, floor: float) -> Candidate:
+    """A candidate that is left out because it holds too little of the evidence for its tokens."""
+    density = THOUSAND * entry.share / max(entry.cost, 1)
+    return entry.candidate.with_note(*_NOISE, share=entry.share, density=density, floor=floor)
+
+
 def _weigh(
-    priced: Sequence[_Priced], policy: GatePolicy, *, by_model: bool
+    likely: Sequence[_Entry], policy: GatePolicy, *, by_model: bool
 ) -> tuple[list[_Entry], list[Candidate]]:
-    """What stands above the floor of the policy, and what does not; only these texts are measured.
+    """What stands above the floor of the policy, with its worth, and what does not; only these texts are measured.
 
     A candidate is worth its share as far as it is new to the window; one that no model has seen is worth its score.
     """
     entries, dropped = list[_Entry](), list[Candidate]()
-    measured = measure_all([one.candidate.chunk.text for one in priced])
-    for (candidate, share, shown, cost), (entropy, ratio) in zip(priced, measured, strict=True):
-        judged = _floor(candidate, policy, entropy, ratio)
+    measured = measure_all([one.candidate.chunk.text for one in likely])
+    for one, (entropy, ratio) in zip(likely, measured, strict=True):
+        judged = _floor(one.candidate, policy, entropy, ratio)
         if judged.dropped:
             dropped.append(judged)
             continue
-        worth = share * new_part(candidate) if by_model else share
-        piece = Piece(shown, cost, candidate.chunk, candidate.chunk.source in SIDE_SOURCES)
-        score = _finite_score(candidate)
-        entries.append(_Entry(candidate, score, share, worth, worth, cost, piece, entropy))
+        one.entropy = entropy
+        one.worth = one.value = one.share * (new_part(one.candidate) if by_model else 1.0)
+        entries.append(one)
     return entries, dropped
 
 

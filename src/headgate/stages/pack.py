@@ -10,6 +10,7 @@ it fits.
 Invariant: count of the joined pieces <= budget.
 """
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -36,15 +37,22 @@ MAX_CUTS = 8
 class Piece:
     """A chunk as it would be shown, what that costs, and whether it is packed.
 
-    `strips` are set if the chunk is packed in part; `text` and `cost` are then those of the part.
+    `most` are the tokens that it may take: with more, its part of the evidence would be too small for them. `strips`
+    are set if the chunk is packed in part; `text` and `cost` are then those of the part.
     """
 
     text: str
     cost: int
     chunk: Chunk | None = None
     is_side: bool = False
+    most: float = math.inf
     is_packed: bool = False
     strips: str = ""
+
+    @property
+    def is_too_dear(self) -> bool:
+        """Whether it takes more tokens than it may."""
+        return self.cost > self.most
 
 
 def pack(
@@ -91,7 +99,10 @@ class _Packing:
         self._count = count
         self._questions = questions
         self._cuts = 0
-        costs = [piece.cost if place in wanted else 0 for place, piece in enumerate(pieces)]
+        costs = [
+            min(piece.cost, piece.most) if place in wanted else 0
+            for place, piece in enumerate(pieces)
+        ]
         total = sum(costs)
         self._cost_behind = [total - up_to for up_to in accumulate(costs)]
 
@@ -103,7 +114,7 @@ class _Packing:
                 return
             if piece.is_packed:
                 continue
-            fits = piece.cost <= self.left
+            fits = piece.cost <= min(self.left, piece.most)
             if may_shorten and (not fits or self._crowds_others(place)):
                 self._shorten(place)
             if fits or piece.strips:
@@ -117,7 +128,7 @@ class _Packing:
         is_large = place > 0 and self.left >= 4 * MIN_PART and cost > WHOLE_PART * self.left
         return is_large and self._spare(place) < cost
 
-    def _spare(self, place: int) -> int:
+    def _spare(self, place: int) -> float:
         """The tokens that would be left if every wanted piece behind this one were taken whole."""
         return self.left - self._cost_behind[place]
 
@@ -128,12 +139,13 @@ class _Packing:
             return
         self._cuts += 1
         share = NEXT_PART if place else BEST_PART
-        most = max(int(share * self.left), self._spare(place), min(self.left, 2 * MIN_PART))
-        if most < MIN_PART:
+        most = max(share * self.left, self._spare(place), min(self.left, 2 * MIN_PART))
+        room = int(min(most, piece.most))
+        if room < MIN_PART:
             return
         first = next(iter(self._questions.values()))
         question = self._questions.get(piece.chunk.collection, first)
-        strips = excerpt(piece.chunk, question, most, self._count)
+        strips = excerpt(piece.chunk, question, room, self._count)
         text = frame(1, piece.chunk.title, strips)
         cost = self._count(text + "\n") if strips else 0
         if 0 < cost <= self.left:

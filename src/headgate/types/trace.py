@@ -34,17 +34,26 @@ class Step:
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
     text: str = ""
 
+    def number(self, name: str) -> float | None:
+        """A fact that is a number; None if there is none of that name."""
+        value = self.facts.get(name)
+        return value if isinstance(value, int | float) else None
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """What happened to one request: plan, steps, and every candidate with its notes."""
+    """What happened to one request: plan, steps, and every candidate with its notes. A model call has no plan."""
 
     id: str
     request: Request
-    plan: Plan
+    plan: Plan | None = None
     steps: tuple[Step, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     created: float = 0.0
+
+    def step(self, stage: Stage) -> Step | None:
+        """The first step of a stage; None if it had none."""
+        return next((step for step in self.steps if step.stage is stage), None)
 
     def find(self, chunk_id: str) -> Candidate | None:
         """The candidate with that chunk id, or None when it never was one."""
@@ -55,10 +64,16 @@ class Trace:
         candidate = self.find(chunk_id)
         if candidate and candidate.notes:
             return candidate.notes
-        if self.plan.skip:
-            reason = self.plan.reasoning or "the window is full"
+        if self.plan is None or self.plan.skip:
+            empty = "the window is full" if self.plan else "a model call looks nothing up"
+            reason = (self.plan and self.plan.reasoning) or empty
             return (Note(Stage.DECIDE, Fate.DROP, NoteCode.NOT_SEARCHED, 0.0, subject=reason),)
         return (Note(Stage.RETRIEVE, Fate.DROP, NoteCode.NEVER_FOUND, 0.0),)
+
+    @property
+    def budget(self) -> int:
+        """The tokens that the context might have; 0 of a model call."""
+        return self.plan.budget if self.plan else 0
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -92,22 +107,22 @@ class CallCost:
     @classmethod
     def of(cls, trace: Trace) -> "CallCost | None":
         """What the call of a trace cost; None if it is of no call."""
-        call = next((step.facts for step in trace.steps if step.stage is Stage.MODEL), None)
-        if call is None:
+        if (call := trace.step(Stage.MODEL)) is None:
             return None
-        cache = next((step.facts for step in trace.steps if step.stage is Stage.CACHE), {})
+        known = trace.step(Stage.CACHE)
+        cache = known or Step(Stage.CACHE, 0.0)
         return cls(
-            str(call.get("model", ""))[:NAME_CHARS],
-            str(call.get("key", ""))[:NAME_CHARS],
-            _number(call, "cost"),
-            int(_number(cache, "read") or 0),
-            int(_number(cache, "written") or 0),
-            int((_number(cache, "fresh") if cache else _number(call, "input_tokens")) or 0),
-            int(_number(call, "output_tokens") or 0),
-            int(_number(cache, "lost") or 0),
-            _number(cache, "cost"),
-            str(cache.get("blame", "")),
-            str(cache.get("reason", ""))[:SUMMARY_CHARS],
+            str(call.facts.get("model", ""))[:NAME_CHARS],
+            str(call.facts.get("key", ""))[:NAME_CHARS],
+            call.number("cost"),
+            int(cache.number("read") or 0),
+            int(cache.number("written") or 0),
+            int((cache.number("fresh") if known else call.number("input_tokens")) or 0),
+            int(call.number("output_tokens") or 0),
+            int(cache.number("lost") or 0),
+            cache.number("cost"),
+            str(cache.facts.get("blame", "")),
+            str(cache.facts.get("reason", ""))[:SUMMARY_CHARS],
         )
 
 
@@ -127,29 +142,24 @@ class FoldUse:
     @classmethod
     def of(cls, trace: Trace) -> "FoldUse | None":
         """What folding did with the call of a trace; None if nobody asked for it."""
-        found = (s.facts for s in trace.steps if s.stage is Stage.FOLD and "group" in s.facts)
-        facts = next(found, None)
-        if facts is None:
+        found = (s for s in trace.steps if s.stage is Stage.FOLD and "group" in s.facts)
+        if (step := next(found, None)) is None:
             return None
         return cls(
-            str(facts["group"]),
-            int(_number(facts, SAVED_TOKENS) or _number(facts, "would_save") or 0),
-            _number(facts, "saved_cost"),
-            int(_number(facts, "repeated_calls") or 0),
-            bool(facts.get("stops")),
+            str(step.facts["group"]),
+            int(step.number(SAVED_TOKENS) or step.number("would_save") or 0),
+            step.number("saved_cost"),
+            int(step.number("repeated_calls") or 0),
+            bool(step.facts.get("stops")),
         )
-
-
-def _number(facts: Mapping[str, float | str], name: str) -> float | None:
-    value = facts.get(name)
-    return value if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
     """A request in one row; each of its texts is cut after 500 characters, `seconds` is the time in all stages.
 
-    `outcome` is what became of a model call, and `status` what the client got; empty and 0 if a context was asked for.
+    `outcome` is what became of a model call, and `status` what the client got, 0 if the service was not reached; empty
+    and 0 if a context was asked for.
     `saved` is the tokens that were not sent because the window shows them: passages left out, and text
     that was folded. `cost` is what a model call took and cost.
     """
@@ -179,27 +189,26 @@ class TraceSummary:
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
         """The summary of a trace."""
-        plan = trace.plan
-        call = next((step.facts for step in trace.steps if step.stage is Stage.MODEL), None)
+        plan, call, compacted = trace.plan, trace.step(Stage.MODEL), trace.step(Stage.COMPACTION)
         return cls(
             id=trace.id,
             created=trace.created,
             query=trace.request.query[:SUMMARY_CHARS],
             session=trace.request.session[:SESSION_CHARS],
             collection=", ".join(trace.request.collections)[:SUMMARY_CHARS],
-            strategy=plan.strategy.value,
-            tier=plan.tier.value,
-            pressure=plan.pressure,
-            skip=plan.skip,
-            budget=plan.budget,
+            strategy=plan.strategy.value if plan else "",
+            tier=plan.tier.value if plan else "",
+            pressure=plan.pressure if plan else 0.0,
+            skip=plan is not None and plan.skip,
+            budget=trace.budget,
             candidates=len(trace.candidates),
             kept=sum(not candidate.dropped for candidate in trace.candidates),
             seconds=sum(step.seconds for step in trace.steps),
             degraded=tuple(reason[:SUMMARY_CHARS] for reason in trace.degraded[:MOST_REASONS]),
-            outcome="" if call is None else str(call.get("outcome") or call.get("guard", "off")),
-            status=0 if call is None else int(_number(call, "status") or 0),
-            saved=sum(int(_number(s.facts, SAVED_TOKENS) or 0) for s in trace.steps if s.stage in (Stage.COMPOSE, Stage.FOLD)),
+            outcome="" if call is None else str(call.facts.get("outcome") or call.facts.get("guard", "off")),
+            status=0 if call is None else int(call.number("status") or 0),
+            saved=sum(int(s.number(SAVED_TOKENS) or 0) for s in trace.steps if s.stage in (Stage.COMPOSE, Stage.FOLD)),
             cost=CallCost.of(trace),
-            compaction=next((str(s.facts.get("reason", "")) for s in trace.steps if s.stage is Stage.COMPACTION), ""),
+            compaction=str(compacted.facts.get("reason", "")) if compacted else "",
             fold=FoldUse.of(trace),
         )  # fmt: skip
