@@ -36,7 +36,7 @@ from headgate.guard import (
     Guard,
     Piece,
     RepeatDetector,
-    Session,
+    StreamMachine,
 )
 
 out = Console(width=130)
@@ -226,11 +226,11 @@ def honest() -> None:
 
 
 def is_cut(text: str, channel: str, asked: str) -> bool:
-    session = Session(({"role": "user", "content": f"Write it, please.\n{asked}"},))
-    session.start()
+    machine = StreamMachine(({"role": "user", "content": f"Write it, please.\n{asked}"},))
+    machine.start()
     for start in range(0, len(text), TOKEN):
-        session.feed(Piece(channel, text[start : start + TOKEN]))
-        if session.stalled:
+        machine.feed(Piece(channel, text[start : start + TOKEN]))
+        if machine.stalled:
             return True
     return False
 

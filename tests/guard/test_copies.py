@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headgate.errors import LoopError
-from headgate.guard import Guard, GuardPolicy, Session
+from headgate.guard import Guard, GuardPolicy, StreamMachine
 from headgate.guard.unit_kinds import SHORT, kind_of
 from headgate.testing import ScriptedModel
 
@@ -73,20 +73,20 @@ def units(low, high):
     return every.filter(lambda unit: low <= len(unit) <= high)
 
 
-def play(session, answer, size):
-    """Drive a session whose every call gets `answer(n, text)`; the client's whole text."""
-    session.start()
+def play(machine, answer, size):
+    """Drive a machine whose every call gets `answer(n, text)`; the client's whole text."""
+    machine.start()
     text = ""
     for n in itertools.count():
         said = answer(n, text)
         for start in range(0, len(said), size):
-            text += "".join(session.feed(said[start : start + size]))
-            if session.stalled:
+            text += "".join(machine.feed(said[start : start + size]))
+            if machine.stalled:
                 break
-        if not session.stalled:
-            return text + "".join(session.end())
+        if not machine.stalled:
+            return text + "".join(machine.end())
         try:
-            session.resume()
+            machine.resume()
         except LoopError:
             return text
     raise AssertionError("the loop above ends")
@@ -121,9 +121,9 @@ def test_a_loop_that_comes_back_after_each_rollback_never_shows_a_third_copy_of_
     unit, turns, leads, lengths, resume, size
 ):
     assume(all(in_a_row(lead * 2, unit) == 0 for lead in leads))
-    session = Session(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
-    text = play(session, comeback(unit, turns, leads, lengths), size)
-    assert session.report.cuts
+    machine = StreamMachine(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
+    text = play(machine, comeback(unit, turns, leads, lengths), size)
+    assert machine.report.cuts
     # blanks in a row are left out when loops are compared, so such a unit is known some characters later
     later = SHORT if "  " in unit * 2 else 0
     assert in_a_row(text, unit) < 3 * len(unit) + later
@@ -134,8 +134,8 @@ def test_of_a_short_unit_the_client_gets_some_characters_more_than_the_first_cop
     unit, turns, leads, lengths, resume, size
 ):
     assume(all(in_a_row(lead * 2, unit) == 0 for lead in leads))
-    session = Session(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
-    text = play(session, comeback(unit, turns, leads, lengths), size)
+    machine = StreamMachine(ASK, policy=GuardPolicy(resume=resume, hopeless_chars=1))
+    text = play(machine, comeback(unit, turns, leads, lengths), size)
     filler = kind_of(unit) not in ("prose", "code", "dull")
     assert in_a_row(text, unit) <= len(unit) + (200 if filler else 140)
 
@@ -171,7 +171,7 @@ async def collect(guard, received):
     ids=["code", "sparse"],
 )
 def test_a_kind_that_is_cut_late_is_held_back_as_early_as_prose(unit):
-    session = Session(ASK)
-    text = play(session, lambda n, _: unit * 30 if n == 0 else unit[:-1], 4)
-    assert session.report.cuts[0].reason.startswith(tuple("456789"))  # copies at the verdict
+    machine = StreamMachine(ASK)
+    text = play(machine, lambda n, _: unit * 30 if n == 0 else unit[:-1], 4)
+    assert machine.report.cuts[0].reason.startswith(tuple("456789"))  # copies at the verdict
     assert in_a_row(text, unit) < 3 * len(unit)

@@ -7,19 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
-from headgate.guard.fuse import (
+from headgate.guard.caps import (
     HOLD_S,
     Cap,
-    CapPolicy,
     CapStatus,
-    FusePolicy,
-    amount_of,
     cap_status,
     hold_rows,
     lets_through,
     resume_rows,
     settle_rows,
 )
+from headgate.guard.fuse import CapPolicy, FusePolicy, amount_of
 from headgate.prices import Price, Prices
 from headgate.types import Amount, Spend
 

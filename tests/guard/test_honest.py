@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import LoopError
-from headgate.guard import CONTENT, TOOL, Piece, Session, State
+from headgate.guard import CONTENT, TOOL, Piece, State, StreamMachine
 from headgate.guard.honest import FenceTracker, RequestText
 from headgate.guard.policy import GuardPolicy
 
@@ -24,35 +24,35 @@ HONEST = {
 }
 
 
-def play(session, text, channel=CONTENT, size=5):
+def play(machine, text, channel=CONTENT, size=5):
     """What a client gets of one call, up to its stall."""
-    if session.report.calls == 0:
-        session.start()
+    if machine.report.calls == 0:
+        machine.start()
     out = []
     for at in range(0, len(text), size):
-        out += session.feed(Piece(channel, text[at : at + size]))
-        if session.stalled:
+        out += machine.feed(Piece(channel, text[at : at + size]))
+        if machine.stalled:
             return "".join(out)
-    return "".join([*out, *session.end()])
+    return "".join([*out, *machine.end()])
 
 
 @pytest.mark.parametrize("kind", HONEST)
 @pytest.mark.parametrize("size", [5, 10**6])
 def test_a_file_that_a_tool_call_writes_may_repeat_and_the_report_notes_it(kind, size):
-    session = Session(ASK)
+    machine = StreamMachine(ASK)
     written = json.dumps({"path": "a", "content": HONEST[kind]})
-    assert play(session, written, TOOL, size) == written
-    assert session.report.state is State.DONE
-    assert any("in a tool call" in warning for warning in session.report.warnings)
+    assert play(machine, written, TOOL, size) == written
+    assert machine.report.state is State.DONE
+    assert any("in a tool call" in warning for warning in machine.report.warnings)
 
 
 @pytest.mark.parametrize("kind", HONEST)
 def test_fenced_code_may_repeat_and_what_follows_it_is_watched(kind):
     text = f"Here it is:\n\n```\n{HONEST[kind]}\n```\nThat is all. "
-    session = Session(ASK)
-    assert play(session, text) == text
-    assert any("in fenced code" in warning for warning in session.report.warnings)
-    looping = Session(ASK)
+    machine = StreamMachine(ASK)
+    assert play(machine, text) == text
+    assert any("in fenced code" in warning for warning in machine.report.warnings)
+    looping = StreamMachine(ASK)
     play(looping, text + "And then he looked at the water below. " * 40)
     assert looping.stalled
     assert looping.report.cuts[0].onset >= len(text) - 2
@@ -60,23 +60,23 @@ def test_fenced_code_may_repeat_and_what_follows_it_is_watched(kind):
 
 def test_several_repetitions_in_one_piece_are_judged_one_by_one():
     text = "```\n" + HONEST["zeros"] + "```\nSo: " + "And then he looked at the water below. " * 40
-    session = Session(ASK)
-    play(session, text, size=10**6)
-    assert session.stalled
+    machine = StreamMachine(ASK)
+    play(machine, text, size=10**6)
+    assert machine.stalled
 
 
 @pytest.mark.parametrize("kind", HONEST)
 def test_a_unit_that_was_asked_for_is_never_a_loop(kind):
     text, ask = HONEST[kind], ({"role": "user", "content": f"Go on:\n{HONEST[kind][:150]}"},)
-    assert play(Session(ask), text) == text
+    assert play(StreamMachine(ask), text) == text
 
 
 def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times():
     ask = ({"role": "user", "content": 'Write "I will not talk in class" 1000 times.'},)
     text = "I will not talk in class.\n" * 1000
-    session = Session(ask)
-    assert play(session, text) == text
-    assert "it stands in the request" in session.report.warnings[0]
+    machine = StreamMachine(ask)
+    assert play(machine, text) == text
+    assert "it stands in the request" in machine.report.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times(
     ],
 )  # fmt: skip
 def test_a_unit_that_was_read_from_a_file_is_never_a_loop_in_any_api(messages):
-    session = Session((*ASK, *messages))
-    assert play(session, HONEST["mock rows"]) == HONEST["mock rows"]
+    machine = StreamMachine((*ASK, *messages))
+    assert play(machine, HONEST["mock rows"]) == HONEST["mock rows"]
 
 
 def test_what_the_model_said_itself_does_not_excuse_it():
@@ -98,9 +98,9 @@ def test_what_the_model_said_itself_does_not_excuse_it():
         {"role": "assistant", "content": "He looked at the water below him for a while. "},
         *ASK,
     )
-    session = Session(said)
-    play(session, "He looked at the water below him for a while. " * 40)
-    assert session.stalled
+    machine = StreamMachine(said)
+    play(machine, "He looked at the water below him for a while. " * 40)
+    assert machine.stalled
 
 
 WATER = "He looked at the water below him for a while. "
@@ -119,17 +119,17 @@ QUOTED = f"No tool call was found in your answer:\n> {SAID}\nAnswer again."
     ],
 )  # fmt: skip
 def test_what_an_agent_quotes_of_the_model_does_not_excuse_it(messages):
-    session = Session((*ASK, *messages))
-    play(session, WATER * 40)
-    assert session.stalled
+    machine = StreamMachine((*ASK, *messages))
+    play(machine, WATER * 40)
+    assert machine.stalled
 
 
 def test_what_is_quoted_of_an_answer_that_the_agent_left_out_does_not_excuse_it():
     messages = (*ASK, {"role": "user", "content": QUOTED})
-    assert play(Session(messages), WATER * 40) == WATER * 40
-    session = Session(messages, left_out={1: SAID})
-    play(session, WATER * 40)
-    assert session.stalled
+    assert play(StreamMachine(messages), WATER * 40) == WATER * 40
+    machine = StreamMachine(messages, left_out={1: SAID})
+    play(machine, WATER * 40)
+    assert machine.stalled
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_is_quoted_of_an_answer_that_the_agent_left_out_does_not_excuse_it(
     ],
 )  # fmt: skip
 def test_what_a_person_asks_for_may_be_what_the_model_said_before(messages):
-    assert play(Session((*ASK, *messages)), WATER * 40) == WATER * 40
+    assert play(StreamMachine((*ASK, *messages)), WATER * 40) == WATER * 40
 
 
 def test_rows_that_the_model_wrote_are_data_once_they_are_read_again():
@@ -152,7 +152,7 @@ def test_rows_that_the_model_wrote_are_data_once_they_are_read_again():
         {"role": "assistant", "content": f"```\n{rows}```"},
         {"role": "user", "content": f"Output:\n{rows}"},
     )
-    assert play(Session((*ASK, *messages)), rows) == rows
+    assert play(StreamMachine((*ASK, *messages)), rows) == rows
 
 
 def test_a_few_characters_that_stand_somewhere_in_a_long_request_excuse_nothing():
@@ -167,31 +167,31 @@ def test_a_few_characters_that_stand_somewhere_in_a_long_request_excuse_nothing(
 @pytest.mark.parametrize("channel", [CONTENT, TOOL])
 def test_a_repetition_without_end_is_cut_in_code_and_in_a_tool_call(channel):
     lead = "```\n" if channel == CONTENT else '{"content": "'
-    session = Session(ASK)
-    got = play(session, lead + "value = 0;\n" * 10_000, channel)
-    assert session.stalled
+    machine = StreamMachine(ASK)
+    got = play(machine, lead + "value = 0;\n" * 10_000, channel)
+    assert machine.stalled
     assert len(got) < 17_000
 
 
 def test_data_that_the_model_writes_again_when_asked_is_believed():
-    session = Session(ASK)
+    machine = StreamMachine(ASK)
     rows = HONEST["mock rows"]
-    play(session, rows)
-    assert session.stalled
-    session.resume()
-    assert play(session, rows).endswith(rows[-1500:])
-    assert session.report.state is State.DONE
-    assert session.report.rollbacks == 1
+    play(machine, rows)
+    assert machine.stalled
+    machine.resume()
+    assert play(machine, rows).endswith(rows[-1500:])
+    assert machine.report.state is State.DONE
+    assert machine.report.rollbacks == 1
 
 
 def test_a_sentence_that_the_model_repeats_again_is_still_a_loop():
-    session = Session(ASK)
+    machine = StreamMachine(ASK)
     for _ in range(3):
-        play(session, "He looked at the water below him for a while. " * 40)
-        session.resume()
-    play(session, "He looked at the water below him for a while. " * 40)
+        play(machine, "He looked at the water below him for a while. " * 40)
+        machine.resume()
+    play(machine, "He looked at the water below him for a while. " * 40)
     with pytest.raises(LoopError):
-        session.resume()
+        machine.resume()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_any_text_may_stand_in_a_request(request_text, unit):
 
 
 def test_the_report_keeps_some_notes_and_not_all():
-    session = Session(ASK, policy=GuardPolicy())
+    machine = StreamMachine(ASK, policy=GuardPolicy())
     text = "".join(f"row {n}\n" + "0, " * 300 + "\n" for n in range(100))
-    play(session, text, TOOL)
-    assert len(session.report.warnings) == 20
+    play(machine, text, TOOL)
+    assert len(machine.report.warnings) == 20

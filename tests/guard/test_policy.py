@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.guard import EntropyDetector, Guard, GuardPolicy, RepeatDetector, Session
+from headgate.guard import EntropyDetector, Guard, GuardPolicy, RepeatDetector, StreamMachine
 from headgate.guard.entropy import EitherDetector, choose_detector
 from headgate.settings import load
 from headgate.testing import ScriptedModel
@@ -66,23 +66,23 @@ def test_the_policy_names_the_detector_and_its_thresholds():
     ("detector", "reason"), [("entropy", "bits"), ("both", "bits"), ("repeat", "copies of 2")]
 )
 def test_each_detector_stalls_on_the_published_example(detector, reason):
-    session = Session((), policy=GuardPolicy(detector=detector))
-    session.start()
+    machine = StreamMachine((), policy=GuardPolicy(detector=detector))
+    machine.start()
     for piece in [PROSE, *["fo"] * 200]:
-        session.feed(piece)
-        if session.stalled:
+        machine.feed(piece)
+        if machine.stalled:
             break
-    assert session.stalled
-    assert reason in session.report.cuts[0].reason
+    assert machine.stalled
+    assert reason in machine.report.cuts[0].reason
     if detector != "repeat":
-        assert session.report.cuts[0].position <= len(PROSE) + 32
+        assert machine.report.cuts[0].position <= len(PROSE) + 32
 
 
 def test_both_find_what_only_repetition_shows_and_watch_on_after_a_rollback():
-    session = Session((), policy=GuardPolicy(detector="both", entropy={"max_drop": 3.0}))
-    session.start()
+    machine = StreamMachine((), policy=GuardPolicy(detector="both", entropy={"max_drop": 3.0}))
+    machine.start()
     for _ in range(2):
-        while not session.stalled:
-            session.feed("therefore, ")
-        session.resume()
-    assert session.report.rollbacks == 2
+        while not machine.stalled:
+            machine.feed("therefore, ")
+        machine.resume()
+    assert machine.report.rollbacks == 2

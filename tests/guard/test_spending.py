@@ -10,7 +10,8 @@ import pytest
 
 from headgate import Headgate
 from headgate.errors import BusyError, NotFound, PausedError
-from headgate.guard.fuse import HOLD_S, CapPolicy, FusePolicy, Spending
+from headgate.guard.caps import HOLD_S
+from headgate.guard.fuse import CapPolicy, FusePolicy, Spending
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.testing import FixedClock

@@ -20,9 +20,9 @@ from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import echo
 from headgate.errors import NotFound
 from headgate.guard.ladder import Mark, climb_events
+from headgate.guard.machine import StreamMachine
 from headgate.guard.plot import Profile, target
 from headgate.guard.policy import CirclesPolicy
-from headgate.guard.session import Session
 from headgate.settings import load
 from headgate.text.table import count_of
 from headgate.xray.conversations import read_conversations
@@ -77,15 +77,15 @@ def guard(
     draw = target(where) if where else None
     profile = Profile() if draw else None
     policy = load().guard.for_model(model).replace(_policy_changes(**given))
-    session = Session((), policy=policy)
+    machine = StreamMachine((), policy=policy)
     passed: list[str] = []
-    for text in _watch(session, profile):
+    for text in _watch(machine, profile):
         if as_json:
             passed.append(text)
         else:
             click.echo(text, nl=False)
-    looped = session.stalled
-    _print_report(session, passed, as_json=as_json)
+    looped = machine.stalled
+    _print_report(machine, passed, as_json=as_json)
     if draw and profile:
         click.echo(draw(profile), nl=False, err=True)
     if looped:
@@ -103,16 +103,16 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
+def _watch(machine: StreamMachine, profile: Profile | None) -> Iterator[str]:
     """Yield the part of standard input that the guard lets through, up to a stall."""
-    session.start()
+    machine.start()
     for text in _stdin():
         if profile:
             profile.feed(text)
-        yield "".join(session.feed(text))
-        if session.stalled:
+        yield "".join(machine.feed(text))
+        if machine.stalled:
             return
-    yield "".join(session.end())
+    yield "".join(machine.end())
 
 
 def _stdin() -> Iterator[str]:
@@ -124,12 +124,12 @@ def _stdin() -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _print_report(session: Session, passed: list[str], *, as_json: bool) -> None:
-    report = session.report
+def _print_report(machine: StreamMachine, passed: list[str], *, as_json: bool) -> None:
+    report = machine.report
     if as_json:
-        whole = {"text": "".join(passed), "looped": session.stalled, **report.as_dict()}
-        if session.stalled and session.policy.max_rollbacks:
-            whole["next_messages"] = session.resume().messages
+        whole = {"text": "".join(passed), "looped": machine.stalled, **report.as_dict()}
+        if machine.stalled and machine.policy.max_rollbacks:
+            whole["next_messages"] = machine.resume().messages
         print_json(whole)
         return
     for warning in report.warnings:

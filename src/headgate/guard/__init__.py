@@ -1,7 +1,7 @@
 """The guard: watches a model's stream, cuts loops out of it, and lets the model go on.
 
 It knows nothing of retrieval; it may import `errors`, `policy`, `types`, `published` and `text`. A streamed chunk goes
-through stream.py (I/O) -> session.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut
+through stream.py (I/O) -> machine.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut
 resume.py words the next call. tools.py finds circles of tool calls, ladder.py acts on them, and fuse.py counts what is
 spent. Names resolve on first use, so that the settings, which need only the policies, do not load it all.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
         Stall,
     )
     from headgate.guard.entropy import EntropyDetector
+    from headgate.guard.machine import StreamMachine
     from headgate.guard.policy import GuardPolicy
     from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
     from headgate.guard.resume import Call
-    from headgate.guard.session import Session
     from headgate.guard.stream import Guard, GuardedStream
     from headgate.guard.unit_kinds import RepeatPolicy
     from headgate.published.stream_failsafe import DIVERGENCE_TOKEN as PUBLISHED_DIVERGENCE
@@ -49,7 +49,7 @@ _HOME = {
     "PrimedDetector": "detectors",
     "RepeatDetector": "detectors",
     "RepeatPolicy": "unit_kinds",
-    "Session": "session",
+    "StreamMachine": "machine",
     "Stall": "detectors",
     "State": "report",
 }
@@ -76,9 +76,9 @@ __all__ = [
     "PrimedDetector",
     "RepeatDetector",
     "RepeatPolicy",
-    "Session",
     "Stall",
     "State",
+    "StreamMachine",
 ]
 
 

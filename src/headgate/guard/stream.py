@@ -1,6 +1,6 @@
 """Guard: a model's stream as the client should see it.
 
-The state machine (session.py) decides; this file calls the model, waits, severs and closes.
+The state machine (machine.py) decides; this file calls the model, waits, severs and closes.
 Whatever happens (a stall, an error, a client that goes away), the upstream iterator is closed before
 anything else is done.
 """
@@ -22,10 +22,10 @@ from typing import Any, Self
 from headgate.errors import ConfigError, UpstreamError
 from headgate.guard.channels import Piece, as_piece
 from headgate.guard.detectors import Detector
+from headgate.guard.machine import StreamMachine
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
-from headgate.guard.session import Session
 from headgate.text.tokens import estimate_tokens
 
 Messages = str | Sequence[Message]
@@ -36,19 +36,19 @@ KeepAlive = Callable[[], object]
 class GuardedStream(AsyncIterator[Piece]):
     """One guarded stream: iterate it, close it, read its report."""
 
-    def __init__(self, session: Session, pieces: AsyncGenerator[Piece]) -> None:
-        self._session = session
+    def __init__(self, machine: StreamMachine, pieces: AsyncGenerator[Piece]) -> None:
+        self._machine = machine
         self._pieces = pieces
 
     @property
     def report(self) -> GuardReport:
         """What happened so far."""
-        return self._session.report
+        return self._machine.report
 
     @property
     def text(self) -> str:
         """The content sent so far."""
-        return self._session.text
+        return self._machine.text
 
     async def __anext__(self) -> Piece:
         return await anext(self._pieces)
@@ -56,7 +56,7 @@ class GuardedStream(AsyncIterator[Piece]):
     async def aclose(self) -> None:
         """The client goes away: close the upstream."""
         await self._pieces.aclose()
-        self._session.leave()
+        self._machine.leave()
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,22 +122,22 @@ class Guard:
         `structured` output is never spliced: a loop in it is asked for again, or ends the stream. `max_tokens`, the
         limit of the request, lets the report say how much of it a severed call left.
         """
-        session = self.session(
+        machine = self._begin(
             messages, enabled=enabled, structured=structured, max_tokens=max_tokens
         )
-        return GuardedStream(session, self._run(session))
+        return GuardedStream(machine, self._run(machine))
 
-    def session(
+    def _begin(
         self,
         messages: Messages,
         *,
         enabled: bool = True,
         structured: bool = False,
         max_tokens: int = 0,
-    ) -> Session:
-        """The machine alone, for a caller that does its own I/O."""
+    ) -> StreamMachine:
+        """The machine of one stream, and its report as that of the guard."""
         policy = self.policy if enabled else self.policy.model_copy(update={"enabled": False})
-        session = Session(
+        machine = StreamMachine(
             conversation(messages),
             policy=policy,
             detector=self._detector,
@@ -147,44 +147,44 @@ class Guard:
             words_only=not self._takes_sampling,
             count=self._count,
         )
-        self.report = session.report
-        return session
+        self.report = machine.report
+        return machine
 
     # Waiting for an async stream
 
-    async def _run(self, session: Session) -> AsyncGenerator[Piece]:
-        call: Call | None = session.start()
+    async def _run(self, machine: StreamMachine) -> AsyncGenerator[Piece]:
+        call: Call | None = machine.start()
         try:
             while call is not None:
-                async with aclosing(self._attempt(session, call)) as pieces:
+                async with aclosing(self._attempt(machine, call)) as pieces:
                     async for piece in pieces:
                         yield piece
-                call = session.resume() if session.stalled else None
+                call = machine.resume() if machine.stalled else None
         except GeneratorExit:
-            session.leave()
+            machine.leave()
             raise
 
-    async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
-        """One call of the model: its pieces go through the session, to the end or to a stall."""
+    async def _attempt(self, machine: StreamMachine, call: Call) -> AsyncGenerator[Piece]:
+        """One call of the model: its pieces go through the machine, to the end or to a stall."""
         try:
             upstream = await self._open(call)
         except Exception:
-            session.fail()
+            machine.fail()
             raise
         source = TimedStream(upstream, self.policy, self._keep_alive)
         try:
-            while not session.stalled and not session.done:
+            while not machine.stalled and not machine.done:
                 try:
-                    given = await source.next(holding=session.holding)
+                    given = await source.next(holding=machine.holding)
                     piece = None if given is None else as_piece(given)
                 except StopAsyncIteration:
-                    out = session.end()
+                    out = machine.end()
                 except Exception:
-                    for rest in session.fail():
+                    for rest in machine.fail():
                         yield rest
                     raise
                 else:
-                    out = session.tick() if piece is None else session.feed(piece)
+                    out = machine.tick() if piece is None else machine.feed(piece)
                 for ready in out:
                     yield ready
         finally:
@@ -218,32 +218,32 @@ class Guard:
         max_tokens: int = 0,
     ) -> Iterator[Piece]:
         """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
-        session = self.session(
+        machine = self._begin(
             messages, enabled=enabled, structured=structured, max_tokens=max_tokens
         )
-        return self._run_sync(session)
+        return self._run_sync(machine)
 
-    def _run_sync(self, session: Session) -> Iterator[Piece]:
-        call: Call | None = session.start()
+    def _run_sync(self, machine: StreamMachine) -> Iterator[Piece]:
+        call: Call | None = machine.start()
         try:
             while call is not None:
-                yield from self._attempt_sync(session, call)
-                call = session.resume() if session.stalled else None
+                yield from self._attempt_sync(machine, call)
+                call = machine.resume() if machine.stalled else None
         except GeneratorExit:
-            session.leave()
+            machine.leave()
             raise
 
-    def _attempt_sync(self, session: Session, call: Call) -> Iterator[Piece]:
+    def _attempt_sync(self, machine: StreamMachine, call: Call) -> Iterator[Piece]:
         try:
             upstream = self._open_plain(call)
         except Exception:
-            session.fail()
+            machine.fail()
             raise
         with ExitStack() as stack:
             close = getattr(upstream, "close", None)
             if close is not None:
                 stack.callback(close)
-            yield from self._feed_all(session, iter(upstream))
+            yield from self._feed_all(machine, iter(upstream))
 
     def _open_plain(self, call: Call) -> Iterable[str]:
         upstream = self._generate_for(call)
@@ -254,18 +254,18 @@ class Guard:
             )
         return upstream
 
-    def _feed_all(self, session: Session, pieces: Iterator[str]) -> Iterator[Piece]:
-        while not session.stalled and not session.done:
+    def _feed_all(self, machine: StreamMachine, pieces: Iterator[str]) -> Iterator[Piece]:
+        while not machine.stalled and not machine.done:
             try:
                 given = next(pieces)
                 piece = None if given is None else as_piece(given)
             except StopIteration:
-                out = session.end()
+                out = machine.end()
             except Exception:
-                yield from session.fail()
+                yield from machine.fail()
                 raise
             else:
-                out = session.tick() + ([] if piece is None else session.feed(piece))
+                out = machine.tick() + ([] if piece is None else machine.feed(piece))
             yield from out
 
 

@@ -1,7 +1,7 @@
-"""Session: the state machine behind a guarded stream, without any I/O.
+"""StreamMachine: the state machine behind a guarded stream, without any I/O.
 
 Pieces of the model's stream go in, pieces for the client come out. On a stall the caller severs the
-upstream, asks for the next Call and feeds its stream into the same session:
+upstream, asks for the next Call and feeds its stream into the same machine:
 
     IDLE -start-> GENERATING -end-> DONE
     GENERATING -stall-> RECOVERING -resume-> GENERATING ... -give up-> FAILED
@@ -9,7 +9,7 @@ upstream, asks for the next Call and feeds its stream into the same session:
 The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
 divergence token is set) is not in it, though the client may have its first characters.
 Tool calls and structured output are never spliced. They go out as they come.
-If one loops before any of it was sent, the session asks for it again. If a part was sent, the stream ends
+If one loops before any of it was sent, the machine asks for it again. If a part was sent, the stream ends
 with PartialCallError; the caller that asks again passes `earlier_loops`, and the call is then held until it is
 complete. A call that loops for the second time passes: the model means it.
 Not every repetition is a loop (honest.py). One that is let pass is noted in the report. `left_out` has cut answers that
@@ -49,7 +49,7 @@ MAX_WARNINGS = 20  # that a report keeps: as many as a page shows
 RECOVERING = State.RECOVERING
 
 
-class Session:
+class StreamMachine:
     """One guarded stream: feed pieces, send what comes back, resume when `stalled`."""
 
     def __init__(

@@ -25,8 +25,8 @@ from headgate.guard import (
     Guard,
     Piece,
     RepeatDetector,
-    Session,
     State,
+    StreamMachine,
 )
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import ANSWER_NOW, TURNS
@@ -373,25 +373,25 @@ def call(text, index=0):
 LOOPING = '{"query": "' + "the same words again and " * 700
 
 
-def feed(session, pieces):
+def feed(machine, pieces):
     """What comes out of each piece, in the order in which they go in."""
-    session.start()
-    return [session.feed(piece) for piece in pieces]
+    machine.start()
+    return [machine.feed(piece) for piece in pieces]
 
 
 @pytest.mark.parametrize("structured", [False, True])
 def test_a_tool_call_or_structured_answer_goes_out_piece_by_piece(structured):
     script = tokens('{"path": "a"}') if structured else [*tokens("So: "), *call('{"path": "a"}')]
-    session = Session((), structured=structured)
-    assert feed(session, script) == [[piece] for piece in script]
+    machine = StreamMachine((), structured=structured)
+    assert feed(machine, script) == [[piece] for piece in script]
 
 
 async def test_asked_for_whole_a_tool_call_waits_until_it_is_complete():
     first, second = call('{"path": "a"}'), call('{"path": "b"}', 1)
-    session = Session((), policy=GuardPolicy(tool_calls="whole"))
-    out = feed(session, [*first, *second])
+    machine = StreamMachine((), policy=GuardPolicy(tool_calls="whole"))
+    out = feed(machine, [*first, *second])
     assert out == [*([] for _ in first), first, *([] for _ in second[1:])]
-    assert session.end() == second
+    assert machine.end() == second
 
 
 async def test_a_looping_tool_call_that_is_held_is_asked_for_again_and_never_spliced():
@@ -445,25 +445,25 @@ async def test_structured_output_that_is_held_is_asked_for_again():
 @pytest.mark.parametrize("earlier_loops", [0, 1])
 def test_a_call_that_loops_once_more_when_asked_again_is_believed_and_passed_on(earlier_loops):
     policy = GuardPolicy(tool_calls="stream" if earlier_loops else "whole")
-    session = Session(tuple(ASK), policy=policy, earlier_loops=earlier_loops)
-    session.start()
+    machine = StreamMachine(tuple(ASK), policy=policy, earlier_loops=earlier_loops)
+    machine.start()
     for _ in range(1 - earlier_loops):
-        assert session.feed(Piece(TOOL, LOOPING)) == []
-        assert session.stalled
-        session.resume()
-    out = [*session.feed(Piece(TOOL, LOOPING)), *session.feed(Piece(TOOL, LOOPING))]
-    assert "".join([*out, *session.end()]) == LOOPING * 2
-    assert "loops each time" in session.report.passed_on
+        assert machine.feed(Piece(TOOL, LOOPING)) == []
+        assert machine.stalled
+        machine.resume()
+    out = [*machine.feed(Piece(TOOL, LOOPING)), *machine.feed(Piece(TOOL, LOOPING))]
+    assert "".join([*out, *machine.end()]) == LOOPING * 2
+    assert "loops each time" in machine.report.passed_on
 
 
 def test_a_stream_that_is_watched_no_more_passes_with_what_waited():
-    session = Session((), policy=GuardPolicy(tool_calls="whole"))
-    held = feed(session, call('{"path": "a"'))
+    machine = StreamMachine((), policy=GuardPolicy(tool_calls="whole"))
+    held = feed(machine, call('{"path": "a"'))
     assert not any(held)
-    assert "".join(session.stop_watching("too large")) == '{"path": "a"'
-    assert "".join(session.feed(Piece(TOOL, LOOPING))) == LOOPING
-    assert session.report.passed_on == "too large"
-    assert session.end() == []
+    assert "".join(machine.stop_watching("too large")) == '{"path": "a"'
+    assert "".join(machine.feed(Piece(TOOL, LOOPING))) == LOOPING
+    assert machine.report.passed_on == "too large"
+    assert machine.end() == []
 
 
 async def test_events_keep_their_place_behind_held_text():
@@ -647,29 +647,29 @@ scripts = st.lists(
 
 @given(scripts, st.integers(1, 200))
 def test_whatever_the_model_does_the_client_never_sees_a_third_copy_of_a_long_unit(answers, size):
-    session = Session(tuple(ASK))
-    text, error = play(session, answers, size)
+    machine = StreamMachine(tuple(ASK))
+    text, error = play(machine, answers, size)
     assert UNIT * 3 not in text
-    assert text == (error.text if error else session.text)
-    assert session.report.state is (State.FAILED if error else State.DONE)
+    assert text == (error.text if error else machine.text)
+    assert machine.report.state is (State.FAILED if error else State.DONE)
 
 
-def play(session, answers, size):
-    """Drive a session by hand: what the client has in the end, and the error that ended it."""
-    call, text = session.start(), ""
+def play(machine, answers, size):
+    """Drive a machine by hand: what the client has in the end, and the error that ended it."""
+    call, text = machine.start(), ""
     for answer in itertools.chain(answers, itertools.repeat("")):
         if text and len(call.messages) > 1:
-            tiny = [cut.onset for cut in session.report.cuts if 0 < cut.period < 8]
+            tiny = [cut.onset for cut in machine.report.cuts if 0 < cut.period < 8]
             history = call.messages[1]["content"]
             assert history == text if not tiny else history.startswith(text[: min(tiny)])
         for token in tokens(answer, size):
-            text += "".join(session.feed(token))
-            if session.stalled:
+            text += "".join(machine.feed(token))
+            if machine.stalled:
                 break
-        if not session.stalled:
-            return text + "".join(session.end()), None
+        if not machine.stalled:
+            return text + "".join(machine.end()), None
         try:
-            call = session.resume()
+            call = machine.resume()
         except LoopError as error:
             return text, error
     raise AssertionError("the scripts never end")
