@@ -16,3 +16,16 @@ def test_the_oldest_blocks_are_forgotten_when_they_take_too_many_bytes(monkeypat
     assert all(len(block) > 900 for block in found)
     assert blocks.known_block([questions[0]]) is None
     assert [blocks.known_block([question]) for question in questions[1:]] == found[1:]
+
+
+async def test_a_reply_gets_nothing_of_its_own_behind_the_context_of_its_question():
+    with Headgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "Ferry 7 leaves at 9:30. Fix it if the ferry is late."}])
+        blocks, question = Blocks(gate), "When does the ferry leave?"
+        block = blocks.find(question, [question])
+        window = [block, question, "At 9:30."]
+        assert "9:30" in block
+        for reply in ("fix it", "go on"):
+            assert blocks.find(reply, [*window, reply]) == ""
+            assert await Blocks(gate).afind(reply, [*window, reply]) == ""
+        assert blocks.find("ferry", ["ferry"]), "nothing stands before it"

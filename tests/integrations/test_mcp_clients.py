@@ -251,3 +251,16 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path, monkeypatch):
         with pytest.raises(InputError, match="leads out of this folder"):
             find_place(client, "project")
     assert find_place("gemini", "project").path.name == "settings.json"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in a folder")
+def test_a_pipe_a_link_to_itself_and_a_huge_file_are_left_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / ".mcp.json")
+    (tmp_path / "opencode.json").symlink_to(tmp_path / "opencode.json")
+    (tmp_path / ".cursor").mkdir()
+    with (tmp_path / ".cursor" / "mcp.json").open("wb") as file:
+        file.truncate(1 << 40)
+    for client in ("claude", "opencode", "cursor"):
+        with pytest.raises(InputError, match="is left as it is"):
+            install(find_place(client, "project"), Entry("headgate", "headgate"))

@@ -1,6 +1,7 @@
 """Context in requests: the prefix law, what counts as a question, and where its block stands."""
 
 import json
+from dataclasses import replace
 from itertools import count
 
 import orjson
@@ -277,6 +278,92 @@ async def test_the_question_is_found_through_tool_results_and_reminders(api):
     messages = [*turn("ask", 0), *turn("tool", 1), *turn("remind", 2), *turn("tool", 3)]
     await sent(api, messages, changing_gate(heard), ConversationState())
     assert [request.query for request in heard] == ["Question 0?"]
+
+
+REPLIES = ["continue", "go on", "Fix it.", "weiter", "yes, do it", "do that!", "继续", "да"]
+
+
+def spoken(*texts):
+    """A conversation in chat's format: a person and the model, in turns."""
+    return [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+async def test_a_reply_adds_nothing_to_the_context_of_the_question_before_it(reply):
+    heard, conversations = [], ConversationState()
+    talk = spoken("How do refunds work?", "Like this.", reply, "Done.", reply)
+    request, told = await sent("chat", talk, changing_gate(heard), conversations)
+    assert [one.query for one in heard] == ["How do refunds work?"]
+    assert request.fields["messages"][1:] == talk[1:]
+    assert told["x-headgate-context-tokens"] == "0"
+    assert "question before it" in told["x-headgate-context-reason"]
+    longer = [*talk, *spoken("What is a parcel?")]
+    again, told = await sent("chat", longer, changing_gate(heard), conversations)
+    assert heard[-1].query == "What is a parcel?"
+    assert again.body.startswith(prefix(request.body, talk))
+    assert "x-headgate-context-reason" not in told
+
+
+async def test_a_reply_is_looked_up_with_its_question_if_that_has_no_context():
+    heard = []
+
+    async def gate(request):
+        heard.append(request.query)
+        return context("" if len(heard) < 3 else "<context/>", request)
+
+    talk = spoken("How do refunds work?", "?", "go on", "?", "more", "?", "fix it")
+    await sent("chat", talk, gate, ConversationState())
+    first = "How do refunds work?"
+    assert heard == [first, f"{first}\ngo on", f"{first}\nmore"]
+
+
+async def test_what_is_hardly_likely_to_help_is_not_added_unasked():
+    async def gate(request):
+        made = context("<context/>", request)
+        return replace(made, confidences={"a": 0.02, "b": 0.06})
+
+    talk = spoken("run the tests")
+    request, told = await sent("chat", talk, gate, ConversationState())
+    assert request.fields["messages"] == talk
+    assert told["x-headgate-trace"] == "trace-1"
+    assert "a chance of 0.06" in told["x-headgate-context-reason"]
+
+
+@pytest.mark.parametrize(
+    "said", ["hello", "Thanks!", "yes", "ok", "/compact", "Good morning, everyone", "…"]
+)
+async def test_a_greeting_and_a_command_bring_no_context(said):
+    heard, conversations = [], ConversationState()
+    talk = spoken(said, "Hi.", "How do refunds work?", "So.", said, "!", "continue")
+    await sent("chat", talk[:1], changing_gate(heard), conversations)
+    request, _ = await sent("chat", talk[:5], changing_gate(heard), conversations)
+    assert [one.query for one in heard] == ["How do refunds work?"]
+    assert request.fields["messages"][-1] == talk[4]
+    await sent("chat", talk, changing_gate(heard), conversations)  # it is about the question
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "refund policy",
+        "postgres?",
+        "how do I deploy",
+        "fix tests/test_inject.py",
+        "怎么部署",
+        "x" * 99,
+    ],
+)
+async def test_what_names_more_or_asks_is_looked_up_by_itself(said):
+    heard = []
+    await sent("chat", spoken("Why?", "So.", said), changing_gate(heard), ConversationState())
+    assert heard[-1].query == said
+
+
+async def test_a_first_message_is_looked_up_whatever_it_says():
+    heard = []
+    await sent("chat", spoken("continue"), changing_gate(heard), ConversationState())
+    assert [one.query for one in heard] == ["continue"]
 
 
 @pytest.mark.parametrize("api", APIS)

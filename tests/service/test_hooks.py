@@ -12,8 +12,10 @@ async def test_a_prompt_gets_the_context_as_a_hook_prints_it(client, gate):
     assert gate.trace(trace.id).request.session == "s"
 
 
-@pytest.mark.parametrize("prompt", ["", "  \n", "/compact", " /help refunds"])
-async def test_a_blank_prompt_and_a_command_get_nothing_and_leave_no_trace(client, gate, prompt):
+@pytest.mark.parametrize("prompt", ["", "  \n", "/compact", " /help refunds", "go on", "refunds"])
+async def test_a_blank_prompt_a_command_and_a_reply_get_nothing_and_leave_no_trace(
+    client, gate, prompt
+):
     reply = await client.post("/v1/hooks/prompt", json={"prompt": prompt})
     assert (reply.status_code, reply.content) == (204, b"")
     assert gate.traces() == []

@@ -16,6 +16,7 @@ from headgate.guard.parts import Part
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.text.fence import fence, quote
 from headgate.text.redact import redact
+from headgate.text.small_talk import is_reply
 from headgate.text.terms import terms
 from headgate.types import Context, Step
 
@@ -110,7 +111,7 @@ def why_unneeded(context: Context) -> str:
     """
     query, candidates = context.trace.request.query, context.trace.candidates
     asked = set(terms(query))
-    if not asked or (len(asked) == 1 and "?" not in query):
+    if not asked or is_reply(query):
         return "the question has too few words to look for"
     shares = [len(asked.intersection(terms(c.chunk.text))) / len(asked) for c in candidates]
     kept = (share for share, c in zip(shares, candidates, strict=True) if not c.dropped)

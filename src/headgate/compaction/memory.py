@@ -5,8 +5,6 @@ on from. What is held is the request as the client sent it, which is in memory a
 held beyond MAX_BYTES of all together, and none is written anywhere.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
@@ -69,19 +67,12 @@ class Noticed:
 class WindowMemory:
     """The windows of many sessions; a caller is a tenant and a key."""
 
-    def __init__(
-        self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self) -> None:
         self._windows: Cache[tuple[str, str], tuple[Held, ...]] = Cache(
-            max_bytes, _measure, max_age_s=MAX_AGE_S, clock=clock
+            MAX_BYTES, _measure, max_age_s=MAX_AGE_S
         )
         self._recent: Cache[str, tuple[str, ...]] = Cache(1 << 20, max_entries=MAX_CALLERS)
         self._lock = Lock()
-
-    @property
-    def held_bytes(self) -> int:
-        """About how much memory the windows take."""
-        return self._windows.bytes
 
     def last(self, caller: str, session: str, prompt: Prompt) -> Held | None:
         """The request that this one goes on from, as far as the messages tell."""

@@ -34,10 +34,10 @@ class _Entry:
 class FoldCache:
     """Folders of recent conversations. Safe to share between threads."""
 
-    def __init__(self, *, entries: int = MAX_CONVERSATIONS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self) -> None:
         self._names = count()
         self._entries: Cache[int, _Entry] = Cache(
-            max_bytes, lambda _, entry: entry.bytes, max_entries=entries
+            MAX_BYTES, lambda _, entry: entry.bytes, max_entries=MAX_CONVERSATIONS
         )
 
     def __len__(self) -> int:

@@ -48,11 +48,6 @@ class Lines:
         return len(self.lines)
 
 
-def read_lines(text: str) -> Lines:
-    """A text as its lines; joined with newlines they are the text again."""
-    return number_lines(text.split("\n"))
-
-
 def number_lines(lines: list[str]) -> Lines:
     """Lines with the numbers that a tool printed."""
     read = Lines(lines, list(lines), [0] * len(lines), [0] * len(lines))

@@ -2,6 +2,8 @@
 
 A question gets its block once. It is remembered by a hash of the conversation up to there, so that it stands in every
 later request with the same bytes, and the provider's prompt cache holds, while the store may change.
+A reply such as "go on" gets nothing of its own if a block stands in the window: it is about the question before it. A
+greeting gets nothing.
 A gate that fails costs the block and never the turn: the reason is logged as a warning.
 """
 
@@ -19,6 +21,7 @@ from headgate.gateway import Headgate
 from headgate.guard.dialects.turns import human_text
 from headgate.text.cache import Cache
 from headgate.text.fence import without_fences
+from headgate.text.small_talk import asks_nothing, is_reply
 from headgate.types import Context, ContextBudget, Request, Window
 
 LOGGER = logging.getLogger("headgate.integrations")
@@ -123,10 +126,12 @@ class Blocks:
         try:
             asked = self._request(query, texts, used_tokens)
             lost = self.gate.lost_messages.put_back(seen, asked) if seen else ""
-            context = self.gate.context_for(self._without(asked, lost))
+            found = ""
+            if not _needs_none(query, texts):
+                found = _text_of(self.gate.context_for(self._without(asked, lost)))
         except HeadgateError as error:
             return self._fail(error)
-        return self._keep(texts, lost, context)
+        return self._keep(texts, lost, found)
 
     async def afind(
         self,
@@ -142,10 +147,12 @@ class Blocks:
         try:
             asked = self._request(query, texts, used_tokens)
             lost = await self.gate.lost_messages.aput_back(seen, asked) if seen else ""
-            context = await self.gate.acontext_for(self._without(asked, lost))
+            found = ""
+            if not _needs_none(query, texts):
+                found = _text_of(await self.gate.acontext_for(self._without(asked, lost)))
         except HeadgateError as error:
             return self._fail(error)
-        return self._keep(texts, lost, context)
+        return self._keep(texts, lost, found)
 
     def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
         asking = self.asking
@@ -164,8 +171,8 @@ class Blocks:
         left = max(1, asked.budget - self.gate.count_tokens(lost))
         return replace(asked, budget=left, window=Window((*asked.window.texts, lost)))
 
-    def _keep(self, texts: Sequence[str], lost: str, context: Context) -> str:
-        block = f"{lost}\n{context.text}" if lost and context.text else lost or context.text
+    def _keep(self, texts: Sequence[str], lost: str, found: str) -> str:
+        block = f"{lost}\n{found}" if lost and found else lost or found
         self._known.put(_key(texts), block)
         return block
 
@@ -207,6 +214,15 @@ def texts_of(message: Mapping[str, Any]) -> list[str]:
     """The texts of a chat message that the model sees, results of tools included."""
     content = message.get("content") or message.get("output") or ""
     return list(Window.of([{"content": content}]).texts)
+
+
+def _text_of(context: Context) -> str:
+    """The text of a context, if anything in it is likely enough to be added unasked."""
+    return context.text if context.is_worth_adding else ""
+
+
+def _needs_none(query: str, texts: Sequence[str]) -> bool:
+    return asks_nothing(query) or (is_reply(query) and any(map(is_block, texts)))
 
 
 def is_block(text: str) -> bool:

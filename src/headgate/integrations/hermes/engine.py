@@ -27,7 +27,7 @@ from headgate.integrations.blocks import LOGGER, Asking, Blocks, question_of, te
 from headgate.integrations.hermes.host import Store, is_compression_enabled, read_window
 from headgate.integrations.hermes.protocols import Message, as_sent
 from headgate.integrations.hermes.sessions import SessionMemory, engines, memories
-from headgate.memory.providers import needs_recall
+from headgate.text.small_talk import asks_nothing
 from headgate.types import ContextBudget
 
 NOTE = (
@@ -189,7 +189,7 @@ class HeadgateEngine:
     def recall(self, question: str, texts: Sequence[str]) -> str:
         """The block for a question, if nothing else brings one: no `select_context`, and no memory of ours."""
         gate = self._store.gate
-        if self._selects or self._shared is not None or gate is None or not needs_recall(question):
+        if self._selects or self._shared is not None or gate is None or asks_nothing(question):
             return ""
         used = max(0, self.last_prompt_tokens)
         return self._find_blocks(gate).find(question, [*texts, question], used_tokens=used)

@@ -20,10 +20,10 @@ from headgate.integrations.hermes.protocols import Message, as_sent
 from headgate.integrations.hermes.sessions import memories, window_of
 from headgate.integrations.hermes.tools import TOOLS, call
 from headgate.memory.fact_hits import FactHit
-from headgate.memory.providers import needs_recall
 from headgate.published.context_strategy import PressureAware
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.text.fence import fence, fence_secret, quote
+from headgate.text.small_talk import asks_nothing
 from headgate.types import ContextBudget, Request, fact_key
 
 PROMPT = (
@@ -125,7 +125,7 @@ class HeadgateMemory(PressureAware):
         """
         gate, self._recalled = self._store.gate, 0
         lost = self._blocks.put_back(self._conversation) if self._blocks else ""
-        if gate is None or not needs_recall(query):
+        if gate is None or asks_nothing(query):
             return lost
         session = session_id or self._session
         window = self._read_window(session)

@@ -144,13 +144,13 @@ async def recall_session(
 
 def _context_data(context: Context) -> schemas.ContextResult:
     notes = []
-    if context.trace.plan.skip:
-        notes.append(context.trace.plan.reasoning)
+    if context.plan.skip:
+        notes.append(context.plan.reasoning)
     elif not context.text:
         fell = (c.notes[-1].code for c in context.trace.candidates if c.dropped)
         notes.append(NO_ROOM if NoteCode.NO_ROOM in fell else NOTHING)
     notes += [_one_line(line) for line in context.degraded]
-    if context.fallback_reason and not context.trace.plan.skip:
+    if context.fallback_reason and not context.plan.skip:
         notes.append(_one_line(context.fallback_reason))
     if context.review:
         notes.append(f"a person was asked to answer this: review {context.review}")

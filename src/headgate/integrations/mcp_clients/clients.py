@@ -167,7 +167,7 @@ def find_place(client: str, scope: str) -> Place:
 
 def _in_project(path: Path) -> Path:
     """The path, unless a link leads out of the project: a cloned repository must not name the file that is written."""
-    target = path.resolve()
+    target = Path(os.path.realpath(path))  # unlike `resolve`, not an error for a link to itself
     if not target.is_relative_to(Path.cwd().resolve()):
         raise InputError(
             f"{path} leads out of this folder, to {target}",

@@ -4,6 +4,7 @@ A file that cannot be read or parsed is left alone. Writing is atomic: a crash l
 """
 
 import os
+import stat
 import sys
 from pathlib import Path
 from uuid import uuid4
@@ -11,6 +12,9 @@ from uuid import uuid4
 from headgate.errors import InputError
 from headgate.integrations.mcp_clients.clients import Entry, Place
 from headgate.settings import load
+
+# Of a configuration. Claude Code keeps its history in its own, which may have tens of megabytes.
+_MOST_BYTES = 256 << 20
 
 
 def install(place: Place, entry: Entry) -> bool:
@@ -59,13 +63,17 @@ def _unchanged_error(place: Place, error: InputError, hint: str) -> InputError:
 def _read(path: Path) -> str | None:
     """The text of a file with its own line ends; None if there is no file."""
     try:
-        return path.read_bytes().decode("utf-8")
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_BYTES:
+            return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} is left as it is: it cannot be read: {error}", hint="check the file"
         ) from error
+    why = f"a regular file of at most {_MOST_BYTES:,} bytes is expected"
+    raise InputError(f"{path} is left as it is: {why}", hint="check the file")
 
 
 def _write(path: Path, text: str) -> None:

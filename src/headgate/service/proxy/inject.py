@@ -5,6 +5,9 @@ begins with the very bytes of the one before it, and the provider's prompt cache
 turns, restarts and several workers. A question is a human turn; its block stands in front of its words, in this and
 every later request. The block is built once, when the question is new, and kept under a hash of the conversation up
 to there: the store may change, the block does not.
+
+"Continue", "fix it" and "yes" are replies: what they are about stands in the question before them. A reply is looked up
+with the words of that question, and gets no block if the question has one. A greeting gets none.
 """
 
 import hashlib
@@ -20,7 +23,9 @@ from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
 from headgate.service.body import read_apart
 from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import Options, ProxyRequest
+from headgate.service.proxy.exchange import ProxyRequest
+from headgate.service.proxy.options import Options
+from headgate.text.small_talk import asks_nothing, is_reply
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, ContextBudget, Request, Window
 
@@ -30,6 +35,8 @@ BuildContext = Callable[[Request], Awaitable["Context | Block"]]
 MAX_NEW = 32
 # characters of a question that are looked up and that its trace keeps: as many as limits.query_chars allows by default
 MAX_QUERY = 100_000
+_ASKS_NOTHING = "a greeting, thanks or a command asks for nothing"
+_REPLY_HAS_CONTEXT = "the message names nothing, and the question before it has its context"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class Block:
                 "x-headgate-trace": self.trace,
                 "x-headgate-context-chunks": str(self.chunks),
             }
+        if self.reason:
+            headers["x-headgate-context-reason"] = self.reason
         return headers | ({"x-headgate-degraded": self.degraded} if self.degraded else {})
 
 
@@ -70,7 +79,8 @@ async def inject(
     `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more.
     """
     messages, preamble = list(request.messages), dialect.preamble(request.fields)
-    questions = await read_apart(request.body, _questions, request, dialect)
+    asked = await read_apart(request.body, _questions, request, dialect)
+    questions = list(asked)  # their positions
     earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
     before = (tenant, earlier, *preamble)
     keys = await read_apart(request.body, _keys, request, questions, before)
@@ -79,28 +89,28 @@ async def inject(
         return request, {}
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
-    block, seen = Block(), _Seen([], counts=bool(request.options.window))
+    block, topic, seen = Block(), _Topic(), _Seen([], counts=bool(request.options.window))
     seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
+        query = topic.read(asked[at])
         if number >= first_new:
-            query = dialect.human_text(messages[at])
-            await read_apart(request.body, seen.read_up_to, messages, at)
-            asked = _context_request(request.options, query, seen, tenant, asker)
-            new = await _build_block(build, asked)
+            new = Block(reason=_REPLY_HAS_CONTEXT if query else _ASKS_NOTHING)
+            if query and not topic.has_block:
+                await read_apart(request.body, seen.read_up_to, messages, at)
+                wanted = _context_request(request.options, query, seen, tenant, asker)
+                new = await _build_block(build, wanted)
             known[key] = await conversations.put(key, orjson.dumps(asdict(new)))
         block = Block(**orjson.loads(known[key])) if key in known else Block()
         if block.text:
             messages[at] = dialect.add_block(messages[at], block.text)
+            topic.has_block = True
     headers = block.headers()
-    if block.reason:
-        headers["x-headgate-context-reason"] = block.reason
     if conversations.failure:
         headers["x-headgate-degraded"] = f"remembered: {conversations.failure}"
     # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
-    return request.with_messages(messages, dialect) if messages else request.with_fields(
-        {}
-    ), headers
+    same = request.with_messages(messages, dialect) if messages else request.with_fields({})
+    return same, headers
 
 
 async def _build_block(build: BuildContext, request: Request) -> Block:
@@ -118,7 +128,10 @@ async def _build_block(build: BuildContext, request: Request) -> Block:
 
 
 def block_of(context: Context) -> Block:
-    """The block that a context is."""
+    """The block that a context is; an empty one if nothing in it is likely enough to be added unasked."""
+    if not context.is_worth_adding:
+        reason = f"the best that was found is evidence with a chance of {context.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
+        return Block(trace=context.trace.id, degraded="; ".join(context.degraded), reason=reason)
     return Block(
         context.text,
         context.trace.id,
@@ -128,9 +141,27 @@ def block_of(context: Context) -> Block:
     )
 
 
-def _questions(request: ProxyRequest, dialect: Dialect) -> list[int]:
-    """The positions of the messages in which a person speaks."""
-    return [at for at, m in enumerate(request.messages) if dialect.human_text(m).strip()]
+def _questions(request: ProxyRequest, dialect: Dialect) -> dict[int, str]:
+    """The positions of the messages in which a person speaks, and what is said."""
+    spoken = ((at, dialect.human_text(m)) for at, m in enumerate(request.messages))
+    return {at: text for at, text in spoken if text.strip()}
+
+
+@dataclass(slots=True)
+class _Topic:
+    """The last question that is no reply, and whether it, or a reply to it, has a block."""
+
+    question: str = ""
+    has_block: bool = False
+
+    def read(self, said: str) -> str:
+        """What to look up for a message: its words, behind the question if it is a reply; "" if it is a greeting."""
+        if asks_nothing(said):
+            return ""
+        if self.question and is_reply(said):
+            return f"{self.question}\n{said}"
+        self.question, self.has_block = said, False
+        return said
 
 
 def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[object]) -> list[bytes]:

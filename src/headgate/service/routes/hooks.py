@@ -17,6 +17,7 @@ from headgate.service.parse import Body, Collection, Folder, SessionName, Strict
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond
 from headgate.service.state import service_of
+from headgate.text.small_talk import asks_nothing, is_reply
 
 router = APIRouter(prefix="/v1/hooks", tags=["hooks"], route_class=StrictRoute)
 
@@ -46,11 +47,14 @@ async def prompt(
     budget: Annotated[int, Query(ge=1, description="Most tokens of the block.")] = 1000,
     collection: Collection = "main",
 ) -> Response:
-    """Context for the prompt as the output of a hook; nothing for a blank prompt and for a command."""
+    """Context for the prompt as the output of a hook; nothing for a blank prompt, a greeting, a command and a reply.
+
+    What a reply such as "go on" is about stands in the prompts before it, which a hook does not see.
+    """
     gate = service_of(request).gate_for(caller)
     limits = gate.settings.limits
     query = body.prompt.strip()[: limits.query_chars]
-    if not query or query.startswith("/"):
+    if asks_nothing(query) or is_reply(query):
         return Response(status_code=204)
     context = await gate.acontext(
         query,
@@ -61,7 +65,7 @@ async def prompt(
     )
     state = state_of(request)
     state.trace, state.tokens = context.trace, context.token_estimate
-    if not context.text:
+    if not (context.text and context.is_worth_adding):
         return Response(status_code=204)
     output = {"hookEventName": "UserPromptSubmit", "additionalContext": context.text}
     return respond({"hookSpecificOutput": output})
