@@ -13,7 +13,7 @@ from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.ladder import ClimbCache
-from headgate.guard.session import Session
+from headgate.guard.machine import StreamMachine
 from headgate.prompt_cache.witness import CacheWitness
 from headgate.service.proxy import (
     cache_steps,
@@ -41,14 +41,14 @@ BEFORE = [
     (compaction_steps, "read_prompt"),
     (compaction_steps, "account_service"),
     (steps, "_request_digest"),
-    (Session, "__init__"),
+    (StreamMachine, "__init__"),
 ]
 INSIDE = [
-    (Session, "feed"),
-    (Session, "feed_content"),
-    (Session, "_book"),
-    (Session, "_judge"),
-    (Session, "end"),
+    (StreamMachine, "feed"),
+    (StreamMachine, "feed_content"),
+    (StreamMachine, "_book"),
+    (StreamMachine, "_judge"),
+    (StreamMachine, "end"),
     (RepeatDetector, "feed"),
     (UsageSum, "note"),
 ]
@@ -108,7 +108,7 @@ def test_a_bug_while_text_is_held_for_too_long_lets_it_go(rig, survives, monkeyp
     stream = said(*HELD)
     cut = stream.index(chunk({"content": UNIT[:50]})) + 1
     model = rig.script([*stream[:cut], Pause(0.6), *stream[cut:]])
-    break_at(monkeypatch, Session, "tick")
+    break_at(monkeypatch, StreamMachine, "tick")
     assert ask(served, model, "/v1/chat/completions").content == b"".join(stream)
 
 
@@ -143,7 +143,7 @@ def test_a_bug_in_reading_usage_does_not_break_an_unwatched_answer(
 
 def test_a_bug_is_logged_with_its_traceback(served, rig, survives, monkeypatch, caplog):
     model = rig.script(said(*PROSE))
-    break_at(monkeypatch, Session, "feed_content")
+    break_at(monkeypatch, StreamMachine, "feed_content")
     ask(served, model, "/v1/chat/completions")
     told = [record for record in caplog.records if "bug in the guard of a stream" in record.message]
     assert len(told) == 1

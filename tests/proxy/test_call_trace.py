@@ -6,19 +6,23 @@ import orjson
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 
-from headgate.errors import InputError, LoopError
-from headgate.explain.as_data import redact_trace
+from headgate.cli.why import _describe_row
+from headgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
+from headgate.explain.as_data import redact_trace, trace_data
+from headgate.explain.interventions import interventions
+from headgate.guard.caps import CapStatus
 from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.fuse import CapStatus
-from headgate.guard.ladder import Climb
+from headgate.guard.ladder import Climb, Mark
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.dashboard.words import describe_outcome
 from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.proxy import Proxy
-from headgate.stores.stored_trace import trim
+from headgate.service.proxy.transport import NotReached
+from headgate.stores.stored_trace import pack_trace, read_trace, trim
 from headgate.text.fence import fence
 from headgate.types import TraceSummary
 
@@ -79,20 +83,18 @@ def test_a_summary_tells_a_call_by_its_outcome():
     assert TraceSummary.of(traced(**cut_call())).outcome == "recovered"
 
 
-def test_a_call_says_which_model_answered_where_and_one_that_reached_none_its_error():
-    assert (
-        traced(model="m", upstream="main").plan.reasoning == "/v1/chat/completions m at main: off"
-    )
-    assert (
-        traced(error="no such upstream").plan.reasoning == "/v1/chat/completions no such upstream"
-    )
+def test_a_call_has_no_plan_in_what_is_kept_and_shown():
+    call = traced(model="m", upstream="main")
+    shown = trace_data(read_trace(pack_trace(trim(call), held=lambda _, ids: [])).trace)
+    assert shown["plan"] is None
+    assert (shown["strategy"], shown["tier"], shown["skip"], shown["budget"]) == ("", "", False, 0)
+    assert call.notes_on("c1")[0].reason.endswith("a model call looks nothing up")
 
 
 def test_a_failed_call_keeps_what_its_client_was_told_without_secrets():
     call = ModelCall("/v1/chat/completions")
     call.note_error(InputError(f"there is no upstream 'sk-ant-{'x' * 30}'", hint="upstreams: main"))
     trace = call_trace(call, tenant="t", now=0.0)
-    assert trace.plan.reasoning.endswith(call.problem)
     assert trace.steps[0].degraded.startswith("InputError: there is no upstream '[redacted ")
     assert trace.steps[0].degraded.endswith("(upstreams: main)")
 
@@ -119,6 +121,15 @@ def test_the_outcome_says_whether_there_was_an_answer_and_the_guard_what_it_made
     ended = traced(status=200, climb=Climb((), circle)).steps[0].facts
     assert (ended["outcome"], ended["guard"]) == ("ended", "off")
     assert TraceSummary.of(traced(status=200, report=GuardReport(state=State.DONE))).outcome == "clean"  # fmt: skip
+
+
+def test_a_turn_that_ended_before_is_told_again_in_each_later_call():
+    circle = Circle(1, 10, (), 1, 19)
+    (told,) = interventions(traced(climb=Climb((), circle)))
+    assert told.what.startswith("the turn was ended without asking the model: ")
+    assert told.change.endswith("circles.rungs.end = 11 (there were 10 copies)")
+    now = Climb((Mark(19, "end", circle),), circle)
+    assert len(interventions(traced(climb=now))) == 1
 
 
 def test_a_long_piece_before_a_cut_keeps_its_end():
@@ -172,6 +183,29 @@ def test_an_answer_that_broke_off_or_was_given_up_is_told_from_one_that_kept_loo
     report = None if state is None else GuardReport(state=state)
     call = ModelCall("/v1/chat/completions", report=report, error=error, status=status)
     assert call.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UpstreamError("refused"), 0),
+        (NotReached("no connection"), 0),
+        (UpstreamTimeout("late"), 504),
+    ],
+)
+def test_a_service_that_was_not_reached_is_told_from_one_that_answered_with_an_error(error, told):
+    call = ModelCall("/v1/messages", "chat", upstream="main", status=error.status)
+    call.note_error(error)
+    trace = call_trace(call, tenant="t", now=0.0)
+    summary = TraceSummary.of(trace)
+    assert (summary.outcome, summary.status) == ("unanswered", told)
+    said = "no answer: 504" if told else "no answer: not reached"
+    assert describe_outcome(summary.outcome, summary.degraded, summary.status) == said
+    assert f"({told or 'not reached'} ×1)" in _describe_row([summary])
+    (ending,) = interventions(trace)
+    assert ending.what.startswith(
+        "there was no answer" if told else "the service was not reached: "
+    )
 
 
 async def test_a_client_that_leaves_before_its_answer_began_is_told_so():

@@ -18,8 +18,8 @@ from headgate.gateway import Headgate
 from headgate.guard.dialects import dialect_for
 from headgate.policy import ProxyPolicy
 from headgate.service.app import create
-from headgate.service.proxy.exchange import session_of
 from headgate.service.proxy.fuse_steps import fuse
+from headgate.service.proxy.session_name import session_of
 from headgate.settings import Settings
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]

@@ -3,8 +3,9 @@
 import pytest
 
 from headgate.errors import PausedError, StoreError, UpstreamError
+from headgate.guard.caps import CapStatus
 from headgate.guard.dialects.usage import CachedInput, estimate_prompt
-from headgate.guard.fuse import CapStatus, FusePolicy, Hold
+from headgate.guard.fuse import FusePolicy, Hold
 from headgate.prices import Prices
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle, spent_by

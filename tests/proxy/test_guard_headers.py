@@ -10,7 +10,7 @@ from tests.proxy.upstream import LOOP, PROSE, said
 
 from headgate.guard.policy import GuardPolicy
 from headgate.service.own_headers import describe_unknown
-from headgate.service.proxy.exchange import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
+from headgate.service.proxy.options import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 TOKEN = "<other way>"  # no secret

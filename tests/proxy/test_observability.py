@@ -161,6 +161,8 @@ def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address
     assert data["query"] == ASK[0]["content"]
     assert (call["facts"]["guard"], call["facts"]["context_trace"]) == ("recovered", context)
     assert "water rises again" in cut["facts"]["unit"]
+    looked_up = json.loads(run(app, ["why", context, "--store", str(folder), "--json"]).output)
+    assert looked_up["session"] == data["session"] != ""
     assert web.get(f"{address}/v1/traces/{id}").status_code == 200
 
 

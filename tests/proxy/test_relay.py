@@ -28,9 +28,9 @@ from headgate.guard.dialects import (  # fmt: skip
     MessagesDialect,
     ResponsesDialect,
 )
+from headgate.guard.machine import StreamMachine
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import CLOSING
-from headgate.guard.session import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
 from headgate.service.proxy.relay import Relay
@@ -71,8 +71,8 @@ class Parts:
         self.closed = True
 
 
-class LongSession(Session):
-    """A session that never takes the fast path."""
+class LongMachine(StreamMachine):
+    """A machine that never takes the fast path."""
 
     def _may_use_fast_path(self):
         return False
@@ -86,7 +86,7 @@ def long_dialect(kind):
     return LongDialect()
 
 
-async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), share=None):  # noqa: B008
+async def relayed(dialect, calls, *, machine=StreamMachine, policy=ProxyPolicy(), share=None):  # noqa: B008
     """What the client gets of these calls, each a list of parts."""
     responses, out = [Parts(parts) for parts in calls], []
 
@@ -96,7 +96,7 @@ async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), shar
     async def write(data):
         out.append(data)
 
-    machine = session(({"role": "user", "content": "Hi"},))
+    machine = machine(({"role": "user", "content": "Hi"},))
     relay = Relay(dialect, machine, {}, policy=policy, call_again=call_again, write=write, share=share)  # fmt: skip
     await relay.run(responses.pop(0))
     return b"".join(out), machine.report
@@ -125,7 +125,7 @@ async def test_any_splits_and_either_path_give_the_bytes_that_came(api, data):
     stream = b"".join(script)
     cuts = data.draw(st.lists(st.integers(1, len(stream)), max_size=30))
     short, _ = await relayed(kind(), [split(stream, cuts)])
-    long, _ = await relayed(long_dialect(kind), [split(stream, cuts)], session=LongSession)
+    long, _ = await relayed(long_dialect(kind), [split(stream, cuts)], machine=LongMachine)
     assert short == long == stream
 
 
@@ -151,11 +151,11 @@ async def test_an_upstream_that_breaks_off_after_its_last_event_is_no_error():
     async def write(part):
         out.append(part)
 
-    session = Session(({"role": "user", "content": "Hi"},))
-    relay = Relay(ChatDialect(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    machine = StreamMachine(({"role": "user", "content": "Hi"},))
+    relay = Relay(ChatDialect(), machine, {}, policy=ProxyPolicy(), call_again=None, write=write)
     await relay.run(Broken([data]))
     assert b"".join(out) == data
-    assert session.done
+    assert machine.done
 
 
 @pytest.mark.parametrize("api", LOOPS)
@@ -167,7 +167,7 @@ async def test_either_path_and_any_splits_cut_a_loop_alike(api, data):
     parts = [split(s, c) for s, c in zip(streams, cuts, strict=True)]
     whole, report = await relayed(kind(), [[s] for s in streams])
     short, _ = await relayed(kind(), parts)
-    long, _ = await relayed(long_dialect(kind), parts, session=LongSession)
+    long, _ = await relayed(long_dialect(kind), parts, machine=LongMachine)
     assert short == long == whole
     assert report.rollbacks == 1
     times = 5 if api == "responses" else 1  # whose last events say all of it again
@@ -187,8 +187,8 @@ async def test_a_stall_closes_the_response_before_the_next_call(api):
     async def write(data):
         pass
 
-    session = Session(({"role": "user", "content": "Hi"},))
-    relay = Relay(kind(), session, {}, policy=ProxyPolicy(), call_again=call_again, write=write)
+    machine = StreamMachine(({"role": "user", "content": "Hi"},))
+    relay = Relay(kind(), machine, {}, policy=ProxyPolicy(), call_again=call_again, write=write)
     assert await relay.run(first) is second
     assert closed == [True]
 
@@ -232,8 +232,8 @@ async def test_a_client_that_waits_gets_a_comment_for_each_time_of_the_policy_an
     held = data.rindex(UNIT[:40].encode())
     held = data.index(b"\n\n", held) + 2
     ticks = [9.89, 0.02, 9.89, 0.02]
-    session = Session(({"role": "user", "content": "Hi"},), clock=lambda: 0.0)
-    relay = Relay(ChatDialect(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    machine = StreamMachine(({"role": "user", "content": "Hi"},), clock=lambda: 0.0)
+    relay = Relay(ChatDialect(), machine, {}, policy=ProxyPolicy(), call_again=None, write=write)
     relay._loop, relay._written = Clock(), 0.0
     sent = []
 
@@ -261,8 +261,8 @@ async def test_the_last_event_ends_the_answer_although_the_upstream_stays_open(a
     async def write(data):
         out.append(data)
 
-    session = Session(({"role": "user", "content": "Hi"},))
-    relay = Relay(kind(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    machine = StreamMachine(({"role": "user", "content": "Hi"},))
+    relay = Relay(kind(), machine, {}, policy=ProxyPolicy(), call_again=None, write=write)
     await relay.run(Open([b"".join(script)]))
     assert b"".join(out) == b"".join(script)
 
@@ -274,8 +274,8 @@ def waiting_calls(each, events):
         yield chunk({"tool_calls": calls})
 
 
-class WholeSession(Session):
-    """A session that holds each tool call until it is complete."""
+class WholeMachine(StreamMachine):
+    """A machine that holds each tool call until it is complete."""
 
     def __init__(self, messages):
         super().__init__(messages, policy=GuardPolicy(tool_calls="whole"))
@@ -286,7 +286,7 @@ async def test_what_waits_is_counted_as_the_memory_it_takes_and_given_back(each)
     share = CountingShare(ByteBudget())
     script = [*waiting_calls(each, 1_500), chunk({}, finish="tool_calls"), DONE]
     tracemalloc.start()
-    got, _ = await relayed(ChatDialect(), [script], session=WholeSession, share=share)
+    got, _ = await relayed(ChatDialect(), [script], machine=WholeMachine, share=share)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert got.replace(KEEP_ALIVE, b"") == b"".join(script)  # a slow machine may wait for long
@@ -327,7 +327,7 @@ async def test_what_cannot_be_held_passes_unwatched_and_the_report_says_so(polic
         assert other.try_hold(ORDINARY + 1)  # a large one that is alone may hold anything
         script = [*waiting_calls(1, 2_000), chunk({}, finish="tool_calls"), DONE]
         got, report = await relayed(
-            ChatDialect(), [script], session=WholeSession, policy=policy, share=share
+            ChatDialect(), [script], machine=WholeMachine, policy=policy, share=share
         )
     assert got == b"".join(script)
     assert (

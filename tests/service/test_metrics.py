@@ -4,7 +4,7 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.guard.fuse import CapStatus
+from headgate.guard.caps import CapStatus
 from headgate.guard.report import GuardReport, State
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics

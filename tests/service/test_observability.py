@@ -18,6 +18,7 @@ from tests.service.clients import connected
 from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
+from headgate.errors import LoopError
 from headgate.explain.savings import tokens_saved
 from headgate.explain.window_figures import window_figures
 from headgate.gateway import Headgate
@@ -25,6 +26,7 @@ from headgate.guard.report import Cut, GuardReport, State
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
 from headgate.service.metrics import Metrics
+from headgate.service.proxy.model_call import ModelCall
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 from headgate.testing.samples import trace as sample
@@ -192,14 +194,27 @@ async def test_labels_have_bounds_whatever_is_asked(client):
 def test_a_guarded_stream_is_counted():
     metrics = Metrics()
     cut = Cut("content", 10, 0, 2, "repeat", "do", 8, 1.0)
-    metrics.count_stream(GuardReport(state=State.DONE, rollbacks=1, wasted_tokens=70, cuts=[cut]))
-    metrics.count_stream(GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4))
+    ended = GuardReport(state=State.DONE, rollbacks=1, wasted_tokens=70, cuts=[cut])
+    failed = GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4)
+    metrics.count_call(ModelCall("/v1/messages", report=ended))
+    metrics.count_call(ModelCall("/v1/messages", report=failed, error=LoopError.__name__))
     lines = metrics.text().splitlines()
     assert "headgate_guard_stalls_total 5.0" in lines
     assert "headgate_guard_rollbacks_total 4.0" in lines
     assert "headgate_guard_recovered_total 1.0" in lines
     assert "headgate_guard_failed_total 1.0" in lines
     assert "headgate_guard_tokens_wasted_total 70.0" in lines
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [(State.FAILED, "UpstreamReset"), (State.FAILED, "upstream_ended_early"), (State.CLOSED, "")],
+)
+def test_an_answer_that_service_or_client_broke_off_did_not_keep_looping(state, error):
+    metrics = Metrics()
+    metrics.count_call(ModelCall("/v1/messages", report=GuardReport(state=state), error=error))
+    assert "headgate_guard_failed_total 0.0" in metrics.text().splitlines()
+    assert f'headgate_guard_streams_total{{state="{state.value}"}} 1.0' in metrics.text()
 
 
 COUNTING = """

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import http.client
 import socket
 
 import pytest
@@ -126,6 +127,16 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch):
 def test_a_body_that_goes_on_after_the_answer_is_cut(address):
     answer = exchange(address, POST, *[b"10000\r\n" + b"x" * 65_536 + b"\r\n"] * 40)
     assert answer.count(b"HTTP/1.1") <= 1
+
+
+@pytest.mark.parametrize("size", [1 << 20, 48 << 20])
+def test_a_client_that_sends_all_before_it_reads_hears_why_it_was_refused(tmp_path, size):
+    service = ServicePolicy(port=0, log=False)
+    with served(Settings(store=str(tmp_path / "kb"), service=service)) as (url, _):
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with contextlib.closing(http.client.HTTPConnection(*address, timeout=30)) as client:
+            client.request("POST", "/v1/context", b"x" * size, {"host": "evil"})
+            assert client.getresponse().status == 401
 
 
 def test_waiting_connections_are_closed_for_new_ones(address, monkeypatch):

@@ -37,10 +37,6 @@ class Difference:
     change: Change
     name: str
     """What it is, as a person would say it: `tools[3] "Bash"`, `message 17 (result of Read src/a.py)`."""
-    kept_chars: int
-    """How much stands before it: that part can still be read from the cache."""
-    lost_chars: int
-    """How much of the earlier request stands behind it: that part must be written again."""
     block: int = -1
     """Of a system block that changed: its place ..."""
     line: int = -1
@@ -75,7 +71,7 @@ def compare(old: Prompt, new: Prompt) -> Difference | None:
     if new.continues:
         return None  # the beginning is stored at the provider
     if old.model != new.model:
-        return Difference("model", f"the model ({old.model} to {new.model})", 0, old.chars)
+        return Difference("model", f"the model ({old.model} to {new.model})")
     before, after = list(old.segments), list(new.segments)
     kept = _count_same(before, after)
     found = _compare_parameters(old, new)
@@ -88,10 +84,8 @@ def compare(old: Prompt, new: Prompt) -> Difference | None:
         return (
             None  # the conversation was taken back to an earlier turn: all of it was written before
         )
-    kept_chars = sum(segment.chars for segment in before[:kept])
-    lost_chars = sum(segment.chars for segment in before[kept:])
     change, name = _name_change(before, after, kept)
-    found = Difference(change, name, kept_chars, lost_chars)
+    found = Difference(change, name)
     now = after[kept]
     if change == "system changed" and first.kind == now.kind == "system":
         line = _count_equal(first.lines, now.lines)
@@ -147,9 +141,7 @@ def _compare_parameters(old: Prompt, new: Prompt) -> Difference | None:
     )
     if not names:
         return None
-    # other parameters leave tools and system where they are
-    kept = sum(element.chars for element in new.elements if element.kind != "message")
-    return Difference("parameter", ", ".join(names), kept, max(0, old.chars - kept))
+    return Difference("parameter", ", ".join(names))
 
 
 def _compare_marks(before: Sequence[Segment], after: Sequence[Segment]) -> Difference | None:
@@ -157,14 +149,11 @@ def _compare_marks(before: Sequence[Segment], after: Sequence[Segment]) -> Diffe
     written = max((at for at, segment in enumerate(before) if segment.marked), default=None)
     if written is None:
         return None
-    lost = sum(segment.chars for segment in before[: written + 1])
     marks = [at for at, segment in enumerate(after) if segment.marked]
     if not marks:
-        return Difference("mark missing", before[written].name, 0, lost)
+        return Difference("mark missing", before[written].name)
     if not any(written <= mark <= written + LOOKBACK for mark in marks):
-        earlier = [mark for mark in marks if mark < written]
-        kept = sum(segment.chars for segment in after[: earlier[-1] + 1]) if earlier else 0
-        return Difference("mark moved", before[written].name, kept, lost - kept)
+        return Difference("mark moved", before[written].name)
     return None
 
 

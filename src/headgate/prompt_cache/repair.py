@@ -11,15 +11,13 @@ day, is not held constant: the model would read a time that is over.
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import orjson
 
 from headgate.prompt_cache.difference import compare
 from headgate.prompt_cache.segments import Prompt, read_prompt
-
-RepairKind = Literal["tools", "marks"]
 
 # Blocks that may carry a mark; thinking may not, nor may a text that is empty (Anthropic's documentation).
 _MARKED = ("text", "image", "document", "tool_use", "tool_result")

@@ -20,7 +20,7 @@ from headgate.explain.savings import tokens_saved
 from headgate.explain.window_figures import window_figures
 from headgate.guard.report import GuardReport, State
 from headgate.notes import Stage
-from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.model_call import Guarded, ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import SpendScope, Step, Trace
 
@@ -150,7 +150,7 @@ class Metrics:
         self._contexts.inc()
         self._empty.inc(not tokens)
         self._degraded.inc(bool(trace.degraded))
-        self._skipped.inc(trace.plan.skip)
+        self._skipped.inc(trace.plan is not None and trace.plan.skip)
         self._injected.inc(tokens)
         self._saved.inc(tokens_saved(trace))
         for step in trace.steps:
@@ -161,16 +161,15 @@ class Metrics:
         """Count a review that was asked for or decided."""
         self._reviews.labels(status).inc()
 
-    def count_stream(self, report: GuardReport) -> None:
-        """Count a stream that ended under the guard."""
+    def _count_stream(self, report: GuardReport, guarded: Guarded) -> None:
+        """Count a stream that ended under the guard, and what the guard made of it."""
         self._child(self._streams, report.state.value).inc()
         if report.state is State.DONE and not report.cuts and not report.rollbacks:
             return
         self._stalls.inc(len(report.cuts))
         self._rollbacks.inc(report.rollbacks)
-        is_recovered = bool(report.rollbacks) and report.state is State.DONE
-        self._recovered.inc(is_recovered and not report.passed_on)
-        self._failed.inc(report.state is State.FAILED)
+        self._recovered.inc(guarded == "recovered")
+        self._failed.inc(guarded == "failed")
         self._guard_wasted.inc(report.wasted_tokens)
 
     def count_call(self, call: ModelCall) -> None:
@@ -185,7 +184,7 @@ class Metrics:
                 self._child(self._call_tokens, *labels, direction).inc(tokens)
         self._count_cache(call, labels)
         if call.report is not None:
-            self.count_stream(call.report)
+            self._count_stream(call.report, call.guarded)
         for mark in call.climb.marks:
             self._rungs.labels(mark.rung).inc()
         self._count_fold(call)

@@ -54,7 +54,9 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_BYTES: ClassVar = 65_536
     HEAD_FIELDS: ClassVar = 100
     PIPELINE: ClassVar = 16
-    UNREAD_BYTES: ClassVar = 262_144  # of a body that arrives after its request was answered
+    # Of a body that goes on after its request was answered. Most clients send all before they read, and a connection
+    # that is closed before then takes the answer with it. So four times the largest body is dropped, in HEAD_S seconds.
+    UNREAD_BYTES: ClassVar = 1 << 27
     HEAD_S: ClassVar = 10.0
     # The system's buffer for an answer is kept small: it would take some megabytes, and hide for minutes that a slow
     # client goes on reading.

@@ -17,11 +17,9 @@ from headgate.text.letters import replace_surrogates
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
-def respond(
-    data: object, status: int = 200, *, headers: Mapping[str, str] | None = None
-) -> Response:
+def respond(data: object, status: int = 200) -> Response:
     """Data as a JSON response."""
-    return Response(to_json(data), status, headers=headers, media_type="application/json")
+    return Response(to_json(data), status, media_type="application/json")
 
 
 def to_json(data: object) -> bytes:

@@ -40,7 +40,7 @@ async def repair_cache(exchange: Exchange, witness: CacheWitness, policy: ProxyP
 
 
 def _repair(exchange: Exchange, witness: CacheWitness, policy: ProxyPolicy) -> Repair | None:
-    last = witness.find_sent(_owner(exchange), exchange.original.fields)
+    last = witness.find_sent(exchange.conversation_owner, exchange.original.fields)
     takes_marks = isinstance(exchange.dialect, MessagesDialect)
     if last is None:
         return None
@@ -112,9 +112,6 @@ def _observe(exchange: Exchange, witness: CacheWitness) -> Observation:
     betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
     sent = None if request is original else request.fields
     read = exchange.window.prompt if exchange.window else None
-    return witness.observe(_owner(exchange), original.fields, sent=sent, betas=betas, read=read)
-
-
-def _owner(exchange: Exchange) -> str:
-    """Whose conversation it is."""
-    return f"{exchange.caller.tenant}\0{exchange.caller.key}\0{exchange.call.session}"
+    return witness.observe(
+        exchange.conversation_owner, original.fields, sent=sent, betas=betas, read=read
+    )

@@ -15,9 +15,9 @@ import orjson
 from headgate.compaction.items import KINDS as ITEM_KINDS
 from headgate.compaction.items import Kind as ItemKind
 from headgate.compaction.keep import NOT_PUT_BACK
+from headgate.guard.caps import CapStatus
 from headgate.guard.channels import CONTENT
 from headgate.guard.dialects import dialect_for
-from headgate.guard.fuse import CapStatus
 from headgate.guard.parts import parts_of
 from headgate.guard.policy import CircleStep
 from headgate.guard.report import Cut
@@ -28,7 +28,7 @@ from headgate.service.proxy.model_call import ModelCall
 from headgate.text.bounded_json import loads
 from headgate.text.fence import LABEL, without_fences
 from headgate.text.tokens import estimate_tokens
-from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from headgate.types import Request, Step, Trace
 from headgate.xray.findings import KINDS
 from headgate.xray.formats import entries_of
 from headgate.xray.session import SessionBuilder
@@ -43,14 +43,6 @@ TOOLS = 8  # tools that are named, those that brought most
 
 def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     """The call as a trace: one step for the call itself, one for its window, and one for each cut, rung and cap."""
-    what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.problem
-    plan = Plan(
-        skip=True,
-        tier=Tier.STUFF,
-        strategy=Strategy.STUFF,
-        budget=0,
-        reasoning=f"{call.path} {what}",
-    )
     request = Request(call.query, tenant=tenant, session=call.session)
     cuts = call.report.cuts if call.report else []
     steps = (
@@ -59,11 +51,11 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
         *_cache_steps(call),
         *_compaction_steps(call),
         *(_cut_step(cut) for cut in cuts),
-        *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
+        *_circle_steps(call),
         *_fold_steps(call),
         *(_fuse_step(status) for status in call.cap_statuses),
     )
-    return Trace(call.id, request, plan, steps, created=now)
+    return Trace(call.id, request, steps=steps, created=now)
 
 
 def _window_steps(call: ModelCall) -> Iterator[Step]:
@@ -91,7 +83,7 @@ def _call_step(call: ModelCall) -> Step:
         "model": call.model,
         "upstream": call.upstream,
         "key": call.key,
-        "status": call.status,
+        "status": "" if call.not_reached and call.outcome == "unanswered" else call.status,
         "outcome": call.outcome,
         "guard": call.guarded,
         "rollbacks": call.report.rollbacks if call.report else "",
@@ -109,6 +101,7 @@ def _call_step(call: ModelCall) -> Step:
         "repaired": call.repaired,
         "response_id": call.response_id,
         "context_trace": call.context_trace,
+        "context_tokens": call.context_tokens or "",
     }
     text = GAP.join(_pieces(call))
     return Step(
@@ -191,6 +184,14 @@ def _compaction_steps(call: ModelCall) -> Iterator[Step]:
         gone = [(item.kind, item.text) for item in told.list_gone(*ITEM_KINDS)][:MOST_GONE]
     text = orjson.dumps(gone).decode() if gone else ""
     yield Step(Stage.COMPACTION, 0.0, facts=_without_blanks(facts), text=text)
+
+
+def _circle_steps(call: ModelCall) -> Iterator[Step]:
+    """Each rung that is new, and the end of the turn: once reached it comes with every later call of the turn."""
+    marks, ended = call.climb.marks, call.climb.ended
+    yield from (_circle_step(mark.rung, mark.circle) for mark in marks)
+    if ended is not None and all(mark.rung != "end" for mark in marks):
+        yield _circle_step("end", ended)
 
 
 def _circle_step(rung: CircleStep, circle: Circle) -> Step:

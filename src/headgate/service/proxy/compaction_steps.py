@@ -28,8 +28,9 @@ from headgate.guard.dialects.dialect import Dialect
 from headgate.prompt_cache.segments import read_prompt
 from headgate.prompt_cache.witness import Seen
 from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import UNNAMED, Exchange, Observer, ProxyRequest
+from headgate.service.proxy.exchange import Exchange, Observer, ProxyRequest
 from headgate.service.proxy.inject import Block, block_of, inject
+from headgate.service.proxy.session_name import UNNAMED
 from headgate.service.proxy.transport import header
 from headgate.text.bounded_json import HUGE, loads
 from headgate.text.tokens import estimate_tokens
@@ -84,11 +85,7 @@ def _remember(exchange: Exchange, windows: WindowMemory, seen: Noticed) -> None:
     now = Seen(seen.prompt, seen.prompt, time.time())
     carried = seen.told.owed if seen.told else seen.last.carried if seen.last else ()
     held = Held(call.session, now, exchange.original.body, seen.turn + 1, seen.owed, carried, cleared)  # fmt: skip
-    windows.remember(_caller(exchange), held, seen.last)
-
-
-def _caller(exchange: Exchange) -> str:
-    return f"{exchange.caller.tenant}\0{exchange.caller.key}"
+    windows.remember(exchange.owner, held, seen.last)
 
 
 def _compare(exchange: Exchange, windows: WindowMemory, mode: Mode) -> bool:
@@ -98,7 +95,7 @@ def _compare(exchange: Exchange, windows: WindowMemory, mode: Mode) -> bool:
 
 
 def _observe(exchange: Exchange, windows: WindowMemory, mode: Mode) -> Noticed:
-    caller, session = _caller(exchange), exchange.call.session
+    caller, session = exchange.owner, exchange.call.session
     newest = windows.newest(caller, session)
     betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
     before = newest.seen.original if newest else None
@@ -111,7 +108,7 @@ def _observe(exchange: Exchange, windows: WindowMemory, mode: Mode) -> Noticed:
 
 def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
     """Whether it is worth reading the texts: messages are gone, or a new conversation begins with a summary."""
-    seen, caller, session = exchange.window, _caller(exchange), exchange.call.session
+    seen, caller, session = exchange.window, exchange.owner, exchange.call.session
     if seen is None:
         return False
     if windows.newest(caller, session) is None:
@@ -121,7 +118,7 @@ def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
 
 
 def _notice(exchange: Exchange, windows: WindowMemory) -> None:
-    seen, caller, session = exchange.window, _caller(exchange), exchange.call.session
+    seen, caller, session = exchange.window, exchange.owner, exchange.call.session
     assert seen is not None
     dialect, body = exchange.dialect, exchange.original.body
     is_known = windows.newest(caller, session) is not None
@@ -204,9 +201,9 @@ async def _find_session(exchange: Exchange, seen: Noticed, conversations: Conver
     session = exchange.call.session
     if exchange.request.options.session or not session.startswith(UNNAMED):
         return session
-    key = b"session:" + orjson.dumps([_caller(exchange), session])
+    key = b"session:" + orjson.dumps([exchange.owner, session])
     if seen.last is not None and seen.last.session != session:
-        earlier = b"session:" + orjson.dumps([_caller(exchange), seen.last.session])
+        earlier = b"session:" + orjson.dumps([exchange.owner, seen.last.session])
         first = await conversations.get(earlier) or seen.last.session.encode()
         return (await conversations.put(key, first)).decode()
     return (await conversations.get(key) or session.encode()).decode()

@@ -1,73 +1,37 @@
 """Exchange: one request to a model API and its answer, and how the proxy reads it from the client.
 
 The ASGI scope is read once, into the Exchange. Of the body the proxy checks only what it must understand; everything
-else is the upstream's business and passes untouched. What the client wants of the proxy itself stands in `x-headgate-*`
-headers, which never reach the upstream.
-
-Each request belongs to a session. Its name is our own header, else a header or field that agents send and that stays
-the same for a whole session, else a hash of how the conversation begins. A name that is too long or holds a secret is
-hashed. Session names are not trusted; limits that must hold belong on the key or tenant.
+else is the upstream's business and passes untouched.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import orjson
 from starlette.types import Scope, Send
 
 from headgate.compaction.memory import Noticed
-from headgate.compaction.policy import MODES as COMPACTION_MODES
-from headgate.compaction.policy import Mode as CompactionMode
 from headgate.errors import InputError
-from headgate.folding.policy import MODES as FOLD_MODES
-from headgate.folding.policy import Mode as FoldMode
 from headgate.gateway.compactions import LostMessages
-from headgate.guard.calls import opening, without_digits
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.fuse import Hold, Spending
-from headgate.guard.policy import CirclesPolicy, GuardPolicy
+from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.own_headers import describe_unknown
 from headgate.service.proxy.asgi import BREAK, Reply
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.options import Options, parse_options
 from headgate.service.proxy.transport import Headers, header
 from headgate.service.request_state import Caller, RequestState, find_state
-from headgate.service.wrap.spec import SECRET_HEADER
 from headgate.text.bounded_json import loads
-from headgate.text.redact import redact
 from headgate.types import Context, Request
-from headgate.types.lengths import NAME_CHARS, SESSION_CHARS
+from headgate.types.lengths import NAME_CHARS
 
-M = TypeVar("M", bound=str)
-GUARD_HEADERS = {
-    "detector": "x-headgate-guard-detector",
-    "divergence_token": "x-headgate-guard-divergence-token",
-    "tool_calls": "x-headgate-guard-tool-calls",
-}
-ENTROPY_HEADERS = {
-    "window": "x-headgate-guard-window",
-    "min_bits": "x-headgate-guard-min-bits",
-    "max_drop": "x-headgate-guard-max-drop",
-    "span": "x-headgate-guard-span",
-    "warm_up": "x-headgate-guard-warm-up",
-}
-# Names of a session, as Claude Code, Codex, OpenCode and others send them.
-SESSION_HEADERS = (
-    b"x-headgate-session", b"x-claude-code-session-id", b"session-id", b"session_id", b"x-session-id",
-    b"x-opencode-session", b"x-session-affinity",
-)  # fmt: skip
-SESSION_FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
-UNNAMED = "conversation-"  # how the names of sessions begin that no client gave
-MAX_END = 32_768  # characters of either end of a long beginning that are hashed
-_LEGACY_USER = re.compile(r"_session_([0-9a-f-]{36})$")
 NOBODY = Caller("", frozenset())
 # Without the service there are no keys: every client of the proxy may use every upstream.
 ANYONE = Caller("default", frozenset({"proxy"}))
-SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip
 
 
 class WrongContentType(InputError):
@@ -146,6 +110,16 @@ class Exchange:
     usage_fields: Mapping[str, Any] = field(default_factory=dict)
     """Fields that we added to ask for usage, which the client did not ask for."""
 
+    @property
+    def owner(self) -> str:
+        """Whose request it is: a tenant's, by which key."""
+        return f"{self.caller.tenant}\0{self.caller.key}"
+
+    @property
+    def conversation_owner(self) -> str:
+        """The same, with the session."""
+        return f"{self.owner}\0{self.call.session}"
+
     @classmethod
     def begin(
         cls,
@@ -177,27 +151,6 @@ class Exchange:
             close_connection=extension["close"] if extension is not None else None,
             reset_connection=extension["reset"] if extension is not None else None,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the client wants of the proxy."""
-
-    guard: bool = True
-    guard_changes: Mapping[str, Any] = field(default_factory=dict)
-    context: bool = False
-    collection: str = "main"
-    budget: int = 1000
-    k: int | None = None
-    window: int = 0
-    upstream: str = ""
-    session: str = ""
-    circles: CirclesPolicy | None = None
-    """The rungs that the client wants; None: as the settings say."""
-    compaction: CompactionMode | None = None
-    """What the client wants done about compactions; None: as the settings say."""
-    fold: FoldMode | None = None
-    """Whether the client wants its request folded; None: as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,149 +212,3 @@ def _check_content_type(headers: Headers) -> None:
         raise WrongContentType(
             f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
         )
-
-
-def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -> Options:
-    """What the headers say about guard and context; an error names the header."""
-    given = {
-        name.decode("latin-1").lower(): value.decode("latin-1").strip()
-        for name, value in headers
-        if name.lower().startswith(b"x-headgate-")
-    }
-    long = next((name for name, value in given.items() if len(value) > NAME_CHARS), None)
-    if long is not None:
-        raise InvalidRequest(
-            f"{long[:80]} has {len(given[long]):,} characters; it may have {NAME_CHARS}",
-            param=long[:80],
-        )
-    if not given:
-        return Options(context=policy.context, collection=policy.collection, budget=policy.budget)
-    return Options(
-        guard=_parse_switch(given, "x-headgate-guard", default=True),
-        guard_changes=_parse_guard(given),
-        context=_parse_switch(given, "x-headgate-context", default=policy.context),
-        collection=given.get("x-headgate-collection") or policy.collection,
-        budget=_parse_number(given, "x-headgate-budget") or policy.budget,
-        k=_parse_number(given, "x-headgate-k") or None,
-        window=_parse_number(given, "x-headgate-window"),
-        session=_safe_name(given.get("x-headgate-session", "")),
-        upstream=given.get("x-headgate-upstream", ""),
-        circles=_parse_rungs(given),
-        compaction=_parse_mode(given, "x-headgate-compaction", COMPACTION_MODES),
-        fold=_parse_mode(given, "x-headgate-fold", FOLD_MODES),
-    )
-
-
-def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
-    """What the headers change in the guard's policy, which checks the values."""
-    rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
-    changes: dict[str, Any] = {"entropy": rule} if rule else {}
-    changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}
-    return changes
-
-
-def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    value = given.get(name)
-    if value is None:
-        return default
-    if value.lower() not in SWITCH:
-        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be on or off", param=name)
-    return SWITCH[value.lower()]
-
-
-def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
-    """`x-headgate-circles`: off, on, or rungs as note=3, list=5, end=8."""
-    name = "x-headgate-circles"
-    value = given.get(name)
-    if value is None or SWITCH.get(value.lower()):
-        return None
-    if SWITCH.get(value.lower()) is False:
-        return CirclesPolicy(rungs={})
-    pairs = [part.split("=") for part in value.replace(" ", "").split(",")]
-    try:
-        return CirclesPolicy.model_validate({"rungs": dict(pairs)})
-    except ValueError as error:
-        raise InvalidRequest(
-            f"{name} is {value[:80]!r}; it must be on, off, or rungs as note=3,list=5,end=8",
-            param=name,
-        ) from error
-
-
-def _parse_mode(given: Mapping[str, str], name: str, modes: tuple[M, ...]) -> M | None:
-    value = given.get(name, "").lower()
-    found = next((mode for mode in modes if mode == value), None)
-    if value and found is None:
-        allowed = f"{', '.join(modes[:-1])} or {modes[-1]}"
-        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {allowed}", param=name)
-    return found
-
-
-def _parse_number(given: Mapping[str, str], name: str) -> int:
-    value = given.get(name)
-    if value is None:
-        return 0
-    if not (value.isascii() and value.isdigit() and int(value[:10]) > 0 and len(value) < 10):
-        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be a positive number", param=name)
-    return int(value)
-
-
-def session_of(
-    headers: Headers, fields: Mapping[str, Any], messages: Sequence[object], *, api: str = ""
-) -> str:
-    """The name of the session: the one that the client gives, else a hash of how the conversation begins.
-
-    Scripts begin alike each time they run, so under `wrap` each run has sessions of its own, as has each API.
-    """
-    if name := named_session(headers, fields):
-        return name
-    run = header(headers, SECRET_HEADER).hex()
-    system = fields.get("system") or fields.get("instructions") or ""
-    begin = f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
-    return _hashed_name(f"{run} {api}\n{begin}")
-
-
-def named_session(headers: Headers, fields: Mapping[str, Any]) -> str:
-    """The name of the session that a header or a field gives; "" if none does."""
-    given = {name.lower(): value for name, value in headers}
-    named = [given[name].decode("latin-1") for name in SESSION_HEADERS if name in given]
-    named += [_in_metadata(fields.get("metadata"))]
-    named += [_in_field(fields.get(name)) for name in SESSION_FIELDS]
-    return _safe_name(next((name.strip() for name in named if name.strip()), ""))
-
-
-def _safe_name(name: str) -> str:
-    """The name of a session as it is kept: hashed if it is too long, or holds a secret or control characters."""
-    is_safe = len(name) <= SESSION_CHARS and name.isprintable() and redact(name) == name
-    return name if is_safe else _hashed_name(name)
-
-
-def _hashed_name(text: str) -> str:
-    digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return f"{UNNAMED}{digest}"
-
-
-def _sample(text: str) -> str:
-    """The text, or of a long one its length and both ends: hashing megabytes would delay the first token."""
-    if len(text) <= 2 * MAX_END:
-        return text
-    return f"{len(text)}\n{text[:MAX_END]}\n{text[-MAX_END:]}"
-
-
-def _in_metadata(metadata: object) -> str:
-    """Claude Code's user_id: JSON with a session_id, or, in older versions, a text that ends in it."""
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if not isinstance(user, str) or len(user) > MAX_END:
-        return ""
-    if found := _LEGACY_USER.search(user):
-        return found[1]
-    try:
-        parsed = orjson.loads(user)
-    except orjson.JSONDecodeError:
-        return ""
-    return _in_field(parsed.get("session_id") if isinstance(parsed, dict) else None)
-
-
-def _in_field(value: object) -> str:
-    if isinstance(value, dict):
-        value = value.get("id")
-    return value if isinstance(value, str) else ""

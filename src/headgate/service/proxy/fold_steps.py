@@ -6,13 +6,13 @@ folding begins, and the conversation's state keeps that.
 """
 
 import asyncio
-from hashlib import blake2b
 
 from headgate.bugs import surviving
 from headgate.folding.cache import FoldCache
 from headgate.folding.policy import FoldPolicy
 from headgate.folding.rules import clears_of
 from headgate.guard.calls import is_from_model, is_plain, opening
+from headgate.guard.dialects.dialect import digest
 from headgate.prices import Prices
 from headgate.service.proxy.conversation_state import ConversationState
 from headgate.service.proxy.exchange import Exchange, ProxyRequest
@@ -52,7 +52,7 @@ async def fold_repeats(
             exchange.request = changed
             call.sent = changed.body if call.sent else b""
             if call.fold.has_stopped:
-                await conversations.put(STOPPED + _digest(_owner(exchange)), b"1")
+                await conversations.put(STOPPED + digest(exchange.conversation_owner), b"1")
         exchange.reply_headers["x-headgate-fold"] = _describe(call.fold)
 
 
@@ -62,8 +62,8 @@ async def _find_start(exchange: Exchange, conversations: ConversationState) -> i
     All of a new conversation may be. Of one that has begun without folding only what the model has not seen. None of
     one whose session stopped folding, or whose state cannot be kept: it must be the same for every request.
     """
-    owner, messages = _owner(exchange), exchange.original.messages
-    key, stopped = FOLDED + _digest(f"{owner}\0{opening(messages)}"), STOPPED + _digest(owner)
+    owner, messages = exchange.conversation_owner, exchange.original.messages
+    key, stopped = FOLDED + digest(f"{owner}\0{opening(messages)}"), STOPPED + digest(owner)
     known = await conversations.get_all([key, stopped])
     if key not in known:
         is_new = not any(map(is_from_model, messages))
@@ -78,7 +78,7 @@ def _fold(
     exchange: Exchange, folders: FoldCache, group: FoldGroup, start: int
 ) -> tuple[ProxyRequest, FoldedCall]:
     request = exchange.request
-    owner, clears = f"{group}\0{_owner(exchange)}", clears_of(request.fields)
+    owner, clears = f"{group}\0{exchange.conversation_owner}", clears_of(request.fields)
     sent, report = folders.fold(request.messages, owner=owner, clears=clears, start=start)
     first_new = _first_new(request)
     new = [fold for fold in report.folds if fold.at >= first_new]
@@ -113,11 +113,3 @@ def _describe(folded: FoldedCall) -> str:
     if report.stopped_at is not None:
         said = f"{said}; stopped: {report.stopped_by}"
     return said
-
-
-def _owner(exchange: Exchange) -> str:
-    return f"{exchange.caller.tenant}\0{exchange.caller.key}\0{exchange.call.session}"
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

@@ -12,8 +12,9 @@ from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import Spending, amount_of
 from headgate.prices import Price
 from headgate.service.body import read_apart
-from headgate.service.proxy.exchange import Exchange, ProxyRequest, named_session
+from headgate.service.proxy.exchange import Exchange, ProxyRequest
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.session_name import named_session
 from headgate.service.proxy.transport import Headers, header
 from headgate.text.bounded_json import loads
 from headgate.types import Amount

@@ -7,10 +7,10 @@ from typing import Any
 from headgate import bugs
 from headgate.errors import HeadgateError, LoopError, UpstreamError
 from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.machine import StreamMachine
 from headgate.guard.policy import SAMPLING
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.session import Session
 from headgate.service.byte_budget import Share
 from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.relay import Relay
@@ -33,8 +33,8 @@ class GuardedAnswer:
     """The answer of an exchange so far, and how the model is asked to go on.
 
     `earlier_loops` says that a tool call looped when the client asked the same before. `left_out` has answers to the
-    request before its last messages (see Session). `has_failed` says that all of the answer did, whatever was tried:
-    then its loop is cut, and the model is not asked again.
+    request before its last messages (see StreamMachine). `has_failed` says that all of the answer did, whatever was
+    tried: then its loop is cut, and the model is not asked again.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GuardedAnswer:
             exchange.request.model,
             "refuses sampling",
         )
-        self._session = Session(
+        self._machine = StreamMachine(
             exchange.request.messages,
             policy=exchange.guard.replace({"max_rollbacks": 0}) if has_failed else exchange.guard,
             structured=dialect.is_structured(fields),
@@ -66,7 +66,7 @@ class GuardedAnswer:
             words_only=self._refuses_sampling in upstreams.facts
             or not dialect.sampling_overrides(SAMPLING[0], fields),
         )
-        exchange.call.report = self._session.report
+        exchange.call.report = self._machine.report
 
     async def run(self, response: Response) -> Response:
         """From the first response to all but the end of the reply: the last response, which the caller releases."""
@@ -76,14 +76,14 @@ class GuardedAnswer:
                 return await self._stream(response)
             await self._answer(response)
         except HeadgateError:
-            if self._session.report.state is State.IDLE:  # nothing of the answer came
-                self._session.fail()
+            if self._machine.report.state is State.IDLE:  # nothing of the answer came
+                self._machine.fail()
             raise
         finally:
-            self._session.leave()
+            self._machine.leave()
             self._note_tokens()
-            if self._session.report.cuts:
-                self._call.answer = self._session.text
+            if self._machine.report.cuts:
+                self._call.answer = self._machine.text
         return response
 
     async def _stream(self, response: Response) -> Response:
@@ -93,7 +93,7 @@ class GuardedAnswer:
         with self._upstreams.budget.share() as share:
             relay = Relay(
                 self._dialect,
-                self._session,
+                self._machine,
                 self._request.fields,
                 policy=self._upstreams.policy,
                 call_again=self._call_again,
@@ -108,7 +108,7 @@ class GuardedAnswer:
                 self._call.error = relay.fault
 
     async def _answer(self, response: Response) -> None:
-        self._session.hold_calls_whole()  # nothing is out before all of it is read
+        self._machine.hold_calls_whole()  # nothing is out before all of it is read
         headers = self._exchange.reply_headers
         with self._upstreams.budget.share() as share:
             body, is_whole = await self._read(response, share)
@@ -129,17 +129,17 @@ class GuardedAnswer:
             fields, first = self._request.fields, body
             try:
                 body = await guard_answer(
-                    first, self._dialect, self._session, self._usage, call_again, fields=fields
+                    first, self._dialect, self._machine, self._usage, call_again, fields=fields
                 )
             except HeadgateError:
                 raise
             except Exception as error:  # noqa: BLE001  a bug: the client gets the answer as it came
                 bugs.report(error, "the guard of an answer")
-                self._session.forget(bugs.describe(error))
-                self._session.end()
-        if self._session.report.state is State.FAILED:
+                self._machine.forget(bugs.describe(error))
+                self._machine.end()
+        if self._machine.report.state is State.FAILED:
             self._call.error = LoopError.__name__
-        headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
+        headers["x-headgate-rollbacks"] = str(self._machine.report.rollbacks)
         self._exchange.reply.head(response.status, returned_headers(response), headers)
         self._exchange.reply.put(body)
 
@@ -173,7 +173,7 @@ class GuardedAnswer:
         call.cached_input = usage.cached_input()
         call.first_input = usage.first_input()
         lacks_input, lacks_output = usage.gaps()
-        generated = self._session.generated_tokens if lacks_output else 0
+        generated = self._machine.generated_tokens if lacks_output else 0
         call.output_tokens += generated
         call.unreported_prompts += lacks_input
         call.estimated = usage.has_estimates or generated > 0
@@ -182,18 +182,18 @@ class GuardedAnswer:
 
     async def _call_again(self, call: Call) -> Response:
         """Call the model once more, to go on; by words alone if it refuses what is changed."""
-        dialect, fields, session = self._dialect, self._request.fields, self._session
-        if session.last_attempt and (rescued := await self._ask_rescue()):
+        dialect, fields, machine = self._dialect, self._request.fields, self._machine
+        if machine.last_attempt and (rescued := await self._ask_rescue()):
             return rescued
         sampling = dialect.sampling_overrides(call.sampling or {}, fields)
-        if sampling and session.words_only:  # the rescue was tried in vain
-            call, sampling = session.reword(), {}
+        if sampling and machine.words_only:  # the rescue was tried in vain
+            call, sampling = machine.reword(), {}
         changed: dict[str, Any] = sampling | (dialect.answer_now(fields) if call.answer_now else {})
         response = await self._ask(self._further_fields(call, changed))
         if response.status in REFUSED and changed:
             if names_any(await read_refusal(response), sampling):
                 self._upstreams.facts.add(*self._refuses_sampling)
-            response = await self._ask(self._further_fields(session.reword()))
+            response = await self._ask(self._further_fields(machine.reword()))
         if response.status == 200:
             return response
         status = response.status
@@ -201,15 +201,15 @@ class GuardedAnswer:
         what = f"the upstream answered {status} when it was asked to go on"
         if not 400 <= status < 500 or status in PASSING:
             raise UpstreamError(what)
-        session.fail()  # it would answer the same each time
-        raise LoopError(f"the model looped, and {what}", text=session.text)
+        machine.fail()  # it would answer the same each time
+        raise LoopError(f"the model looped, and {what}", text=machine.text)
 
     def _further_fields(
         self, call: Call, changed: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """The fields of a further call: its conversation, what is left of the token limit, and what is changed."""
         dialect, fields = self._dialect, self._request.fields
-        used = estimate_tokens(self._session.text)
+        used = estimate_tokens(self._machine.text)
         more: dict[str, Any] = {**dialect.remaining_limit(fields, used), **(changed or {})}
         if more and (name := dialect.config_field):
             more = {name: {**(fields.get(name) or {}), **more}}
@@ -234,7 +234,7 @@ class GuardedAnswer:
             return None
         named = (model for model in upstream.models if not {"*", "?", "["} & set(model))
         model = next(named, self._request.model)
-        changed = {"model": model, **self._further_fields(self._session.reword())}
+        changed = {"model": model, **self._further_fields(self._machine.reword())}
         body = self._request.with_fields(changed).body
         try:
             with self._call.waiting():

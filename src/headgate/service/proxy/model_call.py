@@ -9,9 +9,9 @@ from typing import Literal
 from uuid import uuid4
 
 from headgate.compaction.account import Account
-from headgate.errors import GuardError, HeadgateError, UpstreamTimeout
+from headgate.errors import GuardError, HeadgateError, UpstreamError, UpstreamTimeout
+from headgate.guard.caps import CapStatus
 from headgate.guard.dialects.usage import CachedInput
-from headgate.guard.fuse import CapStatus
 from headgate.guard.ladder import Climb
 from headgate.guard.report import LOOP_ERRORS, GuardReport, State
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
@@ -44,6 +44,8 @@ class ModelCall:
     tool_results: tuple[tuple[str, str], ...] = ()
     """Tools whose results the request brings to the model for the first time, each with the id of its call."""
     context_trace: str = ""
+    context_tokens: int = 0
+    """Of what was put in front of the newest question."""
     sent: bytes = b""
     """The request as the model got it, empty if it is huge. Parsed it would take up to ten times the memory."""
     length: int = 0
@@ -53,6 +55,8 @@ class ModelCall:
     status: int = 0
     answered: bool = False
     """Whether the upstream answered with 200."""
+    not_reached: bool = False
+    """Whether the upstream could not be reached, or closed the connection without an answer."""
     ignored: str = ""
     """Headers that look like ours and do not exist, each with the nearest that does."""
     unwatched: str = ""
@@ -142,6 +146,8 @@ class ModelCall:
     def note_error(self, error: BaseException) -> None:
         """Keep what went wrong; what the guard did is told by its report."""
         self.error = type(error).__name__
+        is_late = isinstance(error, UpstreamTimeout) and not isinstance(error, NotReached)
+        self.not_reached = isinstance(error, UpstreamError) and not is_late
         if isinstance(error, HeadgateError) and not isinstance(error, GuardError):
             self.error_message = clip(redact(str(error)), SUMMARY_CHARS)
 

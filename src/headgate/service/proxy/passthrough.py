@@ -22,9 +22,10 @@ from headgate.guard.dialects.usage import UsageSum, hide_usage
 from headgate.policy import UpstreamPolicy
 from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
-from headgate.service.proxy.exchange import Exchange, parse_options
+from headgate.service.proxy.exchange import Exchange
 from headgate.service.proxy.fuse_steps import fuse_passed_on
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.options import parse_options
 from headgate.service.proxy.sse import Splitter, is_stream, parse, payload
 from headgate.service.proxy.transport import Headers, Response, codings_of, header, is_event_stream
 from headgate.service.proxy.upstreams import Upstreams, returned_headers

@@ -21,9 +21,9 @@ from headgate.errors import HeadgateError, LoopError, PartialCallError, Upstream
 from headgate.guard.channels import EVENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
+from headgate.guard.machine import StreamMachine
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.session import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.sse import (
@@ -70,7 +70,7 @@ class Relay:
     def __init__(
         self,
         dialect: Dialect,
-        session: Session,
+        machine: StreamMachine,
         fields: Fields,
         *,
         policy: ProxyPolicy,
@@ -80,7 +80,7 @@ class Relay:
         usage: UsageSum | None = None,
         hides_usage: bool = False,
     ) -> None:
-        self.dialect, self.session = dialect, session
+        self.dialect, self.machine = dialect, machine
         self.usage = UsageSum() if usage is None else usage
         self.fault = ""
         """What the upstream did wrong, if the client got that as it came."""
@@ -103,7 +103,7 @@ class Relay:
         self._total = 0
         self._loop = asyncio.get_running_loop()
         self._written = self._loop.time()
-        guard = session.policy
+        guard = machine.policy
         self._tick_s = min(guard.keep_alive_s, guard.max_hold_s)
 
     async def run(self, response: Response) -> Response:
@@ -111,7 +111,7 @@ class Relay:
 
         Errors are raised once all that was clean is sent.
         """
-        self.session.start()
+        self.machine.start()
         while True:
             self._begin_call()
             try:
@@ -121,15 +121,15 @@ class Relay:
                 if isinstance(error, HeadgateError):
                     await self._send(self._release_clean())
                 raise
-            if not self.session.stalled:
+            if not self.machine.stalled:
                 break
             self._count_severed()
             try:
-                response = await self._call_again(self.session.resume())
+                response = await self._call_again(self.machine.resume())
             except PartialCallError:
                 raise
             except LoopError:
-                self.fault, self._closing = LoopError.__name__, self.session.closing_words
+                self.fault, self._closing = LoopError.__name__, self.machine.closing_words
                 break
         await self._send(self._finish())
         return response
@@ -144,22 +144,22 @@ class Relay:
 
     def _count_severed(self) -> None:
         prompt = estimate_prompt(self._fields)
-        self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
+        self.usage.sever(self.dialect.estimate_usage(prompt, self.machine.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
-        splitter, session = Splitter(), self.session
+        splitter, machine = Splitter(), self.machine
         while not self._is_over():
-            data = await response.read(self._tick_s if self._held or session.holding else None)
+            data = await response.read(self._tick_s if self._held or machine.holding else None)
             if data:
                 self._count_bytes(len(data))
                 out = await self._take_bytes(splitter, data)
             else:
                 out = [] if data is None else await self._end_call(splitter.end())
-            if session.stalled:
+            if machine.stalled:
                 await response.close()  # before anything else: each moment costs tokens
-            elif session.holding:
-                out += self._let_out(session.tick)
+            elif machine.holding:
+                out += self._let_out(machine.tick)
             await self._send(out)
         self._book_unsplit(0)
         rest = splitter.end()  # after a stall it is dropped
@@ -180,12 +180,12 @@ class Relay:
 
     def _passes_rest(self) -> bool:
         """Whether the first call has come to its own end, so that what follows passes as it comes."""
-        is_complete = self.session.done and not self.session.report.ended
+        is_complete = self.machine.done and not self.machine.report.ended
         return self._calls == 1 and (is_complete or self.fault == "upstream_error_event")
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""
-        return self.session.report.state is not GENERATING
+        return self.machine.report.state is not GENERATING
 
     def _count_bytes(self, size: int) -> None:
         self._total += size
@@ -200,12 +200,12 @@ class Relay:
         if out:
             await self._write(out[0] if len(out) == 1 else b"".join(out))
             self._written = self._loop.time()
-        elif self._held and not self.session.stalled:
+        elif self._held and not self.machine.stalled:
             await self._keep_alive()
 
     async def _keep_alive(self) -> None:
         now = self._loop.time()
-        if now - self._written >= self.session.policy.keep_alive_s * 0.99:
+        if now - self._written >= self.machine.policy.keep_alive_s * 0.99:
             self._written = now
             await self._write(KEEP_ALIVE)
 
@@ -222,7 +222,7 @@ class Relay:
         if self._calls > 1:
             raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
         self._unread = True
-        out += self._emit(self.session.stop_watching("an event is too large to be held"))
+        out += self._emit(self.machine.stop_watching("an event is too large to be held"))
         return out
 
     def _book_unsplit(self, pending: int) -> bool:
@@ -257,7 +257,7 @@ class Relay:
             if not data:
                 return (event,)  # a comment need not wait for anything
             if data == self.dialect.done:
-                out = self._emit(self.session.end())
+                out = self._emit(self.machine.end())
                 return [*out, event] if self._calls == 1 else out
             found = await parse_apart(data)
         except UpstreamError:
@@ -270,7 +270,7 @@ class Relay:
             raise UpstreamError(STRANGE)
         frame = Frame(event, None, 1, verbatim=True)
         frame.is_strange = True
-        out = self._emit(self.session.feed(Piece(EVENT, raw=(frame, None))))
+        out = self._emit(self.machine.feed(Piece(EVENT, raw=(frame, None))))
         return out + self._hold(frame) if frame.pieces_left else out
 
     async def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
@@ -285,7 +285,7 @@ class Relay:
             self._begun = True
             return await self._feed(event, found)
         self._plain_event = event
-        feed = self.session.feed_content
+        feed = self.machine.feed_content
         if len(event) <= LARGE:
             ready = feed(text, self._frame_plain_event)
         else:
@@ -317,7 +317,7 @@ class Relay:
         out: list[bytes] = []
         for piece in pieces:
             piece.raw = (frame, None if piece.raw is found else piece.raw)
-            feed = self.session.feed
+            feed = self.machine.feed
             ready = feed(piece) if len(event) <= LARGE else await asyncio.to_thread(feed, piece)
             out += self._emit(ready)
             if self._is_over():
@@ -326,7 +326,7 @@ class Relay:
         if frame.pieces_left:
             out += self._hold(frame)
         if self.dialect.ended and not self.dialect.done:  # this was the last event
-            out += self._emit(self.session.end())
+            out += self._emit(self.machine.end())
         return out
 
     def _hold(self, frame: Frame) -> list[bytes]:
@@ -339,7 +339,7 @@ class Relay:
             self._waiting.append(frame)
             return []
         return self._emit(
-            self.session.stop_watching(
+            self.machine.stop_watching(
                 "what waits exceeds proxy.max_held_bytes, or service.memory_bytes is used up"
             )
         )
@@ -396,11 +396,11 @@ class Relay:
         return encode(event, name=self.dialect.event_name(event))
 
     def _figures(self) -> dict[str, int]:
-        report = self.session.report
+        report = self.machine.report
         return {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
 
     def _let_out(self, release: Callable[[], list[Piece]]) -> list[bytes]:
-        """What the session lets out, as bytes."""
+        """What the machine lets out, as bytes."""
         try:
             return self._emit(release())
         except HeadgateError:
@@ -416,7 +416,7 @@ class Relay:
         if self._calls > 1:
             raise error
         bugs.report(error, "the guard of a stream")
-        self.session.forget(bugs.describe(error))
+        self.machine.forget(bugs.describe(error))
         self._unread, self._frame = True, None
         self._share.drop(self._held)
         self._held = 0
@@ -427,7 +427,7 @@ class Relay:
     async def _end_call(self, rest: bytes) -> list[bytes]:
         """The upstream closed: release what is left, if the answer is complete."""
         if self._unread:
-            return [*self._emit(self.session.end()), *([rest] if rest else ())]
+            return [*self._emit(self.machine.end()), *([rest] if rest else ())]
         blank = not rest.strip()  # such as the last byte of a CRLF
         out = [] if blank else await self._take([rest])
         if self._is_over():
@@ -436,17 +436,17 @@ class Relay:
         if not self.dialect.ended:
             self.fault = "upstream_ended_early"
             return [*out, *self._release_clean(), *last]
-        return [*out, *self._let_out(self.session.end), *last]
+        return [*out, *self._let_out(self.machine.end), *last]
 
     def _release_clean(self) -> list[bytes]:
         """Release after an error what waits and is clean."""
         if self._is_over():
             return []
-        return [*self._emit(self.session.fail()), *self._write_rest()]
+        return [*self._emit(self.machine.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:
         """The end of a stream that is no longer the upstream's own."""
-        ended = self.session.report.ended or ("stop" if self._closing else "")
+        ended = self.machine.report.ended or ("stop" if self._closing else "")
         if self.fault and not ended:
             return []
         end = [encode_data(self.dialect.done)] if self.dialect.done else []

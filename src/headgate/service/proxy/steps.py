@@ -7,6 +7,7 @@ fuse_steps.py, and those about the provider's cache in cache_steps.py.
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from uuid import uuid4
 
@@ -23,18 +24,13 @@ from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import read_apart, weigh
 from headgate.service.proxy.conversation_state import ConversationState, answer_key
-from headgate.service.proxy.exchange import (
-    Exchange,
-    Observer,
-    ProxyRequest,
-    parse_request,
-    session_of,
-)
+from headgate.service.proxy.exchange import Exchange, Observer, ProxyRequest, parse_request
 from headgate.service.proxy.guarded import GuardedAnswer
 from headgate.service.proxy.inject import MAX_QUERY, inject
 from headgate.service.proxy.passthrough import copy, copy_counted, copy_noting
+from headgate.service.proxy.session_name import session_of
 from headgate.service.proxy.sse import encode
-from headgate.service.proxy.transport import Response, codings_of
+from headgate.service.proxy.transport import NOT_REACHED, Response, codings_of, header
 from headgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
 from headgate.text.bounded_json import HUGE
 from headgate.types import Context, Request
@@ -114,7 +110,9 @@ async def inject_context(
         return
 
     async def build(question: Request) -> Context:
-        context = await gate.acontext_for(question)
+        # The client may have named none; the trace then stands beside the call that it was made for.
+        named = replace(question, session=question.session or exchange.call.session)
+        context = await gate.acontext_for(named)
         if observer is not None:
             observer.count_context(context)
         return context
@@ -129,6 +127,7 @@ async def inject_context(
             asker=caller.key or KEYLESS,
         )
         exchange.call.context_trace = headers.get("x-headgate-trace", "")
+        exchange.call.context_tokens = int(headers.get("x-headgate-context-tokens", "0"))
         exchange.reply_headers |= headers
 
 
@@ -215,6 +214,7 @@ async def send(exchange: Exchange, upstreams: Upstreams, guard: GuardPolicy) -> 
         exchange.reply_headers.pop("x-headgate-repaired", None)
         response = await _send_asking_usage(exchange, upstreams)
     exchange.call.answered = response.status == 200
+    exchange.call.not_reached = header(response.headers, NOT_REACHED) == b"1"
     codings = codings_of(response.headers) if exchange.is_watched and response.status == 200 else []
     if codings:  # unasked, and unknown: else the body would be plain by now
         exchange.is_watched = False
@@ -381,8 +381,7 @@ def _request_digest(exchange: Exchange, gone: int = 0) -> bytes:
 
     Other fields may differ: some clients do not stream their retry. `gone` messages at the end do not count.
     """
-    owner = f"{exchange.caller.tenant}\0{exchange.caller.key}"
     messages, model = exchange.request.messages, exchange.request.model
     messages = messages[: max(0, len(messages) - gone)]
-    end = orjson.dumps((owner, model, len(messages), messages[-2:]), default=dict)
+    end = orjson.dumps((exchange.owner, model, len(messages), messages[-2:]), default=dict)
     return blake2b(end, digest_size=16).digest()

@@ -19,6 +19,7 @@ Headers = list[tuple[bytes, bytes]]
 FIRST_ERROR = 400  # the lowest status that says that there is no answer
 GONE = 499
 """As nginx logs it: who asked is gone, so that nobody got an answer. No model service says so."""
+NOT_REACHED = b"x-headgate-not-reached"  # of an answer that `wrap` gives for a service that it could not reach
 KEY_HEADERS = (
     b"authorization",
     b"x-api-key",

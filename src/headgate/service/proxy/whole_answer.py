@@ -19,9 +19,9 @@ from headgate.errors import LoopError, PartialCallError, UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.dialect import Dialect, Fields, OwnAnswer, pick
 from headgate.guard.dialects.usage import UsageSum, estimate_prompt
+from headgate.guard.machine import StreamMachine
 from headgate.guard.report import State
 from headgate.guard.resume import Call
-from headgate.guard.session import Session
 from headgate.service.proxy.relay import SHAPE_ERRORS
 from headgate.text.bounded_json import loads
 
@@ -37,7 +37,7 @@ LARGE = 200_000  # bytes of a reply that is read in a thread, so that other requ
 async def guard_answer(
     body: bytes,
     dialect: Dialect,
-    session: Session,
+    machine: StreamMachine,
     usage: UsageSum,
     call_again: CallAgain,
     *,
@@ -46,63 +46,65 @@ async def guard_answer(
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
     texts: Texts = {CONTENT: [], REASONING: []}
 
-    read = partial(_read_apart, dialect, session, usage, texts)
-    session.start()
+    read = partial(_read_apart, dialect, machine, usage, texts)
+    machine.start()
     try:
         answer, calls = await read(body)
     except UpstreamError:
-        session.end()
+        machine.end()
         return body
     first = answer
-    while session.stalled:
-        usage.sever(dialect.estimate_usage(estimate_prompt(fields), session.severed_tokens))
+    while machine.stalled:
+        usage.sever(dialect.estimate_usage(estimate_prompt(fields), machine.severed_tokens))
         try:
-            reply = await call_again(session.resume())
+            reply = await call_again(machine.resume())
         except LoopError as error:
             if isinstance(error, PartialCallError):
                 raise
-            return _end(first or {}, texts, dialect, session, usage)
+            return _end(first or {}, texts, dialect, machine, usage)
         usage.begin()
         answer, calls = await read(reply)
-    if not session.report.cuts or answer is None or first is None:
+    if not machine.report.cuts or answer is None or first is None:
         return body
     joined_texts = {name: "".join(parts) for name, parts in texts.items()}
     try:
         joined = dialect.join(answer, joined_texts, calls, first)
         if usage:
             last = dialect.usage(answer) or {
-                **dialect.estimate_usage(estimate_prompt(fields), session.generated_tokens),
+                **dialect.estimate_usage(estimate_prompt(fields), machine.generated_tokens),
                 "estimated": True,
             }
-            joined = dialect.with_usage(joined, usage.total(last, _figures(session)))
+            joined = dialect.with_usage(joined, usage.total(last, _figures(machine)))
     except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
     return orjson.dumps(joined)
 
 
-def _end(first: Answer, texts: Texts, dialect: Dialect, session: Session, usage: UsageSum) -> bytes:
+def _end(
+    first: Answer, texts: Texts, dialect: Dialect, machine: StreamMachine, usage: UsageSum
+) -> bytes:
     """The clean text of an answer that kept looping, with its closing words, as a model would end it."""
-    text = "".join((*texts[CONTENT], session.closing_words))
+    text = "".join((*texts[CONTENT], machine.closing_words))
     made = dialect.own_answer(OwnAnswer(text, "", uuid4().hex, int(time.time())))
     made |= pick(first, *IDENTITY)
     return orjson.dumps(
-        dialect.with_usage(made, usage.total(dialect.usage(made) or {}, _figures(session)))
+        dialect.with_usage(made, usage.total(dialect.usage(made) or {}, _figures(machine)))
     )
 
 
-def _figures(session: Session) -> dict[str, int]:
-    return {"rollbacks": session.report.rollbacks, "cut_chars": session.report.cut_chars}
+def _figures(machine: StreamMachine) -> dict[str, int]:
+    return {"rollbacks": machine.report.rollbacks, "cut_chars": machine.report.cut_chars}
 
 
 async def _read_apart(
-    dialect: Dialect, session: Session, usage: UsageSum, texts: Texts, reply: bytes
+    dialect: Dialect, machine: StreamMachine, usage: UsageSum, texts: Texts, reply: bytes
 ) -> tuple[Answer | None, int]:
-    work = partial(_read, reply, dialect, session, usage, texts)
+    work = partial(_read, reply, dialect, machine, usage, texts)
     return await asyncio.to_thread(work) if len(reply) > LARGE else work()
 
 
 def _read(
-    reply: bytes, dialect: Dialect, session: Session, usage: UsageSum, texts: Texts
+    reply: bytes, dialect: Dialect, machine: StreamMachine, usage: UsageSum, texts: Texts
 ) -> tuple[Answer | None, int]:
     """The answer in a reply, which the guard has seen then, and how many of its tool calls stand."""
     answer = _parse(reply)
@@ -111,18 +113,18 @@ def _read(
         usage.note(dialect.usage(answer or {}))
     except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
-    return answer, _feed(session, pieces, texts)
+    return answer, _feed(machine, pieces, texts)
 
 
-def _feed(session: Session, pieces: list[Piece], texts: Texts) -> int:
+def _feed(machine: StreamMachine, pieces: list[Piece], texts: Texts) -> int:
     """Feed a reply to the guard and collect the texts it lets out; how many tool calls it lets out."""
     out: list[Piece] = []
     for piece in chain.from_iterable(map(_slices, pieces)):
-        out += session.feed(piece)
-        if session.report.state is not State.GENERATING:  # or the client has left
+        out += machine.feed(piece)
+        if machine.report.state is not State.GENERATING:  # or the client has left
             break
     else:
-        out += session.end()
+        out += machine.end()
     for piece in out:
         if piece.channel in texts:
             texts[piece.channel].append(piece.text)
