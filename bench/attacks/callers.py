@@ -1,6 +1,7 @@
 """Requests of readers and writers: strange shapes, names and numbers, floods, dense graphs, costly replays."""
 
 import asyncio
+import itertools
 import time
 from urllib.parse import quote
 
@@ -26,17 +27,21 @@ async def long_titles(target):
 
 @attack
 async def guessed_keys(target):
-    """Keys by the thousand."""
-    until = target.until
-    async with httpx2.AsyncClient(base_url=target.url, timeout=30) as client:
-        n = 0
+    """Keys by the thousand, from the address of somebody who has a good one."""
+    until, numbers = target.until, itertools.count()
+
+    async def guess(client):
         while time.monotonic() < until:
-            n += 1
-            headers = {"authorization": f"Bearer hg_{n:043d}"}
+            headers = {"authorization": f"Bearer hg_{next(numbers):043d}"}
             answer = await client.get("/v1/documents", headers=headers)
             target.statuses.append(answer.status_code)
             if answer.status_code == 200:
                 target.won.append("a guessed key opened")
+
+    async with httpx2.AsyncClient(base_url=target.url, timeout=30) as client:
+        await asyncio.gather(*(guess(client) for _ in range(32)))
+    if (await target.get("/v1/documents", target.unused)).status_code != 200:
+        target.won.append("a good key was refused for the bad ones of others")
 
 
 @attack

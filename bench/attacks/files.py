@@ -8,6 +8,7 @@ without writing a control character to the terminal, and without having read wha
 
 import asyncio
 import json
+import os
 import re
 import sys
 import tempfile
@@ -54,6 +55,8 @@ async def hostile_folders(target):
         (folder / "link.md").symlink_to(outside / "key.md")
         (folder / "folder").symlink_to(outside)
         (folder / "self.md").symlink_to(folder / "self.md")
+        (folder / "pipe").mkdir()
+        os.mkfifo(folder / "pipe" / ".gitignore")
         (folder / ".gitignore").write_text("*a" * 40 + "*b\n" + "**/a/" * 40 + "b\n")
         (folder / ("a" * 200)).write_text("Parcels ship by rail.")
         (folder / f"{ESCAPES}.md").write_text(f"# {ESCAPES}\n\nParcels ship by rail. {ESCAPES}")

@@ -17,9 +17,10 @@ def attack(function):
 class Target:
     """The service under attack: its address, the keys that the attackers hold, and what the hostile upstream does."""
 
-    def __init__(self, url, read, write, other, seconds):
+    def __init__(self, url, read, write, other, unused, seconds):
         self.url, self.read, self.write, self.seconds = url, read, write, seconds
         self.other = other  # of a tenant that attacks nobody
+        self.unused = unused  # a good key that nobody has sent yet
         self.host, self.port = "127.0.0.1", int(url.rsplit(":", 1)[1])
         self.statuses, self.won = [], []
 

@@ -1,4 +1,4 @@
-"""What others feel beside an attack: a process that asks again and again, and prints how long each answer took.
+"""What others feel beside an attack: a process that asks again and again, and prints when and for how long.
 
 python bench/attacks/watcher.py health PORT PID         /healthz, over a new connection each time
 python bench/attacks/watcher.py context PORT PID KEY    a context of another tenant
@@ -81,11 +81,12 @@ def main(kind, port="0", service="0", key=""):
         print(model.server_port, flush=True)
         model.serve_forever()
     while True:
-        before = waited_s(service) + waited_s(os.getpid())
+        now, before = time.monotonic(), waited_s(service) + waited_s(os.getpid())
         seconds = ask(kind, int(port), key)
-        print(seconds - (waited_s(service) + waited_s(os.getpid()) - before), flush=True)
+        print(now, seconds - (waited_s(service) + waited_s(os.getpid()) - before), flush=True)
         time.sleep(0.1)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    with suppress(KeyboardInterrupt):
+        main(*sys.argv[1:])

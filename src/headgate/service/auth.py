@@ -4,22 +4,22 @@ A key in `x-headgate-key`, `Authorization: Bearer`, `x-api-key` or `x-goog-api-k
 pages of the dashboard the key does with which a session was begun. A caller without a key is let in only from this
 machine, for the tenant of the settings. From this machine means: the address is loopback, the Host header is a
 loopback name (else a web page could reach us by rebinding its own name), no page of another origin sent the request,
-and no proxy stands between. An address that keeps sending keys that do not exist must wait.
+and no proxy stands between. Nobody waits for another's wrong keys: behind one address may be many callers, a key is
+256 random bits, and to look one up costs no more than to refuse a request without one.
 """
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import Scope as AsgiScope
 
-from headgate.errors import AccessError, BusyError
+from headgate.errors import AccessError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed, missing_scope
 from headgate.service.dashboard.cookies import sessions_in_cookies
 from headgate.service.dashboard.sessions import SignedIn, is_token
@@ -34,11 +34,6 @@ from headgate.types import Key, Scope
 CACHE_S = 2.0
 _KEY_BYTES = 650  # of a key that was read, with its digest, tenant, scopes and label
 _CACHE_BYTES = 9_000_000  # 10 000 keys
-# Keys that do not exist, from one address: 20 at once, then one a second. A person mistypes
-# less often, and guessing costs no reads of the store.
-FAILURES_ALLOWED = 20
-FAILURES_PER_S = 1.0
-MAX_ADDRESSES = 10_000  # that are counted, which bounds the memory
 
 _SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
 
@@ -69,7 +64,6 @@ class Auth:
         self._clock = clock
         # what was read, and when; without it every request would read the store
         self._cache = Cache[str, tuple[float, Any]](_CACHE_BYTES, lambda *_: _KEY_BYTES)
-        self._failures = FailedKeys(clock)
 
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError if the key is missing or not valid."""
@@ -80,11 +74,11 @@ class Auth:
         if not (token or sessions) or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):  # fmt: skip
             return await self._local_caller(scope, headers)
         if token:
-            return _as_caller(await self.check(token, scope))
-        digests = [await self.signed_in.find(session) for session in filter(is_token, sessions)]
-        key = await self._valid_key(digests, scope)
-        if key is not None:
-            return _as_caller(key)
+            return _as_caller(await self.check(token))
+        for session in filter(is_token, sessions):
+            key = await self._valid_key(await self.signed_in.find(session))
+            if key is not None:
+                return _as_caller(key)
         try:  # another program on this host may have set that cookie; it must not close pages that need no key
             return await self._local_caller(scope, headers)
         except AccessError:
@@ -92,10 +86,9 @@ class Auth:
                 "this session is over, or its key is not valid", hint="sign in with a key"
             ) from None
 
-    async def check(self, token: str, scope: AsgiScope) -> Key:
-        """The key of a token. AccessError if it is not valid; a guess is counted."""
-        digests = [digest(token)] if is_well_formed(token) else []
-        key = await self._valid_key(digests, scope)
+    async def check(self, token: str) -> Key:
+        """The key of a token. AccessError if it is not valid."""
+        key = await self._valid_key(digest(token)) if is_well_formed(token) else None
         if key is None:
             raise AccessError("the key is not valid", hint="make one with: headgate keys create")
         return key
@@ -110,28 +103,12 @@ class Auth:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         return Caller(self._tenant, frozenset(SCOPES))
 
-    async def _valid_key(self, digests: Sequence[str], scope: AsgiScope) -> Key | None:
-        """The first key that is valid; if none is, each that does not exist is counted."""
-        unknown = 0
-        for hashed in digests:
-            key = await self._key(hashed, scope)
-            if key is not None and key.revoked is None:
-                return key
-            unknown += key is None
-        for _ in range(unknown):
-            self._failures.count(address_of(scope))
-        return None
-
-    async def _key(self, hashed: str, scope: AsgiScope) -> Key | None:
-        # A key that was valid before is read again whatever others at its address do.
-        cached = self._cache.get(hashed)
-        known = cached is not None and cached[1] is not None
-        if not known:
-            self._failures.check(address_of(scope))
-        if not hashed:  # of a session that is over or was never begun
+    async def _valid_key(self, hashed: str) -> Key | None:
+        """The key with this digest, unless it is revoked; "" is the digest of none."""
+        if not hashed:
             return None
         key: Key | None = await self._read_cached(hashed, lambda: self._keys.find_digest(hashed))
-        return key
+        return None if key is None or key.revoked is not None else key
 
     async def _had_key(self) -> bool:
         return bool(await self._read_cached("", lambda: had_key(self._keys)))
@@ -217,47 +194,3 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
 
 def _is_of_proxy(name: bytes) -> bool:
     return name in _PROXY_HEADERS or name.startswith((b"x-forwarded", b"cf-"))
-
-
-class FailedKeys:
-    """How many failures each address has left, and when that was counted.
-
-    An IPv6 network of 64 bits counts as one address, since one machine has that many.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def check(self, address: str) -> None:
-        """BusyError if the address has failed too often."""
-        left = self._count_left(address)
-        if left < 1:
-            raise BusyError(
-                "too many keys that are not valid came from this address",
-                retry_after=(1 - left) / FAILURES_PER_S,
-                hint="wait as Retry-After says, and check the key",
-            )
-
-    def count(self, address: str) -> None:
-        """Count one failure."""
-        self._left[address] = (self._count_left(address) - 1, self._clock())
-        self._left.move_to_end(address)
-        while len(self._left) > MAX_ADDRESSES:
-            self._left.popitem(last=False)
-
-    def _count_left(self, address: str) -> float:
-        left, when = self._left.get(address, (float(FAILURES_ALLOWED), self._clock()))
-        return min(float(FAILURES_ALLOWED), left + FAILURES_PER_S * (self._clock() - when))
-
-
-def address_of(scope: AsgiScope) -> str:
-    """Where a request comes from, by the network of its address."""
-    host = (scope.get("client") or ("",))[0]
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return str(host)
-    if isinstance(address, IPv6Address) and not address.ipv4_mapped:
-        return address.exploded[:19]
-    return str(host)
