@@ -285,6 +285,27 @@ def test_a_check_names_every_fault_of_a_file(run, tmp_path):
     assert run("config", "check", "mine.toml", "--file", "mine.toml")[0] == 2
 
 
+@pytest.mark.parametrize(
+    "name", ["ASK__URL", "EMBED__URL", "GRADER__URL", "SEARCH__SEARX", "OPENAI_BASE_URL"]
+)
+def test_an_address_without_its_protocol_is_named_before_anything_is_called(
+    run, tmp_path, monkeypatch, name
+):
+    (tmp_path / "a.md").write_text("Refunds are paid within 14 days.")
+    run("add", "a.md")
+    variable = name if name.startswith("OPENAI") else f"HEADGATE_{name}"
+    monkeypatch.setenv(variable, "localhost:11434/v1")
+    code, _, err = run("ask", "how are refunds paid?", "--model", "some-model")
+    assert code == 2
+    assert "is 'localhost:11434/v1'" in err
+    assert "it must be http:// or https://" in err
+
+
+def test_an_address_may_hold_a_user_and_a_password(run, monkeypatch):
+    monkeypatch.setenv("HEADGATE_SEARCH__SEARX", "http://ann:secret@localhost:8080/")
+    assert run("config", "check")[0] == 0
+
+
 def test_one_option_is_named_that_was_probably_meant(run):
     _, _, err = run("context", "refunds", "--budgt", "5")
     assert "Did you mean '--budget'?" in err

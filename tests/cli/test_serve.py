@@ -34,10 +34,16 @@ def test_options_go_over_the_settings_and_what_is_not_given_stays(run, served, p
     assert (served[0].store, served[0].service.port, served[0].service.workers) == ("kb", 0, 1)
     assert out.startswith("Headgate serves kb and its dashboard at http://127.0.0.1:")
     assert "try: curl" in out
+    assert "Bearer" not in out
     run("serve", "--port", "0", "--workers", "2", "--host", "localhost")
     assert (served[1].service.workers, served[1].service.host) == (2, "localhost")
     assert served[1].store != "kb"
     assert pages == []
+
+
+def test_where_a_key_is_needed_the_example_has_one(run, served, monkeypatch):
+    monkeypatch.setenv("HEADGATE_SERVICE__KEYLESS", "never")
+    assert "Bearer KEY" in run("serve", "--port", "0", "--store", "kb")[1]
 
 
 def test_json_is_one_line_with_address_and_store(run, served):

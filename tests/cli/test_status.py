@@ -116,6 +116,7 @@ def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
         (["status", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
         (["store", "show", "nothing-at-all", "--store", "kb"], "nothing has the id"),
         (["why", "ffff", "--store", "kb"], "there is no trace 'ffff'"),
+        (["why", "guest", "--store", "kb"], "it is a chunk: headgate why last guest"),
         (["why", "last", "gudie", "--store", "kb"], "there is no chunk 'gudie'"),
     ],
 )
@@ -179,7 +180,7 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
             assert "--store" in options or group in NO_STORE or path in NO_STORE, path
 
 
-NO_JSON = {"store export", "fold expand", "expand", "config completion", "mcp", "wrap"}
+NO_JSON = {"store export", "expand", "config completion", "mcp", "wrap"}
 # a copy names both of its stores as arguments
 NO_STORE = {
     "demo",
@@ -193,7 +194,6 @@ NO_STORE = {
     "store copy",
     "hermes",
     "fold messages",
-    "fold expand",
     "expand",
 }
 

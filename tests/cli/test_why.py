@@ -21,7 +21,7 @@ from headgate.explain.why import SettingChange, Why
 from headgate.gateway import Headgate
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, Step
+from headgate.types import Candidate, Chunk, Request, Step, Trace
 
 
 def test_times_are_milliseconds(run, tmp_path, capsys):
@@ -30,7 +30,7 @@ def test_times_are_milliseconds(run, tmp_path, capsys):
     assert "250.00" in capsys.readouterr().out
     with Headgate.open(tmp_path / "kb") as hg:
         hg.save_trace(trace)
-    assert " 250.0 " in run("why", "--list", "--store", "kb")[1]
+    assert " 250.0 ms" in run("why", "--list", "--store", "kb")[1]
 
 
 def test_sizes_are_megabytes_and_a_lag_is_counted():
@@ -68,9 +68,20 @@ def test_it_says_how_a_chunk_was_found(numbers, shown):
 
 
 def test_a_call_through_the_proxy_is_named_so_instead_of_by_a_strategy(capsys):
-    call = replace(sample("t1"), steps=(Step(Stage.MODEL, 0.1, facts={"model": "m"}),))
-    print_trace(call)
-    assert capsys.readouterr().out.startswith("model call: ")
+    facts = {"path": "/v1/messages", "model": "m", "upstream": "main", "guard": "clean"}
+    step = Step(Stage.MODEL, 0.1, facts=facts)
+    call = Trace("t1", Request("?"), steps=(step,))
+    earlier = replace(sample("t1"), steps=(step,))  # as older releases kept it
+    for kept in (call, earlier):
+        print_trace(kept)
+        out = capsys.readouterr().out
+        assert out.splitlines()[0] == "model call: /v1/messages m at main: clean", out
+
+
+def test_a_call_that_reached_no_model_is_named_by_its_error(capsys):
+    step = Step(Stage.MODEL, 0.1, facts={"path": "/v1/messages"}, degraded="no such upstream")
+    print_trace(Trace("t1", Request("?"), steps=(step,)))
+    assert "model call: /v1/messages no such upstream" in capsys.readouterr().out
 
 
 def with_dropped(count):
@@ -84,8 +95,49 @@ def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, cou
     _print_outcome(with_dropped(count))
     said = capsys.readouterr().out.splitlines()
     assert len(said) == lines
-    assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip
+    assert (said[-1] == "nothing was found") is (count == 0)
     assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
+
+
+UNTOUCHED = "nothing new was done to this request, and nothing was left out"
+
+
+@pytest.mark.parametrize(
+    ("facts", "injected", "untouched"),
+    [
+        ({"outcome": "clean"}, 0, True),
+        ({}, 0, True),
+        ({"outcome": "ended"}, 0, False),
+        ({"outcome": "unanswered", "status": 500}, 0, False),
+        ({"context_trace": "992060f2"}, 0, False),
+        ({"context_trace": "992060f2", "context_tokens": 9.0}, 9, False),
+        ({"outcome": "clean"}, 9, False),
+    ],
+)
+def test_a_call_is_called_untouched_only_if_it_is(capsys, facts, injected, untouched):
+    steps = (Step(Stage.MODEL, 0.1, facts=facts), Step(Stage.WINDOW, 0.0, facts={"injected": injected}))  # fmt: skip
+    _print_outcome(Trace("t1", Request("?"), steps=steps))
+    assert (UNTOUCHED in capsys.readouterr().out) is untouched
+
+
+def test_a_call_whose_window_is_not_known_is_not_called_untouched(capsys):
+    _print_outcome(Trace("t1", Request("?"), steps=(Step(Stage.MODEL, 0.1),)))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_context_that_shows_chunks_leaves_none_out(capsys):
+    _print_outcome(sample("t1"))
+    assert capsys.readouterr().out == "nothing was left out\n"
+
+
+def test_an_empty_store_is_told_so(run):
+    with Headgate.open("kb") as gate:
+        gate.context("refunds")
+    told = "the store kb is empty: headgate add FOLDER --store kb"
+    assert run("why", "--store", "kb")[1].splitlines()[-2:] == ["nothing was found", told]
+    with Headgate.open("kb") as gate:
+        gate.add(["Refunds are paid by card."])
+    assert told not in run("why", "--store", "kb")[1]
 
 
 def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
@@ -100,8 +152,9 @@ def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
     with Headgate.open(tmp_path / "kb") as hg:
         hg.save_trace(refused)
     out = run("why", "--list", "--store", "kb")[1]
-    assert "1 call, 1 failed: InputError: there is no upstream 'foo'" in out
-    assert "()" not in out
+    asked, told = out.splitlines()
+    assert asked.endswith("  InputError: there is no upstream 'foo'")
+    assert told.startswith("          1 call, 1 failed, ")
 
 
 @pytest.mark.parametrize(("names", "said"), [(["k"], "it would have entered with\n"), (["k", "budget"], "with all of these together\n")])  # fmt: skip
@@ -144,14 +197,15 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
             hg.save_trace(trace)
     code, out, err = run("why", "--list", "--store", "kb")
     assert code == 0
-    rows = out.splitlines()[1:]
-    assert len(rows) == 3
-    assert rows[1].split()[0] == "b1"
-    assert "1 call, 1 failed: task of b1 (other)" in rows[1]
-    assert "3 calls, 1 recovered, 2 clean: task of a1 (monday-agent)" in rows[2]
-    assert " 1500.0 " in rows[2]
+    rows = out.splitlines()
+    assert len(rows) == 6
+    assert rows[2].split()[0] == "b1"
+    assert rows[2].endswith("  task of b1")
+    assert "  other: 1 call, 1 failed, " in rows[3]
+    assert rows[4].endswith("  task of a1")
+    assert "  monday-agent: 3 calls, 1 recovered, 2 clean, 1,500.0 ms" in rows[5]
     assert "headgate why --session NAME" in err
-    assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[1:]] == ["a3", "a2", "a1"]  # fmt: skip
+    assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[::2]] == ["a3", "a2", "a1"]  # fmt: skip
     assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 5
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from headgate.cli import given_settings
 from headgate.cli import wrap as wrapping
+from headgate.gateway import Headgate
 from headgate.published.self_reference import ENVIRONMENT_PREFIX
-from headgate.service.wrap.summary import summarize
+from headgate.service.wrap.summary import Summary
 from headgate.settings import environment
 from headgate.settings.load import FILE
 
@@ -23,7 +24,7 @@ def wrapped(monkeypatch):
 
     async def run_wrapped(command, **how):
         found.append((command, how))
-        return 7, summarize({"guarded": 2}, [], 0)
+        return 7, Summary({"guarded": 2}, [], 0)
 
     monkeypatch.setattr(wrapping, "run_wrapped", run_wrapped)
     return found
@@ -37,6 +38,15 @@ def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
     assert wrapped[0][1]["environ"] is os.environ
+
+
+def test_a_store_that_is_empty_is_named_at_the_end(run, wrapped):
+    told = "headgate: the store nowhere is empty: headgate add FOLDER --store nowhere\n"
+    with Headgate.open("nowhere") as gate:  # as the gateway leaves it
+        assert told in run("wrap", "--store", "nowhere", "claude")[2]
+        assert told not in run("wrap", "--store", "nowhere", "--no-inject", "claude")[2]
+        gate.add(["Refunds are paid by card."])
+    assert told not in run("wrap", "--store", "nowhere", "claude")[2]
 
 
 def test_a_misspelled_option_is_not_taken_for_an_agent(run, wrapped):

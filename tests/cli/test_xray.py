@@ -70,6 +70,15 @@ def test_a_page_is_not_written_through_a_link_that_leads_nowhere(run, tmp_path):
     assert not (tmp_path / "elsewhere.html").exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in a folder")
+def test_a_pipe_in_the_place_of_the_page_is_not_waited_for(run, tmp_path):
+    session(tmp_path)
+    os.mkfifo(tmp_path / "headgate-xray.html")
+    code, _, err = run("xray", ".")
+    assert code == 2
+    assert "is not a page of headgate xray" in err
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_a_page_is_its_owners_alone(run, tmp_path):
     session(tmp_path)

@@ -24,7 +24,7 @@ def test_a_rung_of_the_ladder_says_at_how_many_copies_it_would_not_have_come(run
     assert said.startswith(what)
     assert said.endswith(": the same call")
     assert change.startswith(
-        f"it would have waited with circles.rungs.{rung} = 5 (it was reached at 4)"
+        f"it would have waited with circles.rungs.{rung} = 5 (there were 4 copies)"
     )
 
 
@@ -49,6 +49,38 @@ def test_a_cut_says_how_much_and_which_repetition_stays():
         change
         == "it would have passed if the request had asked for the repetition, or in fenced code"
     )
+
+
+def test_a_context_in_front_of_the_question_is_told_with_its_trace():
+    ((said, change),) = done(Stage.MODEL, context_trace="992060f201b2", context_tokens=979.0)
+    assert said == "979 tokens of context were put in front of the question: headgate why 992060f2"
+    assert change == "to add none: x-headgate-context: off, or headgate wrap --no-inject"
+
+
+def test_a_context_that_was_looked_up_and_brought_nothing_is_told_with_its_trace():
+    ((said, change),) = done(Stage.MODEL, context_trace="992060f201b2")
+    assert said == "context was looked up for the question, and none was added: headgate why 992060f2"  # fmt: skip
+    assert change == "headgate why 992060f2 CHUNK says what would have let a chunk in"
+
+
+def test_context_of_an_earlier_question_is_told_if_this_call_brought_none():
+    def told(*steps):
+        return [one.what for one in interventions(replace(trace("1"), steps=steps))]
+
+    window = Step(Stage.WINDOW, 0.0, facts={"injected": 1200.0})
+    assert told(Step(Stage.MODEL, 0.0), window) == [
+        "1,200 tokens of context stand in this request from before; this call added none to them"
+    ]
+    brought = Step(Stage.MODEL, 0.0, facts={"context_trace": "a", "context_tokens": 9.0})
+    assert len(told(brought, window)) == 1
+    put_back = Step(Stage.COMPACTION, 0.0, facts={"put_back": 9.0})
+    assert len(told(Step(Stage.MODEL, 0.0), window, put_back)) == 1
+    assert told(window) == told(Step(Stage.MODEL, 0.0), Step(Stage.WINDOW, 0.0)) == []
+
+
+def test_a_repair_for_the_prompt_cache_is_told():
+    ((said, _),) = done(Stage.MODEL, repaired="the order of the tools")
+    assert said.endswith("repaired so that the prompt cache holds: the order of the tools")
 
 
 def test_one_line_that_was_folded_is_one():

@@ -136,15 +136,17 @@ def test_claude_is_not_started_if_its_service_is_unknown(launch, place, argument
 
 
 def settings_of(found):
-    told = found.arguments[2:5:2]
-    assert found.arguments[1:4:2] == ("-c", "-c")
-    return tomllib.loads("\n".join(told))
+    """What wrap sets, and the arguments before and after that."""
+    at = next(at for at, text in enumerate(found.arguments) if ROOT in text) - 1
+    assert found.arguments[at : at + 4 : 2] == ("-c", "-c")
+    told = tomllib.loads("\n".join(found.arguments[at + 1 : at + 4 : 2]))
+    return told, found.arguments[1:at], found.arguments[at + 4 :]
 
 
 def test_codex_is_told_by_arguments_without_a_secret(launch, place):
     found = launch("codex", "exec", "hello")
-    assert found.arguments[5:] == ("exec", "hello")
-    told = settings_of(found)
+    told, before, after = settings_of(found)
+    assert (before, after) == ((), ("exec", "hello"))
     assert told["openai_base_url"] == f"{ROOT}/codex/v1"
     assert told["features"] == {"enable_request_compression": False}
     assert changes(found, place) == {}
@@ -163,21 +165,35 @@ MINE = f'model_provider = "mine"\n[model_providers.mine]\nbase_url = "{CORP}"\n'
         ({"p.config.toml": MINE}, ["exec", "-p", "p"]),
         ({"p.config.toml": MINE}, ["--profile=p"]),
         ({}, ["-c", 'model_provider="mine"', "--config", 'model_providers.mine={base_url="http://corp.example/v1"}']),
+        ({}, ["exec", "-c", 'model_providers={mine={name="x", base_url="http://corp.example/v1"}}', "-cmodel_provider=mine"]),
+        ({}, ["-c=model_provider='mine'", "exec", '--config=model_providers.mine={base_url="http://corp.example/v1"}', "hi"]),
+        ({}, ["-c", "model_provider=mine", "exec", "hi", "-c", "model_providers.mine.base_url = http://corp.example/v1"]),
+        ({"config.toml": MINE}, ["-c", 'model_providers.mine={name="x"}']),
     ],
 )  # fmt: skip
 def test_codex_with_a_provider_of_its_own_goes_on_to_that(launch, place, files, arguments):
     for name, text in files.items():
         write(place.parent / ".codex" / name, text)
     found = launch("codex", *arguments)
-    assert settings_of(found)["model_providers"] == {"mine": {"base_url": ROOT + TO_CORP}}
+    told, _, after = settings_of(found)
+    assert told["model_providers"] == {"mine": {"base_url": ROOT + TO_CORP}}
     assert found.open_paths == (TO_CORP,)
+    assert not any("base_url" in text for text in after), "the last one holds"
 
 
 @pytest.mark.parametrize("form", [["-c", f"openai_base_url={CORP}"], ["--config", f'openai_base_url = "{CORP}"'], [f"--config=openai_base_url={CORP}"], [f"-copenai_base_url={CORP}"]])  # fmt: skip
-def test_an_address_among_codexs_arguments_is_replaced(launch, form):
+def test_an_address_among_codexs_arguments_does_not_hold(launch, form):
     found = launch("codex", "exec", *form, "--", "-c", "openai_base_url=kept")
-    assert settings_of(found)["openai_base_url"] == ROOT + TO_CORP
-    assert found.arguments[5:] == ("exec", "--", "-c", "openai_base_url=kept")
+    told, before, after = settings_of(found)
+    assert told["openai_base_url"] == ROOT + TO_CORP
+    assert before == ("exec", *form)
+    assert after == ("--", "-c", "openai_base_url=kept")
+
+
+def test_a_command_among_codexs_arguments_is_left_alone(launch):
+    command = ("sandbox", "bash", "-c", "name=1; echo $name")
+    _, before, after = settings_of(launch("codex", *command))
+    assert (before, after) == ((), command)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +203,19 @@ def test_an_address_among_codexs_arguments_is_replaced(launch, form):
         ({"../.codex/config.toml": 'model_provider = "ollama"'}, [], "ollama"),
         ({".codex/config.toml": 'openai_base_url = "http://x"'}, [], "not clear"),
         ({}, ["--oss"], "--oss"),
+        ({}, ["-c", "model_provider=a.b"], "dot"),
+        (
+            {},
+            [
+                "-c",
+                f'model_providers.mine.base_url="{CORP}"',
+                "-c",
+                'model_providers.mine={name="x"}',
+                "-c",
+                "model_provider=mine",
+            ],
+            "no base_url",
+        ),
     ],
 )
 def test_codex_is_not_started_if_its_service_is_unknown(launch, place, files, arguments, why):
@@ -198,8 +227,8 @@ def test_codex_is_not_started_if_its_service_is_unknown(launch, place, files, ar
 
 def test_an_upstream_that_the_user_names_makes_it_clear(launch, place):
     write(place / ".codex" / "config.toml", 'openai_base_url = "http://x"')
-    found = launch("codex", upstreams={"openai": CORP})
-    assert settings_of(found)["openai_base_url"] == ROOT + TO_CORP
+    told, _, _ = settings_of(launch("codex", upstreams={"openai": CORP}))
+    assert told["openai_base_url"] == ROOT + TO_CORP
 
 
 # OpenCode and pi: their extensions are tried with the real programs

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from headgate.service.metrics import Metrics
-from headgate.service.wrap.summary import summarize
+from headgate.service.wrap.summary import Summary
 
 
 def calls(outcome, count=1, status=200):
@@ -22,10 +22,8 @@ def test_the_numbers_of_all_gateways_are_added_up():
         'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 3.0\nheadgate_circles_total{rung="end"} 1.0\n'
         + calls("failed")
     )
-    found = summarize({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
-    assert (found.loops, found.recovered, found.notes, found.ended) == (3, 1, 3, 1)
-    assert (found.calls, found.guarded) == (5, 3), "a turn that we end makes no call of a model"
-    assert (found.injected, found.saved) == (300, 25)
+    found = Summary({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
+    assert found.calls == 5, "a turn that we end makes no call of a model"
     text = "\n".join(found.lines())
     assert (
         "5 model calls; 3 guarded; 3 loops cut from 2 answers, 1 recovered, 1 kept looping; 3 notes on repeated tool calls; 1 turn ended"
@@ -36,86 +34,85 @@ def test_the_numbers_of_all_gateways_are_added_up():
 
 
 def test_the_names_are_those_of_the_metrics():
-    found = summarize({"guarded": 1}, [Metrics().text()], 0)
-    assert found.loops == 0
+    found = Summary({"guarded": 1}, [Metrics().text()], 0)
     assert len(found.lines()) == 1
 
 
 def test_a_session_without_a_call_says_so():
-    assert "no model call" in summarize({"passed": 3}, [], 0).lines()[0]
+    assert "no model call" in Summary({"passed": 3}, [], 0).lines()[0]
 
 
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
     looped = ["headgate_guard_stalls_total 1.0\n" + calls("recovered")]
-    lines = summarize({"guarded": 1}, looped, 0).lines()
+    lines = Summary({"guarded": 1}, looped, 0).lines()
     assert lines == ["1 model call; 1 guarded; 1 loop cut from 1 answer, 1 recovered"]
-    lines = summarize({"guarded": 1}, [calls("clean")], 0).lines()
+    lines = Summary({"guarded": 1}, [calls("clean")], 0).lines()
     assert lines == ["1 model call; 1 guarded; no loop"]
 
 
 def test_an_agent_in_circles_is_not_said_to_have_no_loop():
     metrics = [calls("clean") + 'headgate_circles_total{rung="note"} 1.0\n']
-    (line,) = summarize({"guarded": 1}, metrics, 0).lines()
+    (line,) = Summary({"guarded": 1}, metrics, 0).lines()
     assert line == "1 model call; 1 guarded; 1 note on repeated tool calls"
 
 
 def test_calls_without_an_answer_are_counted_by_why():
     endings = Counter({"429": 2, "not reached": 1})
-    (line,) = summarize({"guarded": 8}, [calls("clean", 5)], 0, endings=endings).lines()
+    (line,) = Summary({"guarded": 8}, [calls("clean", 5)], 0, endings=endings).lines()
     assert line == "8 model calls; 8 guarded; 3 without an answer (429 ×2, not reached ×1); no loop"
-    (line,) = summarize({"guarded": 1}, [calls("off", 1, 502)], 0, endings=Counter({"502": 1})).lines()  # fmt: skip
+    (line,) = Summary({"guarded": 1}, [calls("off", 1, 502)], 0, endings=Counter({"502": 1})).lines()  # fmt: skip
     assert line == "1 model call; 1 guarded; 1 without an answer (502 ×1)"
 
 
 def test_calls_that_the_agent_gave_up_and_answers_that_broke_off_are_told():
     metrics = [calls("abandoned") + calls("abandoned", 1, 499) + calls("broken", 2)]
-    (line,) = summarize({"given up": 1, "guarded": 3}, metrics, 0).lines()
+    (line,) = Summary({"given up": 1, "guarded": 3}, metrics, 0).lines()
     assert line == "4 model calls; 3 guarded; 2 given up by the agent; 2 broken off by the service"
 
 
 def test_traces_that_were_lost_are_told():
-    lines = summarize({"guarded": 1}, ["headgate_writes_lost_total 2.0\n"], 0).lines()
+    lines = Summary({"guarded": 1}, ["headgate_writes_lost_total 2.0\n"], 0).lines()
     assert lines[1] == "2 traces could not be kept: run headgate doctor"
 
 
 def test_a_store_that_could_not_be_used_is_named_with_the_reason():
-    lines = summarize({"guarded": 1}, [], 0, lost_store="kb: it is damaged; restore it").lines()
+    lines = Summary({"guarded": 1}, [], 0, lost_store="kb: it is damaged; restore it").lines()
     assert lines[1:] == [
         "no trace was kept and no context added, for want of the store kb: it is damaged; restore it"
     ]
 
 
 def test_a_gateway_that_failed_before_it_had_a_call_is_no_alarm():
-    lines = summarize({"guarded": 1}, [], 1, "slow").lines()
+    lines = Summary({"guarded": 1}, [], 1, "slow").lines()
     assert lines[1] == "1 gateway failed and was replaced: no call was touched"
 
 
 def test_a_cost_of_less_than_a_cent_is_not_nothing():
-    (line,) = summarize({"guarded": 1}, ["headgate_model_cost_total 0.002\n"], 0).lines()
+    (line,) = Summary({"guarded": 1}, ["headgate_model_cost_total 0.002\n"], 0).lines()
     assert line.endswith("cost about $0.0020")
 
 
 def test_the_line_says_where_calls_went_and_what_they_cost():
     spent = 'headgate_model_cost_total{model="m"} 0.421\nheadgate_cache_lost_tokens_total{blame="client"} 9000.0\n'
     hosts = Counter({"b.example": 1, "a.example": 2, "c.example": 1, "d.example": 1})
-    (line,) = summarize({"guarded": 5}, [spent, spent], 0, services=hosts).lines()
+    (line,) = Summary({"guarded": 5}, [spent, spent], 0, services=hosts).lines()
     assert line.startswith(
         "5 model calls to a.example, b.example, c.example and 1 more; 5 guarded; "
     )
-    assert line.endswith("; cost about $0.84; 18000 tokens paid again because the prompt cache broke")  # fmt: skip
+    assert line.endswith("; cost about $0.84; 18,000 tokens paid again because the prompt cache broke")  # fmt: skip
 
 
 def test_a_session_without_a_guarded_call_says_what_came_or_why_nothing_may_have():
     others = Counter({"GET a.example/v1/models": 1})
-    (line,) = summarize({"passed": 1}, [], 0, others=others).lines()
+    (line,) = Summary({"passed": 1}, [], 0, others=others).lines()
     assert line.endswith("; 1 other request passed: GET a.example/v1/models")
-    (line,) = summarize({}, [], 0).lines()
+    (line,) = Summary({}, [], 0).lines()
     assert line.endswith("the agent made none, or called a service that wrap does not redirect; see docs/agents.md#wrap")  # fmt: skip
 
 
 def test_the_last_lines_of_a_gateway_that_failed_are_shown():
     log = "\n".join(f"line {n}" for n in range(7))
-    lines = summarize({"broken": 1}, [], 2, log).lines()
+    lines = Summary({"broken": 1}, [], 2, log).lines()
     assert lines[0].startswith("1 model call")
     assert "2 gateways failed" in lines[1]
     assert lines[2:] == [f"  it wrote: line {n}" for n in range(2, 7)]
@@ -123,9 +120,9 @@ def test_the_last_lines_of_a_gateway_that_failed_are_shown():
 
 def test_folded_tokens_are_told_and_measured_ones_are_not():
     text = 'headgate_fold_tokens_total{group="on"} 40.0\nheadgate_fold_tokens_total{group="measure"} 9.0\n'
-    assert "; 40 tokens folded" in summarize({"guarded": 1}, [text], 0).lines()[0]
+    assert "; 40 tokens folded" in Summary({"guarded": 1}, [text], 0).lines()[0]
 
 
 def test_a_compaction_is_told_with_what_was_put_back():
     text = 'headgate_compactions_total{way="summary"} 1.0\nheadgate_put_back_tokens_total 57.0\n'
-    assert "; 1 compaction, 57 tokens put back" in summarize({"guarded": 1}, [text], 0).lines()[0]
+    assert "; 1 compaction, 57 tokens put back" in Summary({"guarded": 1}, [text], 0).lines()[0]

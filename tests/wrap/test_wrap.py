@@ -117,6 +117,17 @@ def test_a_store_gives_context_and_takes_the_traces(place, upstream):
 
 
 @pytest.mark.slow
+def test_a_service_that_is_not_reached_is_told_so_at_the_end_and_by_why(place):
+    folder = place[0] / "store"
+    place[1]["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
+    done = wrap(place, "--store", str(folder), *agent("steady", "what of the gate?", "0"))
+    assert "1 without an answer (not reached ×1)" in done.stderr
+    with Headgate.open(str(folder)) as hg:
+        (call,) = [trace for trace in hg.traces() if trace.outcome]
+    assert (call.outcome, call.status) == ("unanswered", 0)
+
+
+@pytest.mark.slow
 def test_a_store_that_is_damaged_costs_the_traces_and_not_the_guard(place, upstream):
     upstream.script("looping", said(*LOOP), said("until the keeper closed the gate.", id="x"))
     folder = place[0] / "store"

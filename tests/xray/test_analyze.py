@@ -96,6 +96,36 @@ def test_a_patch_makes_shell_reads_stale(tmp_path):
     assert found.by_kind["system"] > 0
 
 
+def codex(*items):
+    return [{"type": "response_item", "payload": item, "timestamp": "t"} for item in items]
+
+
+def developer(text):
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}  # fmt: skip
+
+
+def test_base_instructions_that_codex_writes_twice_count_once(tmp_path):
+    meta = {"type": "session_meta", "payload": {"id": "c", "base_instructions": {"text": PROSE}}}
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}  # fmt: skip
+    twice = one(write(tmp_path / "rollout-1.jsonl", [meta, *codex(developer(PROSE), answer)]))
+    once = one(write(tmp_path / "rollout-2.jsonl", [meta, *codex(answer)]))
+    assert (twice.added, twice.repeated, twice.turns) == (once.added, 0, 1)
+
+    compacted = {"type": "compacted", "payload": {"replacement_history": []}}
+    lines = [meta, *codex(developer(PROSE), answer), compacted, *codex(developer(PROSE), answer)]
+    again = one(write(tmp_path / "rollout-3.jsonl", lines))
+    assert again.added == 2 * once.added, "a compacted window gets them anew"
+
+
+def test_tools_that_codex_sends_as_a_message_count(tmp_path):
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{"name": "exec", "description": PROSE}]}  # fmt: skip
+    found = one(write(tmp_path / "rollout-1.jsonl", codex(tools)))
+    logged = one(write(tmp_path / "log.jsonl", [{"input": [tools, developer("Be brief.")]}]))
+    told = one(write(tmp_path / "rollout-2.jsonl", codex(developer(PROSE))))
+    assert found.by_kind["system"] > told.by_kind["system"]
+    assert logged.by_kind["system"] > found.by_kind["system"]
+
+
 def test_loops_are_found_with_their_cost(tmp_path):
     session, _ = looping_session(3, period=2, copies=5, lead=0)
     found = one(write(tmp_path / "x.jsonl", claude(render(session, "messages"))))

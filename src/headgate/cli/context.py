@@ -129,7 +129,7 @@ def context(
 
 def _print_summary(made: Context, *, with_plan: bool) -> None:
     """Print what was decided, what went wrong and what it cost, apart from the block."""
-    plan = made.trace.plan
+    plan = made.plan
     if with_plan:
         echo(
             f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
@@ -149,8 +149,8 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
 def _say_why_empty(made: Context) -> str:
     """Say why the block is empty, from what the stages noted on the candidates."""
     candidates = made.trace.candidates
-    if made.trace.plan.skip:
-        return f"(nothing was looked up: {made.trace.plan.reasoning or 'the window is full'})"
+    if made.plan.skip:
+        return f"(nothing was looked up: {made.plan.reasoning or 'the window is full'})"
     if not candidates:
         return "(nothing relevant was found: no chunk shares a word with the question)"
     last = candidates[0].notes[-1]

@@ -1,6 +1,6 @@
 """`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken.
 
-The questions are about the project's own documentation. Each question is asked twice: the second time the best chunk
+The questions are about the project's own documentation. Each question is asked twice: the second time a chunk
 of the first answer is in the window, as it would be one turn later, and must not come again. The stream and the session
 are written by us after what small models do. They run through the real guard, a few characters or a message at a time.
 """
@@ -33,11 +33,13 @@ from headgate.ingest.load import Summary
 from headgate.types import Chunk, Context
 
 _LEFT_OUT = 3  # chunks that did not enter, listed for a question: enough to see the reasons
-QUESTIONS = (
-    "How are loops stopped, and will a good answer be cut?",
-    "Is it a framework that runs the agent, and how is it different from a gateway?",
-    "Does injected context break my prompt cache?",
-)
+# Each with the rank of the chunk that the window holds: the second best, so that the best one enters; and the best,
+# which says all of it, so that nothing does.
+QUESTIONS = {
+    "How are loops stopped, and will a good answer be cut?": 1,
+    "Is it a framework that runs the agent, and how is it different from a gateway?": 1,
+    "Does injected context break my prompt cache?": 0,
+}
 BUDGET = 500
 PAGE = "start.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
 
@@ -58,10 +60,9 @@ def add_docs(gate: Headgate) -> Summary:
     return gate.add([readme, {"id": f"docs/{PAGE}", "text": page}])
 
 
-def ask(gate: Headgate, question: str) -> DemoAnswer:
-    """Ask a question with a part of its first answer in the window, the second best so that the best one enters."""
-    first = gate.context(question, budget=BUDGET)
-    seen = first.chunks[1:2] or first.chunks[:1]
+def ask(gate: Headgate, question: str, rank: int) -> DemoAnswer:
+    """Ask a question with a chunk of its first answer in the window."""
+    seen = gate.context(question, budget=BUDGET).chunks[rank : rank + 1]
     window = [{"role": "user", "content": question}] + [{"role": "tool", "content": chunk.text} for chunk in seen]  # fmt: skip
     return DemoAnswer(question, seen, gate.context(question, window=window, budget=BUDGET))
 
@@ -168,7 +169,7 @@ def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
         return
     with Headgate.open(":memory:") as hg:
         added = add_docs(hg)
-        asked = [ask(hg, question) for question in QUESTIONS]
+        asked = [ask(hg, question, rank) for question, rank in QUESTIONS.items()]
     loop, circle = cut_and_resume(), break_circle()
     if as_json:
         print_json(

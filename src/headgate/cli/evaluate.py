@@ -13,7 +13,7 @@ from headgate.cli.command_group import CommandGroup
 from headgate.cli.console import SafeConsole
 from headgate.cli.evaluate_fit import fit
 from headgate.cli.evaluate_retrieval import retrieval
-from headgate.cli.options import json_option, open_existing, place_options, print_json
+from headgate.cli.options import json_option, open_existing, place_options, print_json, write_text
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
@@ -81,7 +81,7 @@ def test(
             return
         outcomes = _run_cases(hg, file, quiet=as_json)
     if report is not None:
-        _write(report, junit(outcomes, suite=file.stem))
+        write_text(report, junit(outcomes, suite=file.stem))
     if as_json:
         print_json([_row(outcome) for outcome in outcomes])
     else:
@@ -139,7 +139,7 @@ def _record(
             hint="ask it with: headgate context --explain",
         )
     former = f"{file.read_text('utf-8').rstrip()}\n\n" if file.exists() else ""
-    _write(file, former + "\n".join(map(as_toml, cases)))
+    write_text(file, former + "\n".join(map(as_toml, cases)))
     for case in cases:
         echo(f"recorded: {case.question} -> {', '.join(case.must)}")
 
@@ -160,13 +160,6 @@ def _row(outcome: CaseResult) -> dict[str, object]:
         "failures": [asdict(failure) for failure in outcome.failures], "since": outcome.since,
         "tokens": outcome.tokens, "trace": outcome.trace,
     }  # fmt: skip
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
 
 
 @click.group(cls=CommandGroup, name="eval")

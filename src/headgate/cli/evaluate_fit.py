@@ -12,7 +12,7 @@ import click
 from rich.progress import Progress
 
 from headgate.cli.console import SafeConsole
-from headgate.cli.options import open_existing, place_options, print_json
+from headgate.cli.options import open_existing, place_options, print_json, write_text
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.evaluate import fit as fitting
@@ -152,7 +152,7 @@ def _save(model: Model, out: Path | None, **about: object) -> dict[str, Any]:
     """The weights as data, written to the file if there is one."""
     data = fitting.as_data(model, fitted=datetime.now(UTC).date().isoformat(), **about)
     if out is not None:
-        _write(out, json.dumps(data, indent=2) + "\n")
+        write_text(out, json.dumps(data, indent=2) + "\n")
     return data
 
 
@@ -171,10 +171,3 @@ def _weights(model: Model, former: Model, head: str = "shipped") -> str:
             for name, weight in getattr(model, step).items()
         ]
     return f"{table(rows)}\n\nlower {model.lower:.3f} ({head} {former.lower:.3f})"
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip

@@ -1,4 +1,4 @@
-"""`headgate fold FILE`, `headgate fold expand FILE`, `headgate fold report`: say once what the window holds twice."""
+"""`headgate fold FILE`, `headgate expand FILE`, `headgate fold report`: say once what the window holds twice."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class FoldCommands(CommandGroup):
 
 @click.group(cls=FoldCommands, epilog="Example: headgate fold messages request.json")
 def fold() -> None:
-    """Fold what a conversation holds twice into pointers, undo it, and report what folding did.
+    """Fold what a conversation holds twice into pointers, and report what folding did. `headgate expand` undoes it.
 
     `messages` may be left out: a file in its place is folded.
     """
@@ -67,22 +67,11 @@ def messages(file: str, as_json: bool) -> None:
         echo(f"folded: {found[0].describe()}", err=True)
 
 
-@fold.command("expand", epilog="Example: headgate fold expand folded.json")
-@click.argument("file", default="-")
-def expand_folded(file: str) -> None:
-    """Print the folded messages or request in FILE (JSON, - for stdin) as they were before folding."""
-    echo(_expand(file))
-
-
 @click.command(epilog="Example: headgate expand folded.json")
 @click.argument("file", default="-")
 def expand(file: str) -> None:
-    """Print the folded messages or request in FILE as they were; the same as `headgate fold expand`."""
-    echo(_expand(file))
-
-
-def _expand(file: str) -> str:
-    return _change(file, lambda conversation, _: expand_messages(conversation))
+    """Print the folded messages or request in FILE (JSON, - for stdin) as they were before folding."""
+    echo(_change(file, lambda conversation, _: expand_messages(conversation)))
 
 
 def _change(file: str, work: Callable[[list[Any], dict[str, Any]], list[Any]]) -> str:

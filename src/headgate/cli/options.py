@@ -44,6 +44,14 @@ def read_input(name: str) -> bytes:
         raise InputError(f"cannot read {name}: {error.strerror}", hint="check its path") from error
 
 
+def write_text(file: Path, text: str) -> None:
+    """Write what a command made to a file that its caller named."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
+
+
 def print_json(value: object) -> None:
     """Print a value, dataclasses included, as indented JSON."""
     echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -63,8 +63,11 @@ def serve(
                 echo(orjson.dumps({"url": url, "store": shown}))
             else:
                 echo(f"Headgate serves {shown} and its dashboard at {url}")
+                policy = settings.service
+                keyless = policy.keyless != "never" and server.is_loopback(policy.host)
+                key = "" if keyless else "-H 'authorization: Bearer KEY' "
                 echo(
-                    f"try: curl {url}/v1/context -H 'content-type: application/json' "
+                    f"try: curl {url}/v1/context {key}-H 'content-type: application/json' "
                     """-d '{"query": "how do refunds work?"}'"""
                 )
             if opens:

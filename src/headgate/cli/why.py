@@ -8,16 +8,17 @@ where it fell, and the smallest change that admits it.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 import click
 import orjson
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 from headgate.cli.console import SafeConsole
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import echo, format_minute
+from headgate.cli.terminal import echo, fit, format_minute
 from headgate.errors import InputError, NotFound
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.costs import Costs, add_up
@@ -25,10 +26,12 @@ from headgate.explain.interventions import interventions, show_fact
 from headgate.explain.replay import Replay
 from headgate.explain.terms import describe_terms
 from headgate.explain.why import Why
+from headgate.gateway import Headgate
 from headgate.guard.report import LOOP_ERRORS
 from headgate.guard.tools import clip
 from headgate.notes import Note, NoteCode, Stage
 from headgate.operations.presence import (
+    describe_empty,
     did_you_mean,
     enumerate_names,
     whole_chunk_id,
@@ -39,7 +42,7 @@ from headgate.types import Candidate, Step, Trace, TraceSummary
 from headgate.xray.summary import short
 
 ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
-QUERY_CHARS = 60
+QUERY_CHARS = 200
 MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
 # what became of the answers of model calls, what went wrong first
 OUTCOMES = {
@@ -94,15 +97,26 @@ def why(
             else:
                 _print_list(group_sessions(found)[:limit])
             return
-        stored = hg.trace(whole_trace_id(hg, trace or "last"))
+        stored = hg.trace(_find_trace(hg, trace or "last"))
         if chunk is not None:
             answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
+        empty = describe_empty(hg) if _looked_in_vain(stored) else ""
     if chunk is not None:
         _print_answer(answer, as_json=as_json)
     elif as_json:
         print_json(trace_data(stored) | _outcome_data(stored))
     else:
-        print_trace(stored)
+        print_trace(stored, empty=empty)
+
+
+def _find_trace(hg: Headgate, given: str) -> str:
+    """The whole id of a trace; who names a chunk instead is told how to ask for it."""
+    try:
+        return whole_trace_id(hg, given)
+    except NotFound as error:
+        if not any(hg.store.chunks(hg.tenant, name, [given]) for name in hg.collections()):
+            raise
+        raise NotFound(error.message, hint=f"it is a chunk: headgate why last {quote(given)}") from None  # fmt: skip
 
 
 def _of_session(found: Sequence[TraceSummary], name: str) -> list[TraceSummary]:
@@ -125,29 +139,16 @@ def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
 
 
 def _print_list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool = True) -> None:
-    id = Column("trace", no_wrap=True, min_width=ID_CHARS)  # it is there to be copied
-    when = Column("when", no_wrap=True)
-    ms = Column("ms", no_wrap=True, min_width=len("10000.0"))
-    what = Column("query", overflow="fold")  # a name of a session is there to be copied too
-    kept = Column("kept", min_width=len("kept"))
+    """Print two lines for each row, so that they fit a terminal: what was asked, and below it what became of that."""
     costs = [add_up(row) for row in rows]
-    cost = (
-        [Column("cost", no_wrap=True, min_width=len("$0.0012 !"))]
-        if any(one.calls for one in costs)
-        else []
-    )
-    table = Table(id, when, kept, "of", ms, *cost, what, box=None, header_style="bold", pad_edge=False)  # fmt: skip
     for row, spent in zip(rows, costs, strict=True):
         newest = row[0]
-        table.add_row(
-            newest.id[:ID_CHARS],
-            format_minute(newest.created),
-            *(("", "") if newest.outcome else (str(newest.kept), str(newest.candidates))),
-            f"{1000 * sum(one.seconds for one in row):.1f}",
-            *([_describe_cost(spent)] if cost else []),
-            escape(_describe_row(row, names_session=names_session)),
-        )
-    SafeConsole().print(table if rows else "no request was traced yet")
+        id, when, asked = newest.id[:ID_CHARS], format_minute(newest.created), _name_question(row)
+        echo(fit(f"{id:{ID_CHARS}}  {when}  {asked}"))
+        described = (_describe_row(row, names_session=names_session), _describe_cost(spent))
+        echo(fit(f"{'':{ID_CHARS}}  {', '.join(filter(None, described))}"))
+    if not rows:
+        echo("no request was traced yet")
     for told in dict.fromkeys(
         one.compaction for row in rows for one in reversed(row) if one.compaction
     ):
@@ -160,24 +161,30 @@ def _print_list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool =
         echo("the calls of a session: headgate why --session NAME", err=True)
 
 
+def _name_question(row: Sequence[TraceSummary]) -> str:
+    """What was asked, or asked first in a session; for a call that was refused, why."""
+    errors = (why.removeprefix("model: ") for one in row for why in one.degraded)
+    return clip(row[-1].query or next(errors, ""), QUERY_CHARS)
+
+
 def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) -> str:
-    """What was asked; for a session how many calls it made, what became of them, and what it asked first."""
-    if len(row) == 1 and not row[0].outcome:
-        return row[0].query[:QUERY_CHARS]
+    """What became of a request; for a session its name, how many calls it made, and what became of them."""
+    newest, time = row[0], f"{1000 * sum(one.seconds for one in row):,.1f} ms"
+    if not newest.outcome:
+        return f"{newest.kept} of {newest.candidates} kept, {time}"
     counts = Counter(map(_outcome_of, row))
     named = [*OUTCOMES, *(name for name in counts if name not in OUTCOMES)]
     outcomes = [f"{counts[name]} {OUTCOMES.get(name, clip(name, 20))}" for name in named if counts[name]]  # fmt: skip
-    if refused := Counter(one.status for one in row if one.outcome == "unanswered"):
+    if refused := Counter(
+        str(one.status or "not reached") for one in row if one.outcome == "unanswered"
+    ):
         told = ", ".join(f"{status} ×{count}" for status, count in sorted(refused.items()))
         outcomes = [f"{said} ({told})" if said.endswith(OUTCOMES["unanswered"]) else said for said in outcomes]  # fmt: skip
-    asked = row[-1].query[:QUERY_CHARS] or next(
-        (why.removeprefix("model: ") for one in row for why in one.degraded), ""
-    )
     if not names_session:
-        model = row[0].cost.model if row[0].cost else "model call"
-        return f"{model}, {outcomes[0].removeprefix('1 ')}: {asked}"
-    session = f" ({row[0].session})" if row[0].session else ""
-    return f"{count_of(len(row), 'call')}, {', '.join(outcomes)}: {asked}{session}"
+        model = newest.cost.model if newest.cost else "model call"
+        return f"{model}, {outcomes[0].removeprefix('1 ')}, {time}"
+    session = f"{newest.session}: " if newest.session else ""
+    return f"{session}{count_of(len(row), 'call')}, {', '.join(outcomes)}, {time}"
 
 
 def _outcome_of(call: TraceSummary) -> str:
@@ -201,11 +208,14 @@ def _describe_cost(spent: Costs) -> str:
     return f"{money} !" if spent.breaks else money
 
 
-def print_trace(trace: Trace) -> None:
-    """Print what each stage did, what was done to the request, what was shown, and what was left out."""
+def print_trace(trace: Trace, *, empty: str = "") -> None:
+    """Print what each stage did, what was done to the request, what was shown, and what was left out.
+
+    `empty` says that there is nothing in the store, if that is why nothing was found.
+    """
     console = SafeConsole()
     console.print(escape(_describe_plan(trace)))
-    counted = () if _is_call(trace) else ("received", "kept", "dropped")
+    counted = () if trace.step(Stage.MODEL) else ("received", "kept", "dropped")
     table = Table("stage", "ms", *counted, "", box=None, header_style="bold")
     for step in trace.steps:
         counts = (str(getattr(step, name)) for name in counted)
@@ -222,16 +232,22 @@ def print_trace(trace: Trace) -> None:
                 escape(f"  {describe_terms(candidate.notes)}"), highlight=False, soft_wrap=True
             )
     _print_outcome(trace)
+    if empty:
+        echo(empty)
 
 
 def _describe_plan(trace: Trace) -> str:
     """What was decided before anything was looked up; of a call through the proxy, where it went."""
-    kind = "model call" if _is_call(trace) else trace.plan.strategy.value
-    return f"{kind}: {trace.plan.reasoning}"
-
-
-def _is_call(trace: Trace) -> bool:
-    return any(step.stage is Stage.MODEL for step in trace.steps)
+    if (call := trace.step(Stage.MODEL)) is None:
+        return f"{trace.plan.strategy.value}: {trace.plan.reasoning}" if trace.plan else ""
+    facts = call.facts
+    outcome = facts.get("outcome") or facts.get("guard", "off")
+    what = (
+        f"{facts.get('model', '')} at {facts['upstream']}: {outcome}"
+        if "upstream" in facts
+        else call.degraded
+    )
+    return f"model call: {facts.get('path', '')} {what}"
 
 
 def _describe_step(step: Step) -> str:
@@ -298,8 +314,29 @@ def _print_outcome(trace: Trace) -> None:
         echo(f"and {len(fell) - MOST_LEFT_OUT:,} more: --json lists them all")
     if fell:
         echo(f"what would have let one in: headgate why {trace.id[:ID_CHARS]} CHUNK")
-    if not done and not fell:
-        echo("nothing was done to this request, and nothing was left out")
+    if not done and not fell and (said := _describe_untouched(trace)):
+        echo(said)
+
+
+def _describe_untouched(trace: Trace) -> str:
+    """What to say of a request of which no intervention and no chunk that fell is known; "" if nothing is sure."""
+    call = trace.step(Stage.MODEL)
+    if call is None:
+        if trace.candidates:
+            return "nothing was left out"
+        return "" if trace.plan and trace.plan.skip else "nothing was found"
+    outcome = call.facts.get("outcome") or call.facts.get("guard", "off")
+    if outcome not in ("clean", "off") or trace.degraded or trace.step(Stage.WINDOW) is None:
+        return ""
+    # notes and folds of earlier calls of its session stand in it again
+    return "nothing new was done to this request, and nothing was left out"
+
+
+def _looked_in_vain(trace: Trace) -> bool:
+    """Whether context was looked up, and there was none."""
+    if (call := trace.step(Stage.MODEL)) is None:
+        return not trace.candidates and not (trace.plan and trace.plan.skip)
+    return "context_trace" in call.facts and not call.facts.get("context_tokens")
 
 
 def _print_answer(answer: Why, *, as_json: bool) -> None:

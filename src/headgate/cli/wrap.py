@@ -9,7 +9,7 @@ import click
 
 from headgate.cli.given_settings import has_settings
 from headgate.cli.terminal import echo
-from headgate.errors import InputError
+from headgate.errors import HeadgateError, InputError
 from headgate.service.wrap.run import run_wrapped
 from headgate.service.wrap.spec import MEMORY, GatewaySpec
 from headgate.text.meant import nearest
@@ -89,13 +89,24 @@ def wrap(
     code, summary = asyncio.run(
         run_wrapped((agent, *args), environ=os.environ, spec=spec, upstreams=upstreams)
     )
-    if not quiet and (
-        summary.calls or summary.passed or not code
-    ):  # a command that failed says why itself
+    if not quiet and (summary.routes.total() or not code):  # a command that failed says why itself
         with suppress(OSError):  # stderr is closed; the exit code is still the agent's
             for line in summary.lines():
                 echo(f"headgate: {line}", err=True)
+            in_vain = wanted and not summary.lost_store and not summary.sums["injected"]
+            if in_vain and (empty := _describe_empty(store)):
+                echo(f"headgate: {empty}", err=True)
     sys.exit(code)
+
+
+def _describe_empty(store: str | None) -> str:
+    """That the store of the session holds nothing to add, as one whose name was mistyped; "" if it does."""
+    from headgate.cli.options import open_existing  # noqa: PLC0415  (the agent starts sooner)
+    from headgate.operations.presence import describe_empty  # noqa: PLC0415
+
+    with suppress(HeadgateError), open_existing(store, None) as gate:
+        return describe_empty(gate)
+    return ""
 
 
 def _check_settings() -> None:

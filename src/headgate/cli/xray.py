@@ -56,8 +56,10 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
 def _refuse_foreign(where: Path) -> None:
     """Refuse to overwrite a file that is not our own page."""
     try:
-        with where.open("rb") as held:
-            ours = held.read(len(MARKER)) == MARKER.encode()
+        ours = not where.exists() or where.is_file()
+        if ours:  # a pipe would be waited for
+            with where.open("rb") as held:
+                ours = held.read(len(MARKER)) == MARKER.encode()
     except FileNotFoundError:
         if where.is_symlink():  # what is written would land where the link points
             raise InputError(f"{where} is a link to nothing", hint="name another file with --html") from None  # fmt: skip

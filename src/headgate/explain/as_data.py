@@ -30,7 +30,7 @@ def context_data(
         "graph_context": list(context.graph_context),
         "admissibility_token": context.admissibility_token,
         "strategy": context.strategy.value,
-        "plan": plan_data(context.trace.plan),
+        "plan": plan_data(context.plan),
         "degraded": list(context.degraded),
         "verdict": context.verdict,
         "confidences": {id: round(mark, 4) for id, mark in context.confidences.items()},
@@ -98,7 +98,7 @@ def trace_data(trace: Trace) -> dict[str, Any]:
     del request["tenant"]
     return {
         **summary_data(TraceSummary.of(trace)),
-        "plan": asdict(trace.plan),
+        "plan": asdict(trace.plan) if trace.plan else None,
         "request": request,
         "steps": [asdict(step) for step in trace.steps],
         "fates": [_candidate_data(candidate) for candidate in trace.candidates],

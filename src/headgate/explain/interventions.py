@@ -29,6 +29,7 @@ def _read(trace: Trace) -> Iterator[Intervention]:
         read = _READERS.get(step.stage)
         if read is not None:
             yield from read(step)
+    yield from _earlier_context(trace)
 
 
 def _circle(step: Step) -> Iterator[Intervention]:
@@ -95,12 +96,52 @@ _BLAMED = {
 }
 
 
+def _injection(step: Step) -> Iterator[Intervention]:
+    """The context that was looked up for the newest question, and whether it was put in front of it."""
+    see = f"headgate why {str(step.facts.get('context_trace', ''))[:8]}"
+    if tokens := step.facts.get("context_tokens"):
+        what = f"{show_fact(tokens)} tokens of context were put in front of the question: {see}"
+        yield Intervention(step.stage, what, _NO_CONTEXT, step.facts)
+    elif "context_trace" in step.facts:
+        what = f"context was looked up for the question, and none was added: {see}"
+        change = f"{see} CHUNK says what would have let a chunk in"
+        yield Intervention(step.stage, what, change, step.facts)
+
+
+def _earlier_context(trace: Trace) -> Iterator[Intervention]:
+    """Context that stands in the window though this call brought none: blocks stay where they were put."""
+    call, window = trace.step(Stage.MODEL), trace.step(Stage.WINDOW)
+    if call is None or window is None or call.facts.get("context_tokens"):
+        return
+    if (tokens := window.number("injected")) and not _puts_back(trace):
+        what = f"{tokens:,.0f} tokens of context stand in this request from before; this call added none to them"
+        yield Intervention(window.stage, what, _NO_CONTEXT, window.facts)
+
+
+def _puts_back(trace: Trace) -> bool:
+    return any(step.stage is Stage.COMPACTION and step.facts.get("put_back") for step in trace.steps)  # fmt: skip
+
+
+_NO_CONTEXT = "to add none: x-headgate-context: off, or headgate wrap --no-inject"
+
+
 def _endings(step: Step) -> Iterator[Intervention]:
     """Why a call had no answer, and how a guarded one ended if the guard did not bring it to a clean end."""
+    yield from _injection(step)
+    if repaired := step.facts.get("repaired"):
+        what = f"the request was repaired so that the prompt cache holds: {repaired}"
+        yield Intervention(
+            step.stage, what, "to leave it as it came: proxy.repair = []", step.facts
+        )
     if step.facts.get("outcome") == "unanswered":
         status = show_fact(step.facts.get("status", ""))
         what, change = f"the upstream answered {status}", "Headgate passed that on as it came"
-        if step.degraded:
+        if not step.facts.get("status"):
+            what, change = (
+                f"the service was not reached{step.degraded and ': '}{step.degraded}",
+                "the client was told so",
+            )
+        elif step.degraded:
             what, change = f"there was no answer: {step.degraded}", f"the client was told so, with status {status}"  # fmt: skip
         yield Intervention(step.stage, what, change, step.facts)
     if why := step.facts.get("passed_on"):
@@ -161,7 +202,7 @@ _DONE = {
 def _rung(step: Step) -> str:
     rung, copies = step.facts["rung"], step.facts["copies"]
     assert isinstance(copies, int | float)
-    return f"it would have waited with circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f})"
+    return f"it would have waited with circles.rungs.{rung} = {copies + 1:.0f} (there were {copies:.0f} copies)"
 
 
 def _cap(step: Step) -> str:

@@ -82,7 +82,8 @@ class _SharedFileHandler(RotatingFileHandler):
         if sys.platform == "win32":
             yield
         else:
-            with self._lock_file.open("ab") as lock:
+            descriptor = os.open(self._lock_file, os.O_CREAT | os.O_RDWR, 0o600)
+            with os.fdopen(descriptor, "rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 try:
                     yield
@@ -102,7 +103,7 @@ def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
         **log_keys(trace),
         **({"query": trace.request.query} if text else {}),
         "strategy": context.strategy.value,
-        "budget": trace.plan.budget,
+        "budget": trace.budget,
         "tokens": context.token_estimate,
         "latency_ms": round(context.latency_ms, 3),
         "total_candidates": report.total_candidates,

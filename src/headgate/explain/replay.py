@@ -105,8 +105,8 @@ def _explain_left(was: Trace, now: Trace, left: Collection[str]) -> dict[str, st
         elif not candidate.dropped and (former := was.find(id)) is not None and not former.dropped:
             size, size_then = (c.number(Stage.COMPOSE, "tokens") for c in (candidate, former))
             if size and size_then and size > size_then:
-                reasons[id] = f"takes {size:.0f} tokens now, {size_then:.0f} before"
-    return reasons | {id: "never found" for id in left if id not in reasons}
+                reasons[id] = f"takes {size:,.0f} tokens now, {size_then:,.0f} before"
+    return reasons | {id: "not among the candidates" for id in left if id not in reasons}
 
 
 def request_of(trace: Trace) -> Request:

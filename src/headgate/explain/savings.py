@@ -36,7 +36,7 @@ def tokens_saved(trace: Trace) -> int:
         if (not c.dropped or c.notes[-1].code is NoteCode.IN_WINDOW)
         and (score := _score_as_found(c)) is not None
     ]
-    budget = trace.plan.budget - _fence_tokens()
+    budget = trace.budget - _fence_tokens()
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):
         aside = candidate.chunk.source in SIDE_SOURCES

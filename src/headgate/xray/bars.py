@@ -31,6 +31,9 @@ CACHE: Final[Mapping[str, str]] = {
 """What the input of a call was for its provider, from below, and what a person reads for it."""
 
 GAP = 0.12  # of a column
+COLUMNS = (
+    12  # that a frame has at least: the only turn of a session is a bar, and not the whole picture
+)
 
 
 class Shape(NamedTuple):
@@ -92,7 +95,7 @@ def draw(windows: Sequence[Window], width: int, height: int) -> Chart:
     """The bars of a session, side by side, in a frame."""
     bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
     top = max([1, *(sum(bar.values()) for bar in bars), *(w.reported for w in windows)])
-    column = width / max(1, len(bars))
+    column = width / max(COLUMNS, len(bars))
     under = [0] * len(bars)
     shapes = []
     for name in SEGMENTS:
@@ -117,7 +120,7 @@ def draw_cache(windows: Sequence[Window], width: int, height: int) -> CacheChart
     top = max(map(sum, counts), default=0)
     if not top:
         return None
-    column = width / len(counts)
+    column = width / max(COLUMNS, len(counts))
     shapes = []
     for at, name in enumerate(CACHE):
         parts = ((n, sum(c[:at]), c[at]) for n, c in enumerate(counts))

@@ -18,7 +18,7 @@ from headgate.xray.findings import CacheBreak, CacheUse
 from headgate.xray.usage import CallUsage
 
 MOST_BREAKS = 200  # of one session that are kept, the first; all are counted
-_COMPACTED = Difference("compacted", "its first message", 0, 0)
+_COMPACTED = Difference("compacted", "its first message")
 
 
 @dataclass(slots=True)

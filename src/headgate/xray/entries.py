@@ -1,8 +1,9 @@
 """Entries: what a file of recorded sessions says, one after the other, whichever program wrote it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from headgate.xray.codex import CodexReader
 from headgate.xray.files import Lines
 from headgate.xray.formats import Entry, entries_of, kind_of_line
 from headgate.xray.gemini import GeminiReader
@@ -16,11 +17,10 @@ def read_entries(source: Lines) -> Iterator[Entry]:
     if source.path.suffix == SUFFIX:
         yield from _database(source)
         return
-    gemini = GeminiReader()
+    readers = (GeminiReader(), CodexReader())
     for line in source:
         try:
-            found = gemini.entries(line) if isinstance(line, dict) else None
-            entries = list(entries_of(line) if found is None else found)
+            entries = _read_line(line, readers)
         except RecursionError:  # a line nested deeper than Python goes
             source.skipped += 1
             continue
@@ -30,6 +30,15 @@ def read_entries(source: Lines) -> Iterator[Entry]:
             source.passed_over[kind if known else "other"] += 1
         source.understood += len(entries)
         yield from entries
+
+
+def _read_line(line: object, readers: Sequence[GeminiReader | CodexReader]) -> list[Entry]:
+    """What a line says to the first reader that knows it; else what it says by itself."""
+    if isinstance(line, dict):
+        for reader in readers:
+            if (found := reader.entries(line)) is not None:
+                return list(found)
+    return list(entries_of(line))
 
 
 def _database(source: Lines) -> Iterator[Entry]:

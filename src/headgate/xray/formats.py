@@ -5,7 +5,7 @@ Codex         {"type": "response_item", "payload": {…}}, {"type": "compacted",
 pi            {"type": "message", "message": {…}}, {"type": "compaction", "summary": …}, {"type": "session", "id": …}
 logs          a message a line; or a request a line: {"messages": […]} or {"input": […]}, with or without a response
 Lines of other kinds are part of these files too and say nothing about the window: they give no entry. gemini.py and
-opencode.py read those two agents.
+opencode.py read those two agents; codex.py says what of Codex's lines counts once.
 """
 
 from collections.abc import Iterator, Mapping

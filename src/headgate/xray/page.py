@@ -61,13 +61,13 @@ def page(found: Xray) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>What filled the window</title><style>{STYLE}</style></head><body>",
+            f"<title>What filled the window</title><style>{STYLE}</style></head><body><main>",
             *_totals(found),
             *_tools(found),
             *_breaks(found),
             "<h2>Sessions</h2>",
             *(line for session in found.sessions[:SESSIONS] for line in _session(session)),
-            "</body></html>\n",
+            "</main></body></html>\n",
         ]
     )
 
@@ -87,7 +87,8 @@ def _totals(found: Xray) -> Iterator[str]:
         ("were files that a later edit made stale", found.stale),
     )
     yield _table(
-        ("tokens that", "", ""), ((what, short(n), share(n, found.added)) for what, n in rows)
+        ("tokens that", "tokens", "of all"),
+        ((what, short(n), share(n, found.added)) for what, n in rows),
     )
     yield f"<p>{short(found.fold.tokens)} tokens {escape(describe_fold(found))}.</p>"
     yield f"<p>{count_of(loops, 'circle')} of tool calls, {count_of(cuts, 'compaction')}.</p>"
@@ -150,7 +151,7 @@ def _session(session: Session) -> Iterator[str]:
         yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {short(loop.tokens)} tokens after the first.</p>"
     for cut in session.compactions[:20]:
         parts = sorted(cut.dropped.items(), key=lambda item: -item[1])[:6]
-        listed = ", ".join(f"{_text(name)} {short(size)}" for name, size in parts)
+        listed = ", ".join(f"{_text(LABELS.get(name, name))} {short(size)}" for name, size in parts)
         yield (
             f"<p>Compaction after turn {cut.turn:,}: {short(cut.before)} to {short(cut.after)} tokens. "
             f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}. {_text(_tell(cut))}</p>"

@@ -13,9 +13,9 @@ from typing import Any
 from headgate.compaction.account import account
 from headgate.compaction.notice import Compaction as Lost
 from headgate.compaction.window import read_window
-from headgate.guard.calls import events_of, is_from_model
+from headgate.guard.calls import events_of, is_from_model, kind_of
 from headgate.guard.parts import IMAGE_TOKENS, Part, parts_of
-from headgate.guard.steps import Step
+from headgate.guard.steps import Step, as_json
 from headgate.guard.tools import CircleFinder
 from headgate.guard.touched import Touched, touched_files
 from headgate.prices import Prices
@@ -164,7 +164,7 @@ class SessionBuilder:
         self._speaking = from_model
         if entry.response:
             self._response = entry.response
-        parts = tuple(parts_of(message))
+        parts = _parts_of(message)
         origin = _origin(parts) if self._logged else 0
         for part in parts:
             self._add(part, origin)
@@ -177,13 +177,13 @@ class SessionBuilder:
         self._logged = True
         whole = messages
         if held := {part.origin for part in self._parts}:
-            origins = [_origin(parts_of(message)) for message in messages]
+            origins = [_origin(_parts_of(message)) for message in messages]
             if len(set(origins) & held) < len(held) and len(origins) < len(held):
                 self._compact(origins, 0)
             pairs = zip(origins, messages, strict=True)
             messages = tuple(message for origin, message in pairs if origin not in held)
         for message in messages:
-            parts = tuple(parts_of(message))
+            parts = _parts_of(message)
             origin = _origin(parts)
             for part in parts:
                 self._add(part, origin)
@@ -321,7 +321,7 @@ class SessionBuilder:
         gone = [part for part in self._parts if part.origin not in keep]
         if not gone:
             return
-        self._lost = [m for m in self._messages if not keep or _origin(parts_of(m)) not in keep]
+        self._lost = [m for m in self._messages if not keep or _origin(_parts_of(m)) not in keep]
         self._messages = []
         self._measure()
         dropped = Counter[str]()
@@ -373,6 +373,13 @@ class SessionBuilder:
 def _origin(parts: Iterable[Part]) -> int:
     """A number by which a message is recognized in a later request."""
     return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
+
+
+def _parts_of(message: dict[str, Any]) -> tuple[Part, ...]:
+    """What a message brings into the window; the tools that Codex sends as a message count with its instructions."""
+    if kind_of(message) == "additional_tools":
+        return (Part("system", as_json(message.get("tools"))),)
+    return tuple(parts_of(message))
 
 
 def _plain(path: str) -> str:

@@ -62,7 +62,7 @@ def _head(found: Xray) -> list[str]:
         (found.fold.tokens, found.added, describe_fold(found)),
         (sum(loop.tokens for loop in loops), 0, f"went into {count_of(len(loops), 'circle')} of tool calls"),
         (lost, 0, f"were dropped by {count_of(len(cuts), 'compaction')}; {short(again)} of that fetched again"),
-        (unrecorded, 0, "more were counted by providers: prompts and tools not in the files"),
+        (unrecorded, 0, "more were counted by providers: tools, and prompts that the files leave out"),
     ]  # fmt: skip
     return [
         f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}",

@@ -79,10 +79,10 @@ async def _supervise(
     """Serve the agent until it has ended; then say what was done for it."""
     try:
         supervisor = await asyncio.to_thread(make)
-        from headgate.service.wrap.summary import summarize  # noqa: PLC0415  (the agent starts sooner)
+        from headgate.service.wrap.summary import Summary  # noqa: PLC0415  (the agent starts sooner)
 
         if ended.is_set():
-            return summarize({}, [], 0)
+            return Summary({})
         await supervisor.start(listener)
     except BaseException:
         listener.close()  # a call must not wait for nobody
@@ -92,7 +92,7 @@ async def _supervise(
     finally:
         await supervisor.close()
     pool = supervisor.pool
-    return summarize(
+    return Summary(
         supervisor.routes,
         pool.metrics(),
         pool.failures,

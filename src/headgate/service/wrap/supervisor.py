@@ -27,6 +27,7 @@ from headgate.errors import UpstreamError
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
     GONE,
+    NOT_REACHED,
     Headers,
     UpstreamReset,
     header,
@@ -256,8 +257,10 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
     try:
         await recording.head()
     except UpstreamError as error:
-        status = GONE if recording.severed else 502
-        return web.json_response({"error": {"message": error.message}}, status=status)
+        status, headers = (GONE, {}) if recording.severed else (502, {NOT_REACHED.decode(): "1"})
+        return web.json_response(
+            {"error": {"message": error.message}}, status=status, headers=headers
+        )
     response = response_for(recording.status, recording.headers)
     await response.prepare(request)
     at = 0

@@ -1,16 +1,14 @@
 """Codex: its address stands in its configuration, which `-c` on the command line replaces.
 
-Later ones hold: the machine's file, the user's, the profile, the arguments. Every user of a machine can read a command
-line, so the address that stands on it has no secret; `peer.py` looks who calls.
+Later ones hold: the machine's file, the user's, the profile, the arguments. Files are merged table by table; an
+argument takes the place of all that earlier ones said below its key, so ours stands after theirs. Every user of a
+machine can read a command line, so the address that stands on it has no secret; `peer.py` looks who calls.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from headgate.service.wrap.address import CODEX, redirect
 from headgate.service.wrap.agents.files import parents, read_toml
@@ -28,6 +26,8 @@ def plan(plan: Plan) -> None:
         plan.refuse("with --oss it calls a server of its own choice on this machine")
     config = _read_config(plan, home)
     name = text_of(config, "model_provider") or "openai"
+    if "." in name:
+        plan.refuse(f"its provider {name!r} has a dot in its name, which cannot be said by -c")
     key, own = f"model_providers.{name}.base_url", text_of(config, "model_providers", name, "base_url")  # fmt: skip
     if name == "openai" and not own:
         key, own = "openai_base_url", text_of(config, "openai_base_url")
@@ -36,9 +36,9 @@ def plan(plan: Plan) -> None:
     url = plan.given.get("openai") or own
     base = redirect(plan.root, url) if url else f"{plan.root}/{CODEX}/v1"
     plan.open_paths.append(base.removeprefix(plan.root))
-    _drop_setting(plan.arguments, key)
-    settings = (f'{key}="{base}"', "features.enable_request_compression=false")
-    plan.arguments[0:0] = [part for setting in settings for part in ("-c", setting)]
+    settings = {key: f'"{base}"', "features.enable_request_compression": "false"}
+    at = _end_of_rivals(plan.arguments, [_split_key(key) for key in settings])
+    plan.arguments[at:at] = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]  # fmt: skip
 
 
 def _read_config(plan: Plan, home: Path) -> dict[str, Any]:
@@ -52,10 +52,10 @@ def _read_config(plan: Plan, home: Path) -> dict[str, Any]:
         if _names_service(read_toml(path)):
             plan.refuse(f"{path} fixes its model service")
     over: dict[str, Any] = {}
-    for value in _values_of(plan.arguments, *SETTING):
-        over = _merge(over, _parse_setting(plan, value))
+    for _, setting in _options_of(plan.arguments, *SETTING):
+        _apply(over, setting)
     config = _merge(read_toml(SYSTEM / "config.toml"), read_toml(home / "config.toml"))
-    named = next(_values_of(plan.arguments, "-p", "--profile"), "")
+    named = next((value for _, value in _options_of(plan.arguments, "-p", "--profile")), "")
     profile = named or text_of(over, "profile") or text_of(config, "profile")
     if profile:  # a table in earlier versions, a file of its own in later ones
         tables = config.get("profiles")
@@ -69,48 +69,52 @@ def _names_service(config: Mapping[str, Any]) -> bool:
     return any(key in config for key in SERVICE_KEYS)
 
 
-def _values_of(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:
-    """The values of an option, in each of its forms: -c V, -cV, --config V, --config=V."""
-    for at, argument in enumerate(arguments):
+def _options_of(arguments: Sequence[str], short: str, long: str) -> Iterator[tuple[int, str]]:
+    """Where an option ends and its value, in each of its forms: -c V, -cV, -c=V, --config V, --config=V."""
+    for at, argument in enumerate(arguments, 1):
         if argument == "--":
             return
-        if argument in (short, long) and at + 1 < len(arguments):
-            yield arguments[at + 1]
+        if argument in (short, long):
+            if at < len(arguments):
+                yield at + 1, arguments[at]
         elif argument.startswith(f"{long}="):
-            yield argument.removeprefix(f"{long}=")
-        elif argument.startswith(short) and not argument.startswith("--"):
-            yield argument.removeprefix(short).removeprefix("=")
+            yield at, argument.removeprefix(f"{long}=")
+        elif argument.startswith(short):
+            yield at, argument.removeprefix(short).removeprefix("=")
 
 
-def _parse_setting(plan: Plan, text: str) -> dict[str, Any]:
-    """A setting of the command line as a tree: its key may have dots, and its value is TOML or else a text."""
-    key, _, value = text.partition("=")
-    with suppress(tomllib.TOMLDecodeError):
-        return tomllib.loads(f"{key.strip()} = {value}")
+def _apply(config: dict[str, Any], setting: str) -> None:
+    """Set what a setting of the command line says, as Codex does; it complains itself of one without `=`."""
+    name, found, text = setting.partition("=")
+    if not found:
+        return
+    *tables, last = _split_key(name)
+    for table in tables:
+        below = config.get(table)
+        config[table] = config = below if isinstance(below, dict) else {}
+    config[last] = _parse_value(text.strip())
+
+
+def _split_key(name: str) -> list[str]:
+    """The path of a setting. Codex splits it at every dot, within quotes too."""
+    return name.strip().split(".")
+
+
+def _parse_value(text: str) -> object:
+    """A value is TOML, else a text."""
     try:
-        return tomllib.loads(f"{key.strip()} = {orjson.dumps(value).decode()}")
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        plan.refuse(f"its setting {text!r} cannot be read", "mend it")
+        return text.strip("\"'")
 
 
-def _drop_setting(arguments: list[str], key: str) -> None:
-    """Take a setting out of the arguments: ours stands in its place, and the last one would hold."""
-    kept: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == "--":
-            kept += [argument, *rest]
-        elif argument in SETTING:
-            value = next(rest, "")
-            if not _sets(value, key):
-                kept += [argument, value]
-        elif not _sets(argument.removeprefix("--config=").removeprefix("-c"), key):
-            kept.append(argument)
-    arguments[:] = kept
-
-
-def _sets(setting: str, key: str) -> bool:
-    return "=" in setting and setting.partition("=")[0].strip() == key
+def _end_of_rivals(arguments: Sequence[str], ours: Sequence[Sequence[str]]) -> int:
+    """Where the last argument ends that sets one of our keys, or a table which holds it; 0 if none does."""
+    ends = [0]
+    for end, setting in _options_of(arguments, *SETTING):
+        path = _split_key(setting.partition("=")[0])
+        ends += [end for own in ours if path == list(own[: len(path)])]
+    return ends[-1]
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
