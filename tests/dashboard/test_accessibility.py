@@ -1,9 +1,14 @@
 """axe-core, from its registry, on every view: nothing to object to in light, and enough contrast in the dark."""
 
+import orjson
 import pytest
+from bench.fixtures.sessions import healthy_session, looping_session, render
 from tests.dashboard.browser import PHONE, opened
 from tests.dashboard.views import VIEWS, demo_service
 from tests.programs import install_package
+
+from headgate.xray.analyze import analyze
+from headgate.xray.page import page as write_page
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +44,21 @@ def test_axe_finds_nothing(page, told, axe, view):
     assert page.evaluate(FIND) == []
     page.emulate_media(color_scheme="dark")
     assert page.evaluate(FIND, ["color-contrast"]) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_page_of_an_xray(browser, axe, tmp_path, scheme):
+    sessions = {"healthy": healthy_session(1), "looping": looping_session(3, period=2, copies=5, lead=0)[0]}  # fmt: skip
+    for name, made in sessions.items():
+        (tmp_path / f"{name}.jsonl").write_bytes(
+            b"\n".join(map(orjson.dumps, render(made, "chat")))
+        )
+    (tmp_path / "page.html").write_text(write_page(analyze(sorted(tmp_path.iterdir()))))
+    with opened(browser, "file://", color_scheme=scheme) as page:
+        page.goto(f"file://{tmp_path}/page.html")
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        page.evaluate(axe)
+        assert page.evaluate(FIND, None) == []
 
 
 def test_every_view_loads_cleanly_and_fits_a_phone(browser, told):

@@ -123,7 +123,8 @@ def test_sliders_show_at_once_what_enters_and_leaves(asked):
     budget = asked.get_by_role("slider", name=re.compile("budget"))
     budget.fill("100")
     expect(asked.locator("#replay")).to_contain_text("With budget = 100")
-    expect(asked.locator("#replay .dropped").first).to_be_visible()
+    left = asked.locator("#replay .dropped").first
+    expect(left).to_contain_text("refund-steps-2023")
     asked.get_by_role("button", name="Back to what it was").click()
     expect(asked.locator("#replay")).to_contain_text("As it was")
 
@@ -133,6 +134,20 @@ def test_the_context_links_its_citations_to_chunks(asked):
     assert "unused" in asked.locator("figure").inner_text()
     asked.get_by_role("link", name="[1]").click()
     assert asked.locator("#detail").inner_text().count("shown in") == 1
+
+
+def test_a_call_links_the_context_that_was_put_in_front_of_its_question(page, traces):
+    answered = next(row["id"] for row in traces if row["outcome"] == "clean" and row["session"] == "refund-4711")  # fmt: skip
+    page.goto(f"/dashboard/requests/{answered}")
+    page.get_by_role("link", name=re.compile("headgate why ")).click()
+    expect(page.get_by_role("heading", name="Candidates")).to_be_visible()
+
+
+def test_the_axis_of_a_short_session_ends_at_its_last_turn(page):
+    page.goto("/dashboard/?session=support")
+    turns = page.locator("#turns tbody tr").count()
+    assert turns < 12
+    assert page.locator(".along").first.inner_text().split()[-1] == str(turns)
 
 
 def test_two_requests_are_compared(page):

@@ -9,7 +9,7 @@ from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
 from tests.service.clients import until
 
-from headgate.guard.fuse import CapStatus
+from headgate.guard.caps import CapStatus
 from headgate.guard.ladder import Climb, Mark
 from headgate.guard.report import Cut, GuardReport
 from headgate.guard.tools import Circle, Tried

@@ -8,7 +8,9 @@ from tests.service.clients import connected
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.types import Amount
+from headgate.service.dashboard.replay import sliders
+from headgate.settings import Settings
+from headgate.types import Amount, Request
 
 
 @pytest.fixture
@@ -68,6 +70,22 @@ async def test_questions_from_the_command_line_are_no_session_and_none_is_called
 async def test_the_dashboard_is_found_without_its_last_slash(client):
     answer = await client.get("/dashboard")
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/")
+
+
+async def test_a_replay_takes_the_limit_of_chunks_away(gate, client):
+    gate.add(ROWS)
+    id = gate.context("how are refunds paid?", k=1).trace.id
+    page = await client.get(f"/dashboard/requests/{id}/replay?k=0")
+    assert "With k = not set" in page.text
+    assert "2 chunks in" in page.text
+
+
+def test_a_slider_that_begins_between_two_steps_is_moved_by_one_step():
+    asked, places = Request("q", budget=1225), {}
+    for budget in (1220, 1230, 1240):
+        (slider, *_) = sliders(asked, Settings(), {"budget": str(budget)})
+        places[budget] = slider.moved
+    assert places == {1220: True, 1230: False, 1240: True}, "browsers show 1,225 as 1,230"
 
 
 @pytest.mark.parametrize("gate", [{"trace": {"text": False}}], indirect=True)

@@ -42,6 +42,22 @@ def test_a_slider_changes_the_context_at_once(page):
     expect(page.locator("#result")).to_contain_text("no room")
 
 
+def test_the_lowest_place_of_the_slider_of_k_is_no_number_and_the_next_one_is_1(page):
+    ask(page)
+    slider, label = page.get_by_role("slider", name=re.compile("most chunks")), page.locator("label", has_text="most chunks")  # fmt: skip
+    expect(label).to_contain_text("not set")
+    slider.press("ArrowRight")
+    expect(label.locator(".value")).to_have_text("1")
+    expect(page.locator("#result")).to_contain_text("1 chunk in")
+    page.wait_for_url("**k=1*")
+    page.reload()
+    expect(label.locator(".value")).to_have_text("1")
+    expect(page.locator("#result")).to_contain_text("1 chunk in")
+    slider.press("ArrowLeft")
+    expect(label).to_contain_text("not set")
+    expect(page.locator("#result")).to_contain_text("2 chunks in")
+
+
 def test_an_answer_that_is_late_does_not_replace_a_newer_one(page):
     page.route("**/playground?q=slow*", lambda _: None)  # it is never answered
     ask(page, "slow question")

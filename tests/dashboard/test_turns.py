@@ -16,7 +16,7 @@ from headgate.types import (
     Trace,
     Window,
 )
-from headgate.xray.bars import segments
+from headgate.xray.bars import COLUMNS, segments
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 
@@ -118,4 +118,5 @@ def test_a_window_that_is_nearly_full_is_drawn_whole():
     (turn,) = turns_of([call("a", human=4100, length=5000)])["m"]
     plot = draw_window([segments(turn.window)], 5000)
     assert plot.top == 5000
-    assert plot.series[-1].values == (900,)
+    assert plot.series[-1].values[:2] == (900, None)
+    assert plot.columns == COLUMNS

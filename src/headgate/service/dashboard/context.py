@@ -75,9 +75,7 @@ async def show_context(
 def read_block(trace: Trace, text: str, kept: Sequence[str], tokens: int) -> Block:
     """What a page shows of a context: its text, the ids of the chunks in it in order, and its tokens."""
     lines = tuple(_read_lines(text, kept))
-    return Block(
-        lines, tuple(sections(trace, kept, tokens)), tokens, max(trace.plan.budget, tokens)
-    )
+    return Block(lines, tuple(sections(trace, kept, tokens)), tokens, max(trace.budget, tokens))
 
 
 def _read_lines(text: str, kept: Sequence[str]) -> Iterator[Line]:
@@ -99,7 +97,7 @@ def sections(trace: Trace, kept: Sequence[str], used: int) -> list[Section]:
             cost = candidate.number(Stage.COMPOSE, "tokens") or 0
             sizes[candidate.chunk.source] = sizes.get(candidate.chunk.source, 0) + int(cost)
     sizes["framing"] = max(0, used - sum(sizes.values()))
-    budget = max(trace.plan.budget, used, 1)
+    budget = max(trace.budget, used, 1)
     sizes["unused"] = budget - used
     # what is sure of its share stands at the end of the bar, as it stands at the end of the block
     order = sorted(

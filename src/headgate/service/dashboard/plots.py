@@ -4,7 +4,7 @@ The frame has a column for each bucket of time, or for each turn. A column witho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import floor, log10
 from typing import Final, Literal
@@ -67,9 +67,12 @@ def draw_lines(series: Sequence[Series], *, top: float | None = None) -> Plot:
     return Plot(tuple(shape for shape in shapes if shape.path), highest, tuple(series))
 
 
-def draw_bars(series: Sequence[Series], *, top: float | None = None) -> Plot:
-    """The series on top of each other, as one bar for each column."""
-    count = max((len(one.values) for one in series), default=0)
+def draw_bars(series: Sequence[Series], *, top: float | None = None, columns: int = 0) -> Plot:
+    """The series on top of each other, as one bar for each column; the frame has at least so many columns."""
+    count = max((columns, *(len(one.values) for one in series)))
+    series = [
+        replace(one, values=one.values + (None,) * (count - len(one.values))) for one in series
+    ]
     sums = [sum(one.values[at] or 0 for one in series) for at in range(count)]
     top = top or round_up(max(sums, default=0.0))
     under = [0.0] * count

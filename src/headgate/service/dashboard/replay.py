@@ -6,6 +6,7 @@ setting.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import floor
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Query
@@ -30,23 +31,27 @@ Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
 class SliderRange(NamedTuple):
-    """A number that a slider moves: its name, what a person reads, its range and its step."""
+    """A number that a slider moves: its name, what a person reads, its range and its step.
+
+    The low end of one that is optional stands for no number at all.
+    """
 
     name: str
     label: str
     low: float
     high: float
     step: float
+    is_optional: bool = False
 
 
 SLIDER_RANGES: Final = (
     SliderRange("budget", "budget, tokens", 0, 2000, 10),
-    SliderRange("k", "k, most chunks", 1, 50, 1),
+    SliderRange("k", "k, most chunks", 0, 50, 1, is_optional=True),
     SliderRange("penalize.exponent", "penalty exponent", 0.1, 5, 0.05),
     SliderRange("gate.min_entropy", "entropy floor", 0, 1, 0.01),
     SliderRange("gate.min_ratio", "boilerplate floor", 0, 0.5, 0.01),
     SliderRange("grade.lower", "relevance floor of the answer", 0, 1, 0.01),
-    SliderRange("grade.floor", "relevance floor of a chunk", 0, 0.2, 0.005),
+    SliderRange("grade.floor", "relevance floor of a chunk", 0, 0.5, 0.01),
 )
 
 
@@ -61,7 +66,16 @@ class Slider(NamedTuple):
     def moved(self) -> bool:
         """Whether it stands elsewhere than at rest. Browsers round a value to the nearest step, which is not a move."""
         rest = self.bounds.low if self.rest is None else self.rest
-        return abs(self.value - rest) > 0.75 * self.bounds.step
+        return self._steps(self.value) != self._steps(rest)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it stands for a number."""
+        return not self.bounds.is_optional or self._steps(self.value) > 0
+
+    def _steps(self, value: float) -> int:
+        """How many steps a value is above the low end, rounded as browsers do: a half up."""
+        return floor((value - self.bounds.low) / self.bounds.step + 0.5 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +121,8 @@ def sliders(asked: ContextRequest, settings: object, moved: Mapping[str, str]) -
     found = []
     for bounds in SLIDER_RANGES:
         rest = _resting_value(bounds, asked, settings)
-        wide = bounds._replace(high=max(bounds.high, 2 * (rest or 0)))
+        at = bounds.low if rest is None else rest
+        wide = bounds._replace(low=min(bounds.low, at), high=max(bounds.high, 2 * at))
         found.append(Slider(wide, rest, _number(moved.get(bounds.name), wide, rest)))
     return found
 
@@ -139,6 +154,8 @@ def _number(text: str | None, bounds: SliderRange, rest: float | None) -> float:
         return where
 
 
-def _plain(slider: Slider) -> float | int:
-    """A whole number, if the slider takes only whole numbers."""
-    return int(slider.value) if slider.bounds.step >= 1 else slider.value
+def _plain(slider: Slider) -> float | int | None:
+    """The value, whole if the slider takes only whole numbers; None if it stands for no number."""
+    if not slider.is_set:
+        return None
+    return floor(slider.value + 0.5) if slider.bounds.step >= 1 else slider.value

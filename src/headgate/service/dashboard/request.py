@@ -33,10 +33,9 @@ ROWS = 1000  # candidates on one page
 
 @dataclass(frozen=True, slots=True)
 class FlowStep:
-    """A stage in the picture: its step, and its share of the time and of all candidates."""
+    """A stage in the picture: its step, and its share of all candidates."""
 
     step: Step
-    time_share: float
     kept_share: float
 
 
@@ -55,7 +54,7 @@ async def show_request(request: Request, id: Id, caller: Reader) -> Response:
         left_out=max(0, len(rows) - ROWS),
         kept=sum(row.kept for row in rows),
         full=FULL,
-        call=next((step for step in trace.steps if step.stage is Stage.MODEL), None),
+        call=trace.step(Stage.MODEL),
         done=interventions(trace),
         sliders=sliders(trace.request, gate.settings, {}),
         replayed=None,
@@ -89,9 +88,5 @@ async def show_why(request: Request, id: Id, caller: Reader, chunk: ChunkId) -> 
 
 def flow(trace: Trace) -> list[FlowStep]:
     """The steps of a request with their shares."""
-    longest = max((step.seconds for step in trace.steps), default=0.0)
     most = max((max(step.received + step.added, step.kept) for step in trace.steps), default=0)
-    return [
-        FlowStep(step, step.seconds / longest if longest else 0.0, step.kept / most if most else 0.0)
-        for step in trace.steps
-    ]  # fmt: skip
+    return [FlowStep(step, step.kept / most if most else 0.0) for step in trace.steps]

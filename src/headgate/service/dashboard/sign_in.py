@@ -1,7 +1,6 @@
 """Signing in: a key from a form begins a session, whose token goes into a cookie; and the end of the session.
 
-The key is judged where all keys are (auth.py), so guesses are counted as they are everywhere. A key that is not valid
-leads back here.
+The key is judged where all keys are (auth.py). A key that is not valid leads back here.
 """
 
 from fastapi import APIRouter
@@ -32,7 +31,7 @@ async def sign_in(request: Request) -> Response:
     if not is_well_formed(key):
         raise AccessError("this is not a key", hint="a key is hg_ and 43 characters")
     auth = service_of(request).auth
-    valid = await auth.check(key, request.scope)
+    valid = await auth.check(key)
     response = redirect(HOME)
     cookies.set_cookie(response, request, cookies.SESSION, await auth.signed_in.begin(valid.digest))
     return response

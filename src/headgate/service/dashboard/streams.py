@@ -104,7 +104,7 @@ async def show_stream(request: Request, id: Id, caller: Reader) -> Response:
         request,
         "stream.html",
         trace=trace,
-        call=_call(trace),
+        call=trace.step(Stage.MODEL),
         cuts=[step for step in trace.steps if step.stage is Stage.CUT],
         parts=parts,
         curves=draw_curves(parts) if parts else None,
@@ -120,19 +120,12 @@ def find_circles(traces: Sequence[Trace]) -> list[CircleRow]:
             if step.stage is Stage.CIRCLES:
                 known = (trace.request.session, step.facts.get("first", 0))
                 rungs = found[known].rungs if known in found else {}
-                copies = _number(step, "copies")
-                rungs = rungs | {str(step.facts.get("rung")): copies}
+                copies = int(step.number("copies") or 0)
+                rungs = {
+                    str(step.facts.get("rung")): copies
+                } | rungs  # the copies at which it was reached
                 found[known] = CircleRow(str(step.facts.get("reason", "")), copies, trace.id, rungs)
     return list(reversed(found.values()))
-
-
-def _call(trace: Trace) -> Step | None:
-    return next((step for step in trace.steps if step.stage is Stage.MODEL), None)
-
-
-def _number(step: Step, name: str) -> int:
-    value = step.facts.get(name, 0)
-    return int(value) if isinstance(value, int | float) else 0
 
 
 MAX_CHARS = 16_000  # that are measured
@@ -157,7 +150,7 @@ class Curves:
 
 def answer_parts(trace: Trace) -> list[AnswerPart]:
     """The stream in order; empty if nothing was cut or the text was not kept."""
-    call = _call(trace)
+    call = trace.step(Stage.MODEL)
     if call is None or not call.text:
         return []
     kept = call.text.split(GAP)

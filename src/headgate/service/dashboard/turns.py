@@ -82,9 +82,9 @@ def _turn(
     dropped = {name: -size for name, size in change.items() if size < 0}
     when = datetime.fromtimestamp(trace.created, UTC).isoformat(timespec="seconds")
     grown = max(0, sum(added.values()) - sum(dropped.values()))
-    step, folded = _step(trace, Stage.MODEL), _step(trace, Stage.FOLD)
-    compacted = _step(trace, Stage.COMPACTION)
-    cost = (CallCost.of(trace) if _step(trace, Stage.CACHE) else None) or CallCost()
+    step, folded = trace.step(Stage.MODEL), trace.step(Stage.FOLD)
+    compacted = trace.step(Stage.COMPACTION)
+    cost = (CallCost.of(trace) if trace.step(Stage.CACHE) else None) or CallCost()
     return WindowTurn(
         trace.id,
         trace.request.query,
@@ -109,7 +109,7 @@ def _turn(
 
 def _read_call(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
     """The window of a model call and its parts by name; None if it is not known."""
-    call, step = _step(trace, Stage.MODEL), _step(trace, Stage.WINDOW)
+    call, step = trace.step(Stage.MODEL), trace.step(Stage.WINDOW)
     if call is None or step is None:
         return None
     kinds = {kind: _number(step, kind) for kind in KINDS}
@@ -135,7 +135,7 @@ def _parts(step: Step, kinds: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _read_context(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
     """The window that came with a request for context, and what was injected into it."""
-    if _step(trace, Stage.MODEL) is not None:
+    if trace.step(Stage.MODEL) is not None:
         return None
     budget, texts = trace.request.context_budget, trace.request.window.texts
     used = budget.used_tokens if budget and budget.used_tokens else sum(map(estimate_tokens, texts))
@@ -146,13 +146,8 @@ def _read_context(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
     return "", window, {"window": used, "injected": injected}
 
 
-def _step(trace: Trace, stage: Stage) -> Step | None:
-    return next((step for step in trace.steps if step.stage is stage), None)
-
-
 def _number(step: Step, name: str) -> int:
-    value = step.facts.get(name, 0)
-    return int(value) if isinstance(value, int | float) else 0
+    return int(step.number(name) or 0)
 
 
 def windows_of(turns: Sequence[WindowTurn]) -> list[Window]:

@@ -22,7 +22,7 @@ from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary
 from headgate.types.lengths import NAME_CHARS
-from headgate.xray.bars import CACHE, SEGMENTS, segments
+from headgate.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
 from headgate.xray.findings import Window
 from headgate.xray.summary import LABELS
 
@@ -110,7 +110,8 @@ def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
         for name, label in SEGMENTS.items()
         if (name != "free" or is_whole) and any(bar[name] for bar in bars)
     ]
-    return draw_bars(series, top=max(sum(bar.values()) for bar in bars) if is_whole else round_up(used))  # fmt: skip
+    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(used)
+    return draw_bars(series, top=top, columns=COLUMNS)
 
 
 def draw_cache(windows: Sequence[Window]) -> Plot | None:
@@ -119,7 +120,8 @@ def draw_cache(windows: Sequence[Window]) -> Plot | None:
         return None
     counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
     kinds = zip(CACHE.items(), counts, strict=True)
-    return draw_bars([Series(label, name, tuple(map(float, some))) for (name, label), some in kinds])  # fmt: skip
+    series = [Series(label, name, tuple(map(float, some))) for (name, label), some in kinds]
+    return draw_bars(series, columns=COLUMNS)
 
 
 def _add_up(turns: Sequence[WindowTurn]) -> Costs:

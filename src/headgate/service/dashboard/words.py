@@ -24,7 +24,7 @@ def count(number: float, noun: str, plural: str = "") -> str:
 def describe_outcome(outcome: str, degraded: Sequence[str], status: int = 0) -> str:
     """What became of a model call."""
     if outcome == "unanswered":
-        return f"no answer: {status}"
+        return f"no answer: {status or 'not reached'}"
     if outcome != "failed":
         return _ENDINGS.get(outcome, outcome)
     return "the model kept looping" if _kept_looping(degraded) else "the answer broke off"

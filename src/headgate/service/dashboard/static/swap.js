@@ -71,11 +71,16 @@ function addressOf(form) {
   return address.href;
 }
 
+/** Show beside a slider where it stands; the lowest place of some has a name. */
+function label(input) {
+  const output = input.parentElement?.querySelector(".value");
+  if (output) output.textContent = (input.value === input.min && input.dataset.lowest) || input.value;
+}
+
 // After a reset the form's fields have their old values only once the event is over.
 function afterReset(form) {
   for (const input of form.querySelectorAll("input[type=range]")) {
-    const output = input.parentElement.querySelector(".value");
-    if (output) output.textContent = input.value;
+    label(input);
   }
   swap(form, addressOf(form));
 }
@@ -86,8 +91,7 @@ export function enhance() {
   document.addEventListener("input", (event) => {
     const form = event.target.form;
     if (!form?.dataset.swap || (form.dataset.wait === "submit" && event.target.type !== "range")) return;
-    const output = event.target.parentElement?.querySelector(".value");
-    if (output) output.textContent = event.target.value;
+    label(event.target);
     clearTimeout(timer);
     timer = setTimeout(() => swap(form, addressOf(form)), WAIT_MS);
   });
