@@ -3,6 +3,9 @@
 import asyncio
 from dataclasses import replace
 
+from headgate.pipeline.engine import Engine
+from headgate.pipeline.resources import Resources
+from headgate.pipeline.sizes import CollectionTokens
 from headgate.pipeline.threads import LoopCalls
 from headgate.relevance.model import chances
 from headgate.stages.grade import (
@@ -14,6 +17,13 @@ from headgate.stages.grade import (
     pass_ungraded,
     strips_of_long,
 )
+from headgate.text.tokens import estimate_tokens
+
+
+def engine_over(store, views, policy, **resources):
+    """An engine that estimates tokens."""
+    sizes = CollectionTokens(store, estimate_tokens, policy.compose.notice)
+    return Engine(Resources(store, views, estimate_tokens, sizes, **resources), policy)
 
 
 async def build(engine, request):

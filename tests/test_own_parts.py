@@ -12,6 +12,7 @@ from headgate import Headgate
 from headgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
 from headgate.own_parts import ThreadCalls, await_part, contain, is_failure
 from headgate.stores.memory.store import MemoryStore
+from headgate.testing import FixedClock, strict
 
 ROWS = [
     {"id": f"ferry-{n}", "text": f"Ferry {n} leaves the quay at {n} o'clock."} for n in range(4)
@@ -100,7 +101,6 @@ def in_thread(call, *args):
         ("embedder", Failing),
         ("providers", Failing),
         ("providers", AsyncProvider),
-        ("counter", Failing),
         ("store", FailingStore),
     ],
 )
@@ -158,6 +158,34 @@ def test_an_exit_of_the_part_is_a_failure_and_that_of_a_person_or_a_signal_is_no
         contain("counter", Failing(SystemExit(3)))
 
 
+WRONG = [ValueError("broken"), SystemExit(3), StopIteration(), None, "five", float("nan"), -1e400]
+
+
+@pytest.mark.parametrize("answer", WRONG, ids=str)
+@pytest.mark.parametrize("part", ["counter", "clock"])
+def test_for_a_counter_and_a_clock_that_fail_ours_answer_and_the_log_says_so_once(part, answer, caplog):  # fmt: skip
+    def fail(*_):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    with Headgate.open(":memory:", **{part: fail}) as gate, strict():
+        gate.add(ROWS)
+        context = gate.context(QUESTION)
+        assert "ferry-2" in [chunk.id for chunk in context.chunks]
+        assert context.degraded == ()
+        assert gate.remember("The quay is 300 m long.").fact.created > 1e9
+        assert gate.count_tokens("five words are counted here") > 1
+    said = [line.message for line in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith(f"your own {part} failed, and ours answers: ")
+
+
+def test_a_counter_may_count_in_fractions():
+    with Headgate.open(":memory:", counter=lambda text: len(text) / 4) as gate:
+        assert gate.count_tokens("tides") == 2
+
+
 class Hanging:
     """A grader, a search and an embedder that wait until the test ends."""
 
@@ -165,9 +193,14 @@ class Hanging:
 
     def __init__(self):
         self.ended = threading.Event()
+        self.began, self.asked = asyncio.Event(), 0
 
     async def grade(self, query, candidates):
-        await asyncio.Event().wait()
+        self.began.set()
+        self.asked += 1
+        if not self.ended.is_set():
+            await asyncio.Event().wait()
+        return [1.0] * len(candidates)
 
     async def search(self, query, *, limit):
         await asyncio.Event().wait()
@@ -198,6 +231,49 @@ def test_a_grader_that_hangs_is_left_out_after_its_time(hanging):
         context = gate.context(QUESTION)
         assert context.chunks
         assert "the grader gave no answer in 0.1 s" in " ".join(context.degraded)
+
+
+def test_a_grader_that_keeps_hanging_rests_and_is_asked_again(hanging):
+    clock = FixedClock()
+    with Headgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.05}) as gate:
+        gate.add(ROWS)
+        rest = gate._opened.components.engine.resources.grader_rest
+        rest._clock = clock
+        for _ in range(3):
+            assert "gave no answer" in " ".join(gate.context(QUESTION).degraded)
+        asked = hanging.asked
+        context = gate.context(QUESTION)
+        assert context.chunks
+        reason = "the grader is resting after 3 failures: the grader gave no answer in 0.05 s"
+        assert reason in " ".join(context.degraded)
+        assert hanging.asked == asked
+        clock.advance(30)
+        assert "gave no answer" in " ".join(gate.context(QUESTION).degraded)
+        assert "is resting" in " ".join(gate.context(QUESTION).degraded)
+        clock.advance(30)
+        hanging.ended.set()
+        for _ in range(2):
+            assert not gate.context(QUESTION).degraded
+        assert rest.failures_in_a_row == 0
+
+
+def test_a_search_that_keeps_hanging_rests(hanging):
+    with Headgate.open(":memory:", search=hanging, grade={"deadline_s": 0.05}) as gate:
+        told = [" ".join(gate.context("what is the price of tea?").degraded) for _ in range(4)]
+    assert ["the search is resting" in one for one in told] == [False, False, False, True]
+
+
+async def test_a_request_that_is_cancelled_says_nothing_of_the_grader(hanging):
+    with Headgate.open(":memory:", grader=hanging) as gate:
+        rest = gate._opened.components.engine.resources.grader_rest
+        gate.add(ROWS)
+        for _ in range(4):
+            hanging.began.clear()
+            waiting = asyncio.create_task(gate.acontext(QUESTION))
+            await hanging.began.wait()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+    assert rest.failures_in_a_row == 0
 
 
 def test_a_search_that_hangs_is_left_out_after_its_time(hanging):

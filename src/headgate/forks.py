@@ -7,7 +7,9 @@ gate that finds itself in another process makes everything else anew over its st
 """
 
 import os
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from itertools import count
 from threading import Lock
 from typing import Protocol
@@ -53,6 +55,10 @@ def _all_open() -> list[Forkable]:
 
 def _before() -> None:
     _FORKING.acquire()
+    if (
+        "numpy" in sys.modules
+    ):  # it imports this at its first use; amid that a child would inherit a lock that is held
+        import_module("numpy.ma")
     for one in _all_open():
         _HELD.append(one)
         one.before_fork()

@@ -34,7 +34,7 @@ def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
 
     def check(args: tuple[object, ...], given: dict[str, object]) -> None:
         if len(args) > most:
-            raise _unnamed(method.__name__, most, named)
+            raise _too_many_without_name(method.__name__, most, named)
         if unknown := given.keys() - known.keys():
             raise _misspelt(method.__name__, min(unknown), list(known))
 
@@ -62,7 +62,7 @@ def _count_positions(parameters: Sequence[Parameter]) -> tuple[list[str], int]:
     return named, maxsize if takes_any else len(parameters) - len(named)
 
 
-def _unnamed(method: str, most: int, named: list[str]) -> InputError:
+def _too_many_without_name(method: str, most: int, named: list[str]) -> InputError:
     takes = f"only {most}" if most else "no"
     hint = f"name what is given: {', '.join(f'{name}=...' for name in named)}" if named else ""
     return InputError(

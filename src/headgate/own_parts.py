@@ -7,16 +7,22 @@ A part is what the user hands in (protocols/__init__.py), or a plug-in. Whatever
     embedder               in a thread of its own, `ThreadCalls`  embed.timeout_s for 32 texts
     grader, search         on an event loop, `await_part`         grade.deadline_s
     memory provider        in a thread or on a loop of its own    recall.deadline_s
-    counter, clock, store  in the thread that asks, `contain`     no limit: they are asked all the time
+    counter, clock         in the thread that asks, `or_ours`     no limit: they are asked all the time
+    store                  in the thread that asks, `contain`     no limit
+
+A grader, search or memory provider that fails several times in a row rests for a while (`Rest`). For a counter and a
+clock there are ours, which answer when they fail. What needs another part goes on without it.
 """
 
 import asyncio
+import logging
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextvars import copy_context
-from functools import partial
+from functools import partial, wraps
 from inspect import isawaitable
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
@@ -24,8 +30,13 @@ from typing import Any, ParamSpec, TypeVar
 from headgate.bugs import EXPECTED, describe
 from headgate.errors import ConfigError, HeadgateError, StoreError, UpstreamError, UpstreamTimeout
 
+FAILURES = 3  # in a row, after which a part rests
+REST_S = 30.0  # how long it rests
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+LOGGER = logging.getLogger("headgate")
 
 _EXITS = (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
 """What ends a thread or a loop if nobody catches it. Frameworks have more of that kind, which are left alone."""
@@ -79,6 +90,24 @@ def contain(part: str, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwarg
         if not is_failure(error):
             raise
         raise failure_of(part, error) from error
+
+
+def or_ours(part: str, own: Callable[P, R], ours: Callable[P, R]) -> Callable[P, R]:
+    """A part, and ours in each call in which it fails; the log says so once."""
+    is_told = False
+
+    @wraps(own)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> R:
+        nonlocal is_told
+        try:
+            return contain(part, own, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is not ours)
+            if not is_told:
+                is_told = True
+                LOGGER.warning("your own %s failed, and ours answers: %s", part, describe(error))
+            return ours(*args, **kwargs)
+
+    return ask
 
 
 async def await_part(
@@ -150,6 +179,36 @@ def start_thread(
 
     threading.Thread(target=run, name=f"headgate-{name}", daemon=True).start()
     return future
+
+
+class Rest:
+    """How long a part is not asked: after some failures in a row for a while, and again after each that follows."""
+
+    def __init__(
+        self,
+        failures: int = FAILURES,
+        rest_s: float = REST_S,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.failures_in_a_row = 0
+        self._most, self._rest_s, self._clock = failures, rest_s, clock
+        self._until = 0.0
+        self._last_error = ""
+
+    @property
+    def reason(self) -> str:
+        """Why the part is not to be asked now, "" if it may be."""
+        if self._clock() >= self._until:
+            return ""
+        return f"resting after {self.failures_in_a_row} failures: {self._last_error}"
+
+    def note(self, error: str) -> None:
+        """Note how a call ended; an empty `error` means that it was answered."""
+        self.failures_in_a_row = self.failures_in_a_row + 1 if error else 0
+        self._last_error = error
+        rests = self.failures_in_a_row >= self._most
+        self._until = self._clock() + self._rest_s if rests else 0.0
 
 
 class ThreadCalls:

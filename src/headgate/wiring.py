@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from math import ceil, isfinite
 from pathlib import Path
 from threading import Event
 from typing import Any, cast
@@ -19,9 +19,11 @@ from headgate.memory.provider_pool import ProviderPool
 from headgate.models.embed import OwnEmbedder, embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
-from headgate.own_parts import contain
+from headgate.own_parts import or_ours
 from headgate.pipeline.deferred import DeferredWrites
-from headgate.pipeline.engine import Engine, Policies
+from headgate.pipeline.engine import Engine
+from headgate.pipeline.resources import Policies, Resources
+from headgate.pipeline.sizes import CollectionTokens
 from headgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
 from headgate.pipeline.trace_upkeep import TraceUpkeep
 from headgate.protocols import (
@@ -72,7 +74,6 @@ class Components:
     wait_for_index: bool
     memory: Memory
     engine: Engine
-    grader: Grader | None
     count: TokenCounter
     clock: Clock
     writes: DeferredWrites
@@ -141,11 +142,11 @@ def build(
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     settings = _pass_redact_on(settings)
-    own = own or UserComponents()
+    own = _that_answers(own or UserComponents(), settings)
     store = own.store
     if store is None:
-        clock, quota = own.clock or time.time, settings.limits.tenant_bytes
-        store, folder = open_store(settings.store, clock=clock, tenant_bytes=quota)
+        quota = settings.limits.tenant_bytes
+        store, folder = open_store(settings.store, clock=own.clock or time.time, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return _build_over(store, settings, own, folder, wait_for_index=wait_for_index)
@@ -170,11 +171,10 @@ def _build_over(
     *,
     wait_for_index: bool,
 ) -> Components:
-    grader = own.grader or llm_grader(settings.grader)
     timeout_s = settings.embed.timeout_s
     own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
     vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
-    clock = partial(contain, "clock", own.clock) if own.clock else time.time
+    clock = own.clock or time.time
     segments = store.segments if isinstance(store, SegmentSharingStore) else None
     index_folder = folder and folder / "index"
     indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
@@ -186,14 +186,15 @@ def _build_over(
     threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
     if not wait_for_index:  # as in a service
         threads.start()
-    engine = Engine(
+    policy = _policies(settings)
+    resources = Resources(
         store,
         indexes.snapshot if wait_for_index else indexes.latest,
-        _policies(settings),
-        count=count,
-        memory=memory,
+        count,
+        CollectionTokens(store, count, policy.compose.notice),
+        memory,
         vectors=indexes.vector,
-        grader=grader,
+        grader=own.grader or llm_grader(settings.grader),
         search=own.search or searcher(settings.search),
         # those of ours have limits for each call to a model or server
         grader_s=settings.grade.deadline_s if own.grader else None,
@@ -202,11 +203,12 @@ def _build_over(
         defer=writes.put,
         computing=threads.computing,
     )
+    engine = Engine(resources, policy)
     if own.store is None and folder and not _is_read_only(store):
         upkeep.start()  # traces that are too old go even if no request comes
     pool.start(settings.tenant)
     return Components(
-        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, upkeep,
+        settings, store, indexes, wait_for_index, memory, engine, count, clock, writes, upkeep,
         threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
@@ -235,18 +237,9 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
     memory = components.memory
     if settings.facts != components.settings.facts:
         memory = Memory(components.store, memory.providers, settings.facts, clock=components.clock)
-    return Engine(
-        components.store,
-        components.indexes.snapshot if components.wait_for_index else components.indexes.latest,
-        _policies(settings),
-        count=components.count,
-        memory=memory,
-        vectors=components.indexes.vector,
-        grader=components.grader,  # with the grades it remembers
-        grader_s=components.settings.grade.deadline_s if components.own.grader else None,
-        clock=components.clock,
-        computing=components.threads.computing,
-    )
+    policy, resources = _policies(settings), components.engine.resources
+    sizes = CollectionTokens(resources.store, resources.count, policy.compose.notice)
+    return Engine(replace(resources, memory=memory, search=None, sizes=sizes), policy)
 
 
 def _stages_wait(settings: Settings, own: UserComponents) -> bool:
@@ -264,6 +257,37 @@ def _pass_redact_on(settings: Settings) -> Settings:
     return settings.model_copy(update={"facts": facts, "review": review})
 
 
+def _that_answers(own: UserComponents, settings: Settings) -> UserComponents:
+    """The caller's components; for a clock and a counter ours answers when they fail."""
+    clock = own.clock and _clock(own.clock)
+    count = own.counter and _counter(own.counter, counter(settings.tokens))
+    return replace(own, clock=clock, counter=count)
+
+
+def _clock(own: Clock) -> Clock:
+    """The caller's clock; what is no time is a failure of it."""
+
+    def now() -> float:
+        seconds = float(own())
+        if not isfinite(seconds):
+            raise ValueError(f"it said {seconds}")
+        return seconds
+
+    return or_ours("clock", now, time.time)
+
+
+def _counter(own: TokenCounter, ours: TokenCounter) -> TokenCounter:
+    """The caller's counter; what is no number of tokens is a failure of it."""
+
+    def count(text: str, /) -> int:
+        tokens = ceil(own(text))
+        if tokens < 0:
+            raise ValueError(f"it counted {tokens} tokens")
+        return tokens
+
+    return or_ours("counter", count, ours)
+
+
 def _remember_counts(count: TokenCounter) -> TokenCounter:
     counts = Cache[int, int](_COUNT_BYTES)
 
@@ -271,7 +295,7 @@ def _remember_counts(count: TokenCounter) -> TokenCounter:
         key = hash(text)
         known = counts.get(key)
         if known is None:
-            known = contain("counter", count, text)
+            known = count(text)
             counts.put(key, known)
         return known
 

@@ -28,6 +28,12 @@ def test_turns_open_with_date_and_speaker():
     assert [part(text).speaker for text in texts] == ["User", "Assistant", "Caroline"]
 
 
+@pytest.mark.parametrize("one", ["hello", TALK[0]])
+def test_one_turn_in_the_place_of_a_list_is_refused(one):
+    with pytest.raises(InputError, match="not a list"):
+        turn_documents(one, "s1")
+
+
 def test_turns_are_chunks_of_their_own_source_and_chain():
     first, second, third = (
         document.chunks[0] for document in turn_documents(TALK, "s1", after="before")

@@ -365,13 +365,9 @@ class Headgate(Compactions):
         if part == "index":
             # an index is read through the store: of a cluster it would ask the one worker that this name falls to
             return "" if self.is_distributed else components.indexes.latest(_PROBE, "main").degraded
-        health = components.memory.providers.health().items()
+        failures = components.memory.providers.failures_in_a_row().items()
         # their messages may name paths of this machine, and every caller may ask: traces have the messages
-        return "; ".join(
-            f"{name}: failures in a row: {how.failures_in_a_row}"
-            for name, how in health
-            if how.failures_in_a_row
-        )
+        return "; ".join(f"{name}: failures in a row: {count}" for name, count in failures if count)
 
     aremember = async_version(remember)
     arecall = async_version(recall)

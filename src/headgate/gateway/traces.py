@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from headgate.gateway.lifecycle import Lifecycle
 from headgate.pipeline.engine import Engine
 from headgate.pipeline.threads import LoopCalls
 from headgate.sync_async import async_version
+from headgate.text.meant import did_you_mean
 from headgate.types import Context, Request, Trace, TraceSummary
 from headgate.types.check import check_type
 from headgate.wiring import Components, engine_with
@@ -137,8 +139,27 @@ class Traces(Lifecycle):
             raise InputError(
                 "why needs the id of a chunk", hint=f"one of: {ids or 'none was found'}"
             )
+        if found.find(chunk) is None:
+            await asyncio.to_thread(self._require_passage, found, chunk)
         run = ChangedRun(self._components)
         return await why(found, chunk, run, self._components.settings)
+
+    def _require_passage(self, trace: Trace, id: str) -> None:
+        """An error if what a request asked holds no chunk or fact of that id."""
+        store, names = self._components.store, trace.request.collections
+        if store.fact(self.tenant, id) or any(
+            store.chunks(self.tenant, name, [id]) for name in names
+        ):
+            return
+        ids = [chunk.id for name in names for chunk in islice(store.scan(self.tenant, name, document=id), _NAMED)]  # fmt: skip
+        hint = f"{id!r} is a document; its chunks are {', '.join(ids)}" if ids else ""
+        near = did_you_mean(id, [candidate.chunk.id for candidate in trace.candidates])
+        raise NotFound(
+            f"there is no chunk {id!r} in what was asked",
+            hint=hint
+            or near
+            or f"headgate why {trace.id[:8]} and context.explain() list candidates",
+        )
 
     def replay(
         self,

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 
 from pydantic import Field
@@ -18,6 +18,7 @@ from pydantic import Field
 from headgate.bugs import describe
 from headgate.errors import ConfigError
 from headgate.memory.provider_slot import ProviderSlot, name_of
+from headgate.own_parts import FAILURES, REST_S, Rest
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
@@ -36,9 +37,9 @@ class RecallPolicy(Policy):
     """Other deadlines, by provider."""
     running: Tuning[PositiveCount] = 8
     """Calls of one provider that may run at once, hanging ones included."""
-    failures: Tuning[PositiveCount] = 3
+    failures: Tuning[PositiveCount] = FAILURES
     """Failures in a row after which a provider rests."""
-    rest_s: Tuning[Positive] = 30.0
+    rest_s: Tuning[Positive] = REST_S
     """Seconds a provider rests."""
     answer_chars: Tuning[PositiveCount] = 100_000
     """Longest answer that is read; the rest of a longer one is left out."""
@@ -46,23 +47,6 @@ class RecallPolicy(Policy):
     """Trust in what a provider says, as that of a new fact."""
     trusts: Tuning[Mapping[str, Unit]] = Field(default={})
     """Other trusts, by provider."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderHealth:
-    """The record of one provider.
-
-    `failures_in_a_row` counts failures since it last answered; `seconds` is how long the last finished call took.
-    """
-
-    asked: int = 0
-    answered: int = 0
-    failed: int = 0
-    late: int = 0
-    failures_in_a_row: int = 0
-    resting_until: float = 0.0
-    last_error: str = ""
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +62,10 @@ class ProviderCall:
 class _Slot(ProviderSlot):
     """A provider with its record: how many of its calls run, and how the last ones ended."""
 
-    def __init__(self, provider: MemoryProvider) -> None:
+    def __init__(self, provider: MemoryProvider, rest: Rest) -> None:
         super().__init__(provider)
         self.running = 0
-        self.health = ProviderHealth()
+        self.rest = rest
 
 
 class ProviderPool:
@@ -95,7 +79,6 @@ class ProviderPool:
         clock: Clock = time.monotonic,
     ) -> None:
         self.policy = policy or RecallPolicy()
-        self._clock = clock
         self._lock = Lock()
         self._slots: dict[str, _Slot] = {}
         self._started = False
@@ -103,7 +86,8 @@ class ProviderPool:
             name = name_of(provider)
             if name in self._slots:
                 raise ConfigError(f"two memory providers are called {name!r}", hint="rename one")
-            self._slots[name] = _Slot(provider)
+            rest = Rest(self.policy.failures, self.policy.rest_s, clock=clock)
+            self._slots[name] = _Slot(provider, rest)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,40 +99,24 @@ class ProviderPool:
         """Seconds after which every provider has answered, or is late."""
         return max((self.policy.deadline_s, *self.policy.deadlines.values()))
 
-    def health(self) -> dict[str, ProviderHealth]:
-        """The record of each provider, by name."""
+    def failures_in_a_row(self) -> dict[str, int]:
+        """How often each provider has failed since it last answered, by name."""
         with self._lock:
-            return {name: slot.health for name, slot in self._slots.items()}
+            return {name: slot.rest.failures_in_a_row for name, slot in self._slots.items()}
 
     def ask(self, query: str, options: Mapping[str, object]) -> list[ProviderCall]:
         """Start a call to every provider that is neither busy nor resting."""
         return [self._ask(name, slot, query, options) for name, slot in self._slots.items()]
 
-    def report(self, name: str, *, error: str = "", late: bool = False) -> None:
+    def report(self, name: str, error: str) -> None:
         """Record how a call ended; an empty `error` means that it was answered."""
         with self._lock:
-            slot = self._slots[name]
-            health = slot.health
-            if not error:
-                slot.health = replace(
-                    health, answered=health.answered + 1, failures_in_a_row=0, resting_until=0
-                )
-                return
-            failures = health.failures_in_a_row + 1
-            rests = failures >= self.policy.failures
-            slot.health = replace(
-                health,
-                failed=health.failed + (not late),
-                late=health.late + late,
-                failures_in_a_row=failures,
-                resting_until=self._clock() + self.policy.rest_s if rests else 0.0,
-                last_error=error,
-            )
+            self._slots[name].rest.note(error)
 
     def start(self, tenant: str) -> None:
         """Initialize the providers that want it, all at once; from now on they are also closed.
 
-        One that fails is named in its health and tried again with the next question.
+        One that fails is logged, and tried again with the next question.
         """
         self._started = True
         begun = {name: slot.start(tenant) for name, slot in self._slots.items()}
@@ -158,7 +126,7 @@ class ProviderPool:
             error = future.exception() if future.done() else None
             if error is not None:
                 LOGGER.warning("memory provider %s cannot be initialized: %s", name, error)
-                self.report(name, error=f"failed: {describe(error)}")
+                self.report(name, f"failed: {describe(error)}")
 
     def close(self) -> None:
         """Close the providers that were started, and stop the event loops of async ones."""
@@ -182,22 +150,15 @@ class ProviderPool:
             if refusal:
                 return ProviderCall(name, deadline, None, refusal)
             slot.running += 1
-            slot.health = replace(slot.health, asked=slot.health.asked + 1)
-        began = self._clock()
         future = slot.call(query, options)
-        future.add_done_callback(lambda _: self._note_return(slot, began))
+        future.add_done_callback(lambda _: self._note_return(slot))
         return ProviderCall(name, deadline, future)
 
     def _refusal(self, slot: _Slot) -> str:
         if slot.running >= self.policy.running:
             return f"busy: {slot.running} calls have not returned"
-        if self._clock() < slot.health.resting_until:
-            return (
-                f"resting after {slot.health.failures_in_a_row} failures: {slot.health.last_error}"
-            )
-        return ""
+        return slot.rest.reason
 
-    def _note_return(self, slot: _Slot, began: float) -> None:
+    def _note_return(self, slot: _Slot) -> None:
         with self._lock:
             slot.running -= 1
-            slot.health = replace(slot.health, seconds=self._clock() - began)

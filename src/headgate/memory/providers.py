@@ -23,22 +23,15 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
 from headgate.text.lazy_pattern import lazy_compile
+from headgate.text.small_talk import asks_nothing
 from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
 
 REASON_CHARS = 200
 
-_WORDS = (
-    r"hi|hiya|hello|hey|heya|yo|howdy|greetings|good (?:morning|afternoon|evening|day|night)|gm|gn|sup"
-    r"|what'?s up|how are you(?: doing)?(?: today)?|thanks?|thank you|thx|ty|cheers|ok(?:ay)?|k|cool|nice|great"
-    r"|perfect|yes|yep|yeah|no|nope|sure|bye|goodbye|see you|later|welcome|please|there|all|team|everyone|again"
-    r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
-)
-_GREETING = lazy_compile(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
 # in an answer it would pass for another provider's label
 _LABEL = lazy_compile(r"^##", re.MULTILINE)
-_COMMAND = lazy_compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +75,6 @@ class Recollection:
     def fence(self, secret: bytes) -> str:
         """The answers inside a fence that stored text cannot close; empty without answers."""
         return fence(self.text, secret) if self.text else ""
-
-
-def needs_recall(query: str) -> bool:
-    """Whether a message may call for recall: not when it is empty, a bare greeting or a slash command."""
-    said = query.strip()
-    bare = len(said) <= 80 and _GREETING.fullmatch(said.lstrip("¡¿").strip()) is not None
-    return bool(re.search(r"\w", said)) and not bare and not _COMMAND.match(said)
 
 
 async def prefetch_all(
@@ -166,7 +152,7 @@ def reason_not_to_ask(query: str, plan: Plan | None) -> str:
         return "the plan skips retrieval"
     if plan is not None and not plan.prefetch:
         return "the plan does not want memory"
-    return "" if needs_recall(query) else "nothing in the message calls for memory"
+    return "nothing in the message calls for memory" if asks_nothing(query) else ""
 
 
 @contextmanager
@@ -208,7 +194,7 @@ def _finish(pool: ProviderPool, call: ProviderCall, future: "Future[object]") ->
     else:
         answer = _read_answer(call.provider, future, pool.policy.answer_chars)
     ok = answer.status in ("answered", "empty", "unavailable")
-    pool.report(call.provider, error="" if ok else answer.reason, late=answer.status == "late")
+    pool.report(call.provider, "" if ok else answer.reason)
     return answer
 
 

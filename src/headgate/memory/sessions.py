@@ -72,6 +72,9 @@ def turn_documents(
             "the session has no name", hint="its name tells its turns from those of other sessions"
         )
     check_length("session", session, SESSION_CHARS)
+    if isinstance(messages, (str, bytes, Mapping)):
+        kind = type(messages).__name__
+        raise InputError(f"the turns are {kind}, not a list", hint="put the one turn into a list")
     made: list[Document] = []
     seen: Counter[str] = Counter()
     parent = after

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.models.http_json import Endpoint, post_json
-from headgate.policy import Policy, Positive, PositiveCount, Tuning
+from headgate.policy import OptionalAddress, Policy, Positive, PositiveCount, Tuning, check_address
 
 ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 _INSTRUCTIONS = (
@@ -23,7 +23,7 @@ _INSTRUCTIONS = (
 class AskPolicy(Policy):
     """Which model answers `headgate ask`."""
 
-    url: str = ""
+    url: OptionalAddress = ""
     """Base URL of an endpoint, as http://localhost:11434/v1; empty: what OPENAI_* or ANTHROPIC_* variables name."""
     api: Literal["openai", "anthropic"] = "openai"
     """Which API the endpoint speaks."""
@@ -50,6 +50,10 @@ def complete_policy(policy: AskPolicy, environment: Mapping[str, str]) -> AskPol
             environment.get(f"{prefix}_BASE_URL", ""),
         )
         if key or url:
+            try:
+                check_address(url or address)
+            except ValueError as error:
+                raise ConfigError(f"{prefix}_BASE_URL is {url!r}: {error}") from None
             named = {"url": url or address, "api": api, "key": SecretStr(key)}
             return policy.model_copy(update=named)
     return None

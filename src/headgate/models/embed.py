@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr
 
 from headgate.errors import ConfigError, MissingExtra
 from headgate.own_parts import ThreadCalls
-from headgate.policy import Policy, Positive, Tuning
+from headgate.policy import OptionalAddress, Policy, Positive, Tuning
 from headgate.protocols import Embedder
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class EmbedPolicy(Policy):
     """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub; with
     `embed.url`, the endpoint's model.
     """
-    url: str = ""
+    url: OptionalAddress = ""
     """Base URL of an OpenAI-compatible endpoint, as https://api.openai.com/v1; empty: the model runs here."""
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""

@@ -4,12 +4,12 @@ GET {url}/search?q=...&format=json gives {"results": [{"url", "title", "content"
 address or without text is left out, repeats are left out, and at most `limit` come back. Needs the extra `http`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.models.http_json import Endpoint, call_json
 from headgate.models.web_results import MAX_QUERY, web_chunks
-from headgate.policy import Policy, Positive, Tuning
+from headgate.policy import OptionalAddress, Policy, Positive, Tuning
 from headgate.protocols import WebSearch
 from headgate.types import Chunk
 
@@ -17,7 +17,7 @@ from headgate.types import Chunk
 class SearchPolicy(Policy):
     """Where to look when a collection does not know; nowhere by default."""
 
-    searx: str = ""
+    searx: OptionalAddress = ""
     """URL of a SearXNG server that answers JSON."""
     mcp: str = ""
     """URL or command line of an MCP server with a search tool."""
@@ -41,19 +41,16 @@ def searcher(policy: SearchPolicy) -> WebSearch | None:
 
 
 class Searx:
-    """Asks one SearXNG server; `categories`, `language` and the like go into `params`."""
+    """Asks one SearXNG server."""
 
-    def __init__(
-        self, url: str, *, timeout_s: float = 8.0, params: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, url: str, *, timeout_s: float = 8.0) -> None:
         self._endpoint = Endpoint(url.rstrip("/") + "/search", timeout_s=timeout_s)
-        self._params = dict(params or {})
 
     async def search(self, query: str, *, limit: int) -> Sequence[Chunk]:
         """The first `limit` results as chunks of source "web"."""
         if limit <= 0 or not query.strip():
             return []
-        asked = {**self._params, "q": query[:MAX_QUERY], "format": "json"}
+        asked = {"q": query[:MAX_QUERY], "format": "json"}
         answer = await call_json(self._endpoint, params=asked)
         if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
             raise UpstreamError(
