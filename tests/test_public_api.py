@@ -265,10 +265,23 @@ def test_a_replay_takes_fields_of_the_request_as_keywords(hg):
 
 def test_both_forms_of_why_agree_about_a_chunk_that_was_never_found(hg):
     hg.add(ROWS)
+    hg.add([{"id": "zebra", "text": "Zebras graze."}])
     context = hg.context("fishing boats")
-    told = hg.why(context, "nope")
-    assert told.notes == context.why("nope")
-    assert told.reason == context.why("nope")[-1].reason
+    told = hg.why(context, "zebra")
+    assert told.notes == context.why("zebra")
+    assert told.reason == context.why("zebra")[-1].reason
+
+
+def test_why_of_an_id_that_the_store_has_not_says_so(hg):
+    hg.add([*ROWS, {"id": "long", "text": "Zebras graze. " * 400}])
+    context = hg.context("fishing boats")
+    with pytest.raises(NotFound, match="there is no chunk 'nope' in what was asked"):
+        hg.why(context, "nope")
+    with pytest.raises(NotFound, match="did you mean boats"):
+        hg.why(context, "boatz")
+    with pytest.raises(NotFound, match="'long' is a document; its chunks are long#"):
+        hg.why(context, "long")
+    assert context.why("nope")[-1].reason == "not among the candidates"
 
 
 def test_the_last_trace_and_the_beginning_of_an_id_are_enough():

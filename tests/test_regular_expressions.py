@@ -20,7 +20,7 @@ ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
 TRUSTED = {"headgate.settings.environment"}
 # What may go back into a repeated group, because it reads no more than this.
-SHORT = {"headgate.memory.providers": "80 characters", "headgate.text.names": "20 000 characters"}
+SHORT = {"headgate.text.small_talk": "80 characters", "headgate.text.names": "20 000 characters"}
 
 
 ROOT = Path(headgate.__file__).parent

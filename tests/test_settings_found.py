@@ -66,6 +66,13 @@ def test_what_reaches_out_is_left_out_until_the_file_is_named(tmp_path, written,
     assert inspect(environ={}).errors
 
 
+@pytest.mark.parametrize("path", ["loop", "loop/kb", "a\\u0000b"])
+def test_a_store_whose_path_leads_nowhere_stops_nobody(tmp_path, path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "headgate.toml").write_text(f'store = "{path}"')
+    assert load(environ={}) == Settings()
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -1,10 +1,13 @@
 """The window through the whole pipeline: repeats stay out, what is new comes in, failure costs nothing."""
 
 import pytest
+from pydantic import BaseModel
 
 from headgate import Headgate
+from headgate.errors import InputError
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.fingerprint import KIND, WindowFingerprint
+from headgate.types import Window
 
 FACTS = [
     "The headgate of the canal opens at dawn and lets the river into the upper field.",
@@ -70,3 +73,35 @@ def test_fingerprints_are_stored_at_ingest():
     with Headgate.open(store=store) as gate:
         gate.add([{"id": "f0", "text": FACTS[0]}])
         assert sorted(store.attachments("default", "main", KIND, ["f0"])) == ["f0"]
+
+
+class SdkMessage(BaseModel):
+    """A message as the SDKs of models give it."""
+
+    role: str = "assistant"
+    content: str | list[dict[str, str]] | None = None
+    tool_calls: list[dict[str, str]] | None = None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        SdkMessage(content="a text"),
+        {"role": "assistant", "content": [SdkMessage(content="a text")]},
+        {"type": "function_call_output", "call_id": "c1", "output": "a text"},
+        {"role": "user", "parts": [{"text": "a text"}]},
+    ],
+)
+def test_messages_may_be_those_of_any_sdk(message):
+    assert Window.of([message]).texts == ("a text",)
+
+
+def test_messages_without_a_text_are_passed_over_and_misspelt_ones_are_named():
+    silent = [
+        SdkMessage(tool_calls=[]),
+        {"role": "assistant"},
+        {"type": "image_url", "image_url": {}},
+    ]
+    assert Window.of(silent).texts == ()
+    with pytest.raises(InputError, match="no 'content': it has 'role', 'contents'"):
+        Window.of([{"role": "tool", "contents": "a text"}])

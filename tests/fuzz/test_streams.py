@@ -9,14 +9,15 @@ from tests.fuzz.cases import cut, damage, encoded, fuzz, fuzz_slow, mutate
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.dialects import DIALECTS
 from headgate.guard.dialects.usage import UsageSum
-from headgate.guard.session import Session
+from headgate.guard.machine import StreamMachine
 from headgate.models.grade import read_grade
 from headgate.models.web_results import web_chunks
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.call_trace import window_step
-from headgate.service.proxy.exchange import parse_request, session_of
+from headgate.service.proxy.exchange import parse_request
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.relay import Relay
+from headgate.service.proxy.session_name import session_of
 from headgate.service.proxy.sse import Splitter, payload
 from headgate.service.proxy.whole_answer import guard_answer
 
@@ -107,8 +108,8 @@ def test_any_stream_passes_the_guard_or_is_an_error_of_ours(rng):
         async def call_again(_):
             return Response(200, b"text/event-stream", parts)
 
-        session = Session(({"role": "user", "content": "hi"},))
-        made = Relay(dialect, session, BODY, policy=ProxyPolicy(), call_again=call_again, write=write)  # fmt: skip
+        machine = StreamMachine(({"role": "user", "content": "hi"},))
+        made = Relay(dialect, machine, BODY, policy=ProxyPolicy(), call_again=call_again, write=write)  # fmt: skip
         with suppress(HeadgateError):
             await made.run(await call_again(None))
 
@@ -118,8 +119,8 @@ def test_any_stream_passes_the_guard_or_is_an_error_of_ours(rng):
 @fuzz
 def test_any_event_is_read_or_of_a_strange_shape(rng):
     dialect = rng.choice(DIALECTS)()
-    usage, session = UsageSum(), Session(({"role": "user", "content": "hi"},))
-    session.start()
+    usage, machine = UsageSum(), StreamMachine(({"role": "user", "content": "hi"},))
+    machine.start()
     dialect.restart()
     for _ in range(rng.randrange(1, 5)):
         event = mutate(rng, rng.choice(EVENTS))
@@ -132,7 +133,7 @@ def test_any_event_is_read_or_of_a_strange_shape(rng):
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return  # what the relay makes a strange shape
         for piece in pieces:
-            for ready in session.feed(piece):
+            for ready in machine.feed(piece):
                 with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
                     dialect.write(ready)
     usage.tokens(), usage.cached_input()
@@ -147,9 +148,9 @@ def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
         async def call_again(_):
             return encoded(rng, rng.choice(EVENTS))
 
-        session = Session(({"role": "user", "content": "hi"},))
+        machine = StreamMachine(({"role": "user", "content": "hi"},))
         with suppress(HeadgateError):
-            await guard_answer(body, dialect, session, UsageSum(), call_again, fields={})
+            await guard_answer(body, dialect, machine, UsageSum(), call_again, fields={})
 
     coroutine = answer()
     with suppress(StopIteration):

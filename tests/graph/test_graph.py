@@ -2,6 +2,7 @@
 
 import pytest
 
+from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.graph.graph import Graph
 from headgate.stores.memory.store import MemoryStore
@@ -20,6 +21,14 @@ def test_linking_counts_what_is_new_or_changed(graph):
     assert graph.link(ROUTE) == 3
     assert graph.link(ROUTE) == 0
     assert graph.link([Edge("a", "uses", "b", 0.9)]) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"source": "a"}, ("a", "uses", "b"), "a"])
+def test_what_is_no_edge_is_named(graph, wrong):
+    for take in (graph.link, graph.unlink):
+        with pytest.raises(InputError, match="not an Edge") as raised:
+            take([wrong])
+        assert "Edge(" in raised.value.hint
 
 
 def test_paths_reach_as_far_and_are_as_many_as_asked_for(graph):

@@ -1,5 +1,6 @@
 """Files made to be slow, large or to lead elsewhere cost a line in the report and nothing else."""
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from headgate.errors import LimitError
 from headgate.gateway import Headgate
 from headgate.ingest import child, html
 from headgate.ingest.decode import Undecodable
+from headgate.ingest.walk import walk
 from headgate.settings import Settings
 
 
@@ -36,6 +38,20 @@ def test_a_link_to_itself_is_one_skipped_file(tmp_path, gate):
     (tmp_path / "loop.md").symlink_to(tmp_path / "loop.md")
     made = gate.add_files(tmp_path)
     assert (made.documents, made.skips) == (1, 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in a folder")
+def test_patterns_in_a_pipe_are_not_waited_for(tmp_path, gate):
+    (tmp_path / "real.md").write_text("Parcels are sent by rail.")
+    os.mkfifo(tmp_path / ".gitignore")
+    assert gate.add_files(tmp_path).documents == 1
+
+
+def test_a_store_named_by_a_link_to_itself_is_no_reason_to_fail_a_walk(tmp_path):
+    (tmp_path / "real.md").write_text("Parcels are sent by rail.")
+    (tmp_path / "kb").symlink_to(tmp_path / "kb")
+    found = walk([tmp_path / "real.md"], store=tmp_path / "kb")
+    assert [file.path.name for file in found] == ["real.md"]
 
 
 @pytest.mark.parametrize(

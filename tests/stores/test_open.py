@@ -10,12 +10,25 @@ from headgate.stores.open import _cache_folder, folder_of
 from headgate.stores.url import hide_password, is_postgres
 
 
-@pytest.mark.parametrize(("store", "folder"), [(":memory:", None), ("kb", "kb"), ("C:/data/kb", "C:/data/kb"), ("/srv/a:b", "/srv/a:b")])  # fmt: skip
+@pytest.mark.parametrize(("store", "folder"), [(":memory:", None), ("kb", "kb"), ("C:/data/kb", "C:/data/kb"), ("/srv/a:b", "/srv/a:b"), ("/srv/a:/b", "/srv/a:/b"), ("kb//a", "kb/a"), ("kb:2", "kb:2"), ("postgres/a", "postgres/a")])  # fmt: skip
 def test_a_folder_is_named_by_its_path_and_a_drive_is_no_scheme(store, folder):
     assert folder_of(store) == (folder and Path(folder))
 
 
-@pytest.mark.parametrize(("store", "said", "hint"), [("mysql://ann:s3cret@db", "no store here understands mysql", "name a folder"), ("postgres:/ann:s3cret@db", "it is not a folder", "give the address as a text")])  # fmt: skip
+TEXT = "give the address as a text: postgresql://"
+
+
+@pytest.mark.parametrize(
+    ("store", "said", "hint"),
+    [
+        ("mysql://ann:s3cret@db", "no store here understands mysql", "name a folder"),
+        ("https//ann:s3cret@db", "no store here understands https", "name a folder"),
+        ("postgres:/ann:s3cret@db", "so it is no folder", TEXT),
+        ("postgres//ann:s3cret@db", "store begins with postgres//", TEXT),
+        ("postgresql:ann:s3cret@db", "store begins with postgresql:,", TEXT),
+        ("POSTGRES://ann:s3cret@db", "so it is no folder", TEXT),
+    ],
+)
 def test_an_address_is_not_a_folder_and_its_password_is_kept_quiet(store, said, hint):
     with pytest.raises(ConfigError, match=said) as raised:
         folder_of(store)

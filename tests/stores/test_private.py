@@ -36,7 +36,7 @@ def test_folder_and_files_are_the_owners(tmp_path):
         assert {"headgate.db", "headgate.db-wal", "retrieval-performance.log"} <= {
             f.name for f in files
         }
-        held = {f.name: stat.S_IMODE(f.stat().st_mode) for f in files if ".lock" not in f.name}
+        held = {f.name: stat.S_IMODE(f.stat().st_mode) for f in files}
         assert set(held.values()) == {0o600}, held
     assert stat.S_IMODE((tmp_path / "kb").stat().st_mode) == 0o700
 

@@ -5,10 +5,11 @@ tenant's secret: its holder can show that the turns were admitted (admission.py)
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Protocol
 
+from headgate.errors import InputError
 from headgate.graph.admission import admit, sign, verify
 from headgate.graph.admission import load as slice_from
 from headgate.graph.kernel import Slice, SlicePolicy, SliceTurn, slice_around
@@ -59,7 +60,7 @@ class Graph:
         """
         checked = [
             edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
-            for e in edges
+            for e in _edges(edges)
         ]
         return self._store.link(self._tenant, checked)
 
@@ -68,7 +69,7 @@ class Graph:
 
         For example: `hg.graph.unlink([Edge("falcon", "depends_on", "redis")])`.
         """
-        return self._store.unlink(self._tenant, list(edges))
+        return self._store.unlink(self._tenant, list(_edges(edges)))
 
     def load(self, file: str | FilePath) -> LoadResult:
         """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted.
@@ -168,3 +169,14 @@ class Graph:
             for chunk in admitted
         ]
         self._store.put(self._tenant, documents)
+
+
+def _edges(given: Iterable[Edge]) -> Iterator[Edge]:
+    """The edges, each of which must be one."""
+    for one in given:
+        if not isinstance(one, Edge):
+            raise InputError(
+                f"an edge is {type(one).__name__}, not an Edge",
+                hint='from headgate.types import Edge; Edge("falcon", "depends_on", "redis")',
+            )
+        yield one

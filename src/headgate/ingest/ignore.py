@@ -64,12 +64,12 @@ class Ignore:
     def below(self, folder: Path) -> Self:
         """The same with the `.gitignore` of a folder, if it has one."""
         file = folder / _FILE
-        if not self.gitignore:
+        if not (self.gitignore and file.is_file()):  # a pipe would be waited for
             return self
         try:
             with file.open(encoding="utf-8-sig", errors="replace") as source:
                 lines = source.read(_MOST_CHARS).split("\n")
-        except OSError:  # one that is not there, or cannot be read, says nothing
+        except OSError:  # one that cannot be read says nothing
             return self
         rules = _Rules(folder, tuple(_readable(lines)))
         return type(self)(self.excluded, (*self.rules, rules), self.gitignore)

@@ -39,7 +39,7 @@ def walk(
     a folder without any file to take is skipped with its reason.
     """
     base = (root or Path.cwd()).resolve()
-    own = store and store.resolve()
+    own = store and _resolve(store)
     patterns = list(exclude)
     seen: set[str] = set()
     for given in paths:

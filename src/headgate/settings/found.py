@@ -8,6 +8,7 @@ whoever clones a repository goes on working.
 """
 
 import logging
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -66,4 +67,8 @@ def refuse(name: str, value: object, folder: Path) -> IgnoredSetting | None:
 
 
 def _is_inside(path: str, folder: Path) -> bool:
-    return (folder / path).resolve().is_relative_to(folder.resolve())
+    with suppress(
+        OSError, RuntimeError, ValueError
+    ):  # a link that leads to itself, a name that no path can have
+        return (folder / path).resolve().is_relative_to(folder.resolve())
+    return False

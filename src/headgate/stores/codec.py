@@ -71,8 +71,6 @@ def decode_metadata(text: str) -> dict[str, Any]:
 def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 

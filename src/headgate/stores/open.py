@@ -1,5 +1,6 @@
 """Open: the store that the setting `store` names, and the folder for what is derived from it."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,11 @@ from headgate.stores.sqlite.store import SqliteStore
 from headgate.stores.url import is_postgres
 
 MEMORY = ":memory:"
+_ADDRESS = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]+)(:/|//|:)"
+)  # C:/ is a drive; a colon or slash is soon forgotten
+_POSTGRES = ("postgresql", "postgres")
+_OTHERS = ("http", "https", "mysql", "mariadb", "sqlite", "mongodb", "redis", "file")
 
 
 def open_store(
@@ -34,18 +40,23 @@ def folder_of(store: str) -> Path | None:
         raise ConfigError(
             "the name of the store is empty", hint="name a folder; the current one is '.'"
         )
-    scheme, found, _ = store.partition(":/")
-    if found and len(scheme) > 1:  # C:/ is a drive
-        known = scheme in ("postgresql", "postgres")
-        raise ConfigError(
-            # the rest of the address may hold a password
-            f"store is an address ({scheme}://...), and "
-            + ("it is not a folder" if known else f"no store here understands {scheme}://"),
-            hint="give the address as a text: postgresql://user:password@host/database"
-            if known
-            else "name a folder, ':memory:' or postgresql://...; hand in a store of your own with store=",
-        )
+    if found := _ADDRESS.match(store):
+        _refuse_address(*found.groups())
     return Path(store)
+
+
+def _refuse_address(scheme: str, separator: str) -> None:
+    """Say that a setting is an address and no folder. The rest of it may hold a password."""
+    if scheme.lower() in _POSTGRES:
+        raise ConfigError(
+            f"store begins with {scheme}{separator}, so it is no folder, and not an address as it should be written",
+            hint="give the address as a text: postgresql://user:password@host/database",
+        )
+    if separator == ":/" or scheme.lower() in _OTHERS:  # kb//a is a folder
+        raise ConfigError(
+            f"store is an address ({scheme}://...), and no store here understands {scheme}://",
+            hint="name a folder, ':memory:' or postgresql://...; hand in a store of your own with store=",
+        )
 
 
 def _open_postgres(name: str, clock: Clock, tenant_bytes: int | None) -> tuple[Store, Path]:

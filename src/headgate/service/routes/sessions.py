@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from headgate.errors import NotFound
 from headgate.explain.costs import Costs, CostScope, add_up, add_up_by
-from headgate.guard.fuse import CapStatus
+from headgate.guard.caps import CapStatus
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Id, Label, Page, StrictRoute
 from headgate.service.request_state import Caller

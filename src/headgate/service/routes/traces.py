@@ -61,7 +61,7 @@ class CandidateOut(BaseModel):
 class TraceOut(TraceSummary):
     """What happened in a request: plan, steps, and every candidate with its notes."""
 
-    plan: dict[str, Any]
+    plan: dict[str, Any] | None
     request: dict[str, Any]
     steps: list[Step]
     fates: list[CandidateOut]
