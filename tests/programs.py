@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 PACKAGES = Path(__file__).parents[1] / ".bench" / "node"
 
@@ -34,7 +35,7 @@ def install_package(package, version):
             (new / "package.json").write_text('{"private": true}')
             done = subprocess.run(
                 [npm, "install", "--no-audit", "--no-fund", "--silent", f"{package}@^{version}"],
-                cwd=new, capture_output=True, text=True, timeout=300, check=False,
+                cwd=new, capture_output=True, text=True, timeout=MOST_S, check=False,
             )  # fmt: skip
             if done.returncode:
                 pytest.skip(f"npm could not install {package}: {done.stderr.strip()[-300:]}")

@@ -3,6 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+from tests.waiting import MOST_S
+
 from headgate.classes import lazy_property
 
 
@@ -30,7 +32,7 @@ def test_threads_compute_at_the_same_time_and_none_waits_for_another():
     class Slow:
         @lazy_property
         def value(self):
-            both.wait(10)  # passes only when the other one computes too
+            both.wait(MOST_S)  # passes only when the other one computes too
             return 1
 
     with ThreadPoolExecutor(2) as pool:

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.scripts import run_code
+from tests.waiting import MOST_S
 
 from headgate.cli import app
 from headgate.settings import Settings
@@ -58,7 +59,7 @@ def test_the_command_line_of_a_first_day_shows_what_was_dropped_and_why(tmp_path
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=MOST_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate import Headgate
 from headgate.errors import StoreError
@@ -66,7 +67,7 @@ def test_children_forked_beside_a_working_thread_all_answer_and_close(tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=MOST_S,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
@@ -250,9 +251,9 @@ def test_closing_while_others_wait_is_our_own_error_for_them(tmp_path):
 
     waiting = threading.Thread(target=ask)
     waiting.start()
-    assert started.wait(30)
+    assert started.wait(MOST_S)
     hg.close()
-    waiting.join(30)
+    waiting.join(MOST_S)
     assert [type(error) for error in failures] == [StoreError]
 
 

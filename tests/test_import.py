@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.waiting import MOST_S
+
 import headgate
 
 UNASKED = (
@@ -23,7 +25,7 @@ HEAVY = ("numpy", "pydantic", "rich", "click", "orjson", "Stemmer", "asyncio")
 def loaded(statement):
     script = f"{statement}\nimport sys\nprint(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=MOST_S
     )
     return set(done.stdout.split())
 

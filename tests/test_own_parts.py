@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.waiting import MOST_S
 
 from headgate import Headgate
 from headgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
@@ -84,7 +85,7 @@ def in_thread(call, *args):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(MOST_S)
     assert found, "the call hangs"
     result, error = found[0]
     if error is not None:
@@ -321,9 +322,9 @@ def test_close_does_not_wait_for_an_embedder_that_hangs(hanging):
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    assert asked.wait(20)
+    assert asked.wait(MOST_S)
     gate.close()
-    thread.join(20)
+    thread.join(MOST_S)
     assert "closed" in failed[0]
 
 
@@ -334,7 +335,7 @@ def test_while_a_call_is_late_no_other_is_begun(hanging):
     with pytest.raises(UpstreamTimeout, match="not come back"):
         calls.call(60, hanging.embed, ["two"])
     hanging.ended.set()
-    until = time.monotonic() + 20
+    until = time.monotonic() + MOST_S
     while time.monotonic() < until:
         try:
             assert len(calls.call(60, hanging.embed, ["three"])) == 1

@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import CancelledError
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.thread_work import TurnQueue, WorkThreads, follow_threads
 
@@ -41,16 +42,16 @@ def test_what_only_waits_is_cancelled_and_what_runs_ends():
 
     def hold():
         entered.set()
-        return leave.wait(120)
+        return leave.wait(MOST_S)
 
     running, waiting, dropped = threads.submit(hold), threads.submit(hold), threads.submit(hold)
-    assert entered.wait(120)
+    assert entered.wait(MOST_S)
     assert dropped.cancel()
     threads.shutdown(wait=False, cancel_futures=True)
     leave.set()
-    assert running.result(120)
+    assert running.result(MOST_S)
     with pytest.raises(CancelledError):
-        waiting.result(120)
+        waiting.result(MOST_S)
 
 
 def test_all_threads_can_be_started_before_they_are_needed():
@@ -60,7 +61,7 @@ def test_all_threads_can_be_started_before_they_are_needed():
         threads.start_all()
         early = {thread for thread in threading.enumerate() if thread.name.startswith("early")}
         assert len(early) == 8
-        assert threads.submit(threading.current_thread).result(120) in early
+        assert threads.submit(threading.current_thread).result(MOST_S) in early
     finally:
         threads.shutdown()
     assert threading.active_count() == before
@@ -70,8 +71,8 @@ def test_an_error_is_raised_to_the_caller():
     threads = WorkThreads(1)
     try:
         with pytest.raises(ZeroDivisionError):
-            threads.submit(lambda: 1 // 0).result(120)
-        assert threads.submit(lambda: 2).result(120) == 2
+            threads.submit(lambda: 1 // 0).result(MOST_S)
+        assert threads.submit(lambda: 2).result(MOST_S) == 2
     finally:
         threads.shutdown()
 
@@ -82,7 +83,7 @@ async def test_calls_of_one_owner_that_block_leave_threads_to_others():
         with follow_threads("greedy"):
             blocked = [threads.submit(leave.wait, 120) for _ in range(8)]
         with follow_threads("modest"):
-            assert threads.submit(lambda: 2).result(120) == 2
+            assert threads.submit(lambda: 2).result(MOST_S) == 2
         assert sum(future.running() for future in blocked) <= 2
         leave.set()
         assert await asyncio.gather(*map(asyncio.wrap_future, blocked)) == [True] * 8

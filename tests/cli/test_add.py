@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import MOST_S
 
 from headgate.cli import app
 from headgate.cli.add import SHOWN, _print_summary
@@ -129,7 +130,7 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
     while process.poll() is None and not store.head("default", "main"):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=MOST_S)
     assert process.returncode == 130, said
     assert "what was added is kept" in said
     assert "Traceback" not in said
@@ -228,4 +229,4 @@ def test_watch_adds_what_changes_until_it_is_interrupted(tmp_path):
         assert process.stdout.readline().startswith("added 1 document")
         assert held(tmp_path / "kb").keys() == {"docs/a.txt", "docs/b.txt"}
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(MOST_S) == 0

@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 import pytest
 from click.testing import CliRunner
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate import Headgate, cli
 
@@ -55,7 +55,7 @@ def test_ctrl_c_ends_a_command_with_130(tmp_path):
 
     pipe = until(reads_window)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=MOST_S)
     os.close(pipe)
     assert (process.returncode, said.strip()) == (130, "stopped")
 

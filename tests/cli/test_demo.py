@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.cli.demo import RESUMED, STREAM, break_circle, cut_and_resume
 
@@ -61,7 +62,7 @@ def test_the_demo_runs_from_a_wheel(tmp_path):
         env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=MOST_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ import re
 import urllib.request
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.cli import demo, demo_service
 from headgate.cli.demo_script import EVENTS, Compacts, Human, Says, Uses, conversations, streams
@@ -57,7 +58,7 @@ def test_the_scripted_model_speaks_server_sent_events():
     with ScriptedService() as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         request = urllib.request.Request(f"{model.url}/chat/completions", b"{}")
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=MOST_S) as reply:
             lines = reply.read().split(b"\n\n")
         model.shutdown()
     assert all(line.startswith(b"data: ") for line in lines[:-1])

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate import Headgate
 from headgate.explain.log import NAME
@@ -66,7 +67,7 @@ with Headgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "bac
 def test_processes_that_share_a_file_lose_no_line(tmp_path):
     line = [sys.executable, "-c", WRITING, str(tmp_path / NAME)]
     writers = [subprocess.Popen([*line, name]) for name in "abc"]
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(MOST_S) for writer in writers] == [0, 0, 0]
     files = [path for path in tmp_path.glob(NAME + "*") if path.suffix != ".lock"]
     assert len(files) > 3
     written = sorted(entry["session_id"] for file in files for entry in lines(file))

@@ -7,6 +7,7 @@ import anthropic
 import openai
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
+from tests.waiting import MOST_S
 
 from headgate.errors import InputError, LoopError
 from headgate.guard import Guard, State, adapters
@@ -64,8 +65,8 @@ async def test_a_chat_stream_recovers_with_one_id_and_one_role(provider):
         async with openai_async(server) as client:
             events = adapters.chat(client, model="m", messages=ASK, temperature=0)
             chunks = [event async for event in events]
-        assert server.finished.acquire(timeout=60)
-        assert server.finished.acquire(timeout=60)
+        assert server.finished.acquire(timeout=MOST_S)
+        assert server.finished.acquire(timeout=MOST_S)
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text.startswith(INTRO + UNIT)
     assert text.endswith(AFTER)
@@ -87,8 +88,8 @@ def test_a_sync_chat_stream_is_guarded_too(provider):
     with provider(chat(looping()), chat(tokens(AFTER), id="b")) as server:
         with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
             chunks = list(adapters.chat(client, model="m", messages=ASK))
-        server.finished.acquire(timeout=60)
-        server.finished.acquire(timeout=60)
+        server.finished.acquire(timeout=MOST_S)
+        server.finished.acquire(timeout=MOST_S)
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text.endswith(AFTER)
     assert text.count(UNIT) <= 2
@@ -167,7 +168,7 @@ async def test_a_client_that_leaves_closes_the_connection(provider):
             async for _ in events:
                 break
             await events.aclose()
-            assert server.finished.acquire(timeout=60)
+            assert server.finished.acquire(timeout=MOST_S)
     assert server.severed == 1
     assert events.report.state is State.CLOSED
 
@@ -180,7 +181,7 @@ def test_a_sync_client_that_leaves_closes_the_connection(provider):
         events = adapters.chat(client, model="m", messages=ASK)
         next(iter(events))
         events.close()
-        assert server.finished.acquire(timeout=60)
+        assert server.finished.acquire(timeout=MOST_S)
     assert server.severed == 1
 
 
@@ -356,8 +357,8 @@ async def test_a_message_stream_recovers_in_the_same_block(provider):
         async with claude(server) as client:
             stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK)
             events = [event async for event in stream]
-        server.finished.acquire(timeout=60)
-        server.finished.acquire(timeout=60)
+        server.finished.acquire(timeout=MOST_S)
+        server.finished.acquire(timeout=MOST_S)
     assert told(events) == WHOLE
     assert said(events).startswith(INTRO + UNIT)
     assert said(events).endswith(AFTER)
@@ -439,8 +440,8 @@ async def test_a_responses_stream_recovers_as_one_response(provider):
         async with openai_async(server) as client:
             stream = adapters.responses(client, model="m", input="Tell me.")
             events = [event async for event in stream]
-        server.finished.acquire(timeout=60)
-        server.finished.acquire(timeout=60)
+        server.finished.acquire(timeout=MOST_S)
+        server.finished.acquire(timeout=MOST_S)
     text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
     assert text.startswith(INTRO + UNIT)
     assert text.endswith(AFTER)

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import NotReady, StoreError
 from headgate.index.folder import folder_of, read_state
@@ -72,7 +73,7 @@ class Gated:
     def changes(self, tenant, collection, after, limit=10_000):
         if collection == self._collection and limit > 100:
             self.asked.set()
-            assert self.go.wait(30)
+            assert self.go.wait(MOST_S)
         return self._store.changes(tenant, collection, after, limit)
 
 
@@ -86,7 +87,7 @@ def test_an_index_that_is_being_made_delays_neither_its_own_requests_nor_others(
     with pytest.raises(NotReady, match="'large' is still being made") as caught:
         indexes.latest("t", "large")
     assert caught.value.retry_after > 0
-    assert slow.asked.wait(10)
+    assert slow.asked.wait(MOST_S)
     with pytest.raises(NotReady):
         indexes.latest("t", "large")
     assert found(indexes.latest("t", "small")) == {"ferry0", "ferry1", "ferry2"}

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import LimitError
 from headgate.gateway import Headgate
@@ -91,7 +92,7 @@ def read_in_a_child(reader):
     )
     command = [sys.executable, "-c", code]
     asked = b"html 1\nx" * 2
-    return subprocess.run(command, input=asked, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, input=asked, capture_output=True, timeout=MOST_S, check=False)
 
 
 def test_a_child_that_takes_too_much_memory_says_so():

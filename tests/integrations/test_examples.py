@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "integrations.md").read_text()
@@ -25,7 +26,7 @@ def test_an_example_runs_and_stands_in_the_docs_with_what_it_prints(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=MOST_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from tests.service.clients import served
+from tests.waiting import MOST_S
 
 from headgate import __version__
 from headgate.cli import app
@@ -32,7 +33,7 @@ def run_hook(url, prompt=PROMPT, **variables):
         input=json.dumps(prompt).encode(),
         env=environment,
         capture_output=True,
-        timeout=30,
+        timeout=MOST_S,
         check=False,
     )
     assert done.returncode == 0

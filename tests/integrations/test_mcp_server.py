@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import validate
 from mcp import Client, MCPError
+from tests.waiting import MOST_S
 
 from headgate.compaction.window import read_window
 from headgate.errors import UpstreamError
@@ -345,9 +346,9 @@ async def test_a_cancelled_call_stops_its_work(server, monkeypatch):
     monkeypatch.setitem(server_module.TOOLS, "recall", _with(TOOLS["recall"], endless))
     async with Client(server, mode="legacy") as client:
         calling = asyncio.create_task(client.call_tool("recall", {"query": "x"}))
-        await asyncio.wait_for(entered.wait(), 10)
+        await asyncio.wait_for(entered.wait(), MOST_S)
         calling.cancel()
-        await asyncio.wait_for(stopped.wait(), 10)
+        await asyncio.wait_for(stopped.wait(), MOST_S)
         assert not (await client.call_tool("why", {"trace": "none"})).structured_content
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests.waiting import MOST_S
 
 from headgate import __version__
 from headgate.cli import app
@@ -59,7 +60,7 @@ def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
             process.stdin.write(message("tools/call", id, name="get_context", arguments=arguments))
         process.stdin.close()
         process.stdout.close()
-        assert process.wait(30) is not None
+        assert process.wait(MOST_S) is not None
         assert b"Traceback" not in process.stderr.read()
 
 
@@ -171,7 +172,11 @@ def test_a_client_of_the_stateless_protocol_discovers_us_early(pipe):
 def test_what_is_no_message_is_answered_with_an_error_and_the_next_is_served(store):
     sent = HELLO + b"nonsense\n" + b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n'
     done = subprocess.run(
-        [*COMMAND, "--store", str(store)], input=sent, capture_output=True, timeout=60, check=True
+        [*COMMAND, "--store", str(store)],
+        input=sent,
+        capture_output=True,
+        timeout=MOST_S,
+        check=True,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)

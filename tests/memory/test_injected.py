@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.memory.injected import MAX_CHARS, TENANTS_HELD, Injected, shown_texts
@@ -169,7 +170,7 @@ class SlowStore(MemoryStore):
     def traces(self, tenant, *, limit=100):
         if tenant == "slow":
             self.asked.set()
-            assert self.go.wait(60)
+            assert self.go.wait(MOST_S)
         return super().traces(tenant, limit=limit)
 
 
@@ -187,8 +188,8 @@ def test_a_tenant_whose_memory_is_slow_holds_up_neither_others_nor_the_event_loo
         gate.for_tenant("fast").add(ROWS)
         slow = pool.submit(gate.for_tenant("slow").remember, "The harbor is closed.")
         try:
-            assert store.asked.wait(60)
-            added, shown = pool.submit(asyncio.run, others()).result(timeout=60)
+            assert store.asked.wait(MOST_S)
+            added, shown = pool.submit(asyncio.run, others()).result(timeout=MOST_S)
             assert added.new
             assert shown.chunks
             assert not slow.done()

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
@@ -63,7 +64,7 @@ class Hanging(Provider):
 
     def prefetch(self, query, *, session_id, limit, min_trust):
         self.running += 1
-        self.release.wait(30)
+        self.release.wait(MOST_S)
         return f"late answer to {query}"
 
 
@@ -117,7 +118,7 @@ def test_each_answer_belongs_to_its_question():
 
     class Echo(Provider):
         def prefetch(self, query, *, session_id, limit, min_trust):
-            gates[query].wait(10)
+            gates[query].wait(MOST_S)
             return f"about {query}"
 
     async def both():
@@ -187,7 +188,7 @@ def test_an_unavailable_provider_is_neither_asked_nor_degraded(ask):
 
 
 def test_a_hanging_availability_check_is_late_too(ask, hanging):
-    hanging.is_available = lambda: hanging.release.wait(30)
+    hanging.is_available = lambda: hanging.release.wait(MOST_S)
     assert ask("a question", [hanging], policy=QUICK).answers[0].status == "late"
 
 
@@ -378,7 +379,7 @@ def test_an_async_provider_keeps_its_loop():
 def test_an_async_provider_that_blocks_its_loop_blocks_nobody(ask, hanging):
     class Blocking(Provider):
         async def prefetch(self, query, *, session_id, limit, min_trust):
-            hanging.release.wait(30)
+            hanging.release.wait(MOST_S)
             return "x"
 
     recalled = ask("a question", [Blocking("blocking"), Provider("p", "heard")], policy=QUICK)
@@ -397,7 +398,7 @@ class Hanging:
 print(prefetch_all_sync("a question", [Hanging()], policy=RecallPolicy(deadline_s=0.05)).degraded)
 """
     run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True,
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=MOST_S, check=True,
         env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert run.stdout.strip() == "('hanging: late: no answer in 0.05 s',)"
@@ -488,7 +489,7 @@ def test_a_provider_that_hangs_while_it_starts_blocks_nobody(monkeypatch):
 
     class Slow(Living):
         def initialize(self):
-            release.wait(30)
+            release.wait(MOST_S)
 
     slow, quick = Slow("slow"), Provider("quick", "Deploys go out on Fridays.")
     policy = RecallPolicy(deadline_s=0.2)

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 
 @contextmanager
@@ -14,7 +15,7 @@ def printing_its_port(script):
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(MOST_S)
         process.stdout.close()
 
 

@@ -3,6 +3,7 @@ import urllib.request
 
 import pytest
 from tests.building import grade_with
+from tests.waiting import MOST_S
 
 from headgate.errors import UpstreamError
 from headgate.models.grade import LlmGrader, read_grade
@@ -50,7 +51,7 @@ async def test_the_verdict_uses_what_passed(web):
 
 @pytest.mark.parametrize("mode", ["prose", "garbage", "nothing", "error", "slow"])
 async def test_a_grader_that_never_answers_well_fails_as_a_whole(web, mode):
-    grader = LlmGrader(f"{web}/{mode}", "judge", timeout_s=0.5 if mode == "slow" else 5)
+    grader = LlmGrader(f"{web}/{mode}", "judge", timeout_s=0.5 if mode == "slow" else MOST_S)
     with pytest.raises(UpstreamError):
         await grader.grade("how?", found("a", "b"))
 

@@ -1,4 +1,5 @@
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.models.grade import GraderPolicy, LlmGrader, llm_grader
@@ -39,7 +40,9 @@ async def test_each_address_comes_once_and_ten_thousand_hits_are_cut(web):
 )
 async def test_a_search_that_misbehaves_is_an_upstream_error(web, mode, said):
     with pytest.raises(UpstreamError, match=said):
-        await Searx(f"{web}/{mode}", timeout_s=1.0 if mode == "slow" else 8.0).search("x", limit=3)
+        await Searx(f"{web}/{mode}", timeout_s=1.0 if mode == "slow" else MOST_S).search(
+            "x", limit=3
+        )
 
 
 async def test_a_server_that_is_not_there_is_an_upstream_error():

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.bugs import set_strict
 from headgate.errors import InputError, StoreError
@@ -77,7 +78,7 @@ def test_what_is_gathered_waits_for_nobody_who_needs_it(monkeypatch):
         assert writes.flush()
     writes.put("gathered", lambda: done.append(3))
     writes.put("half of what fits", half.set)
-    assert half.wait(10)
+    assert half.wait(MOST_S)
     writes.put("last", lambda: done.append(4))
     writes.close()
     assert done == [0, 1, 2, 3, 4]
@@ -191,7 +192,7 @@ def test_a_flush_waits_for_what_is_queued_and_not_for_what_comes_after():
 
     writes.put("first", write_and_queue_another)
     try:
-        assert writes.flush(timeout_s=30)
+        assert writes.flush(timeout_s=MOST_S)
         assert written
     finally:
         stop.set()

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate import wiring
 from headgate.errors import StoreError, UpstreamError
@@ -33,7 +33,7 @@ async def test_all_that_is_asked_at_once_is_under_way_and_none_is_lost(threads):
     all_here = threading.Barrier(10)
 
     def work(n):
-        all_here.wait(20)  # ten at a time, or never
+        all_here.wait(MOST_S)  # ten at a time, or never
         return n
 
     results = await asyncio.gather(*(threads.run(work, n) for n in range(10)))
@@ -57,7 +57,7 @@ async def test_closing_waits_for_what_runs_and_refuses_what_comes_later(threads)
 
     def work():
         began.set()
-        go.wait(20)
+        go.wait(MOST_S)
         ended.append(1)
 
     running = asyncio.ensure_future(threads.run(work))
@@ -75,12 +75,12 @@ def test_closing_waits_for_a_blocking_call_too(threads):
 
     def work():
         began.set()
-        go.wait(20)
+        go.wait(MOST_S)
         ended.append(1)
 
     calling = threading.Thread(target=threads.call, args=(work,))
     calling.start()
-    began.wait(20)
+    began.wait(MOST_S)
     closing = threading.Thread(target=threads.close)
     closing.start()
     go.set()
@@ -138,7 +138,7 @@ async def test_requests_that_wait_for_a_grader_wait_on_the_callers_loop_and_leav
             asyncio.ensure_future(gate.acontext(f"when does ferry {n} leave?"))
             for n in range(2 * COMPUTING)
         ]
-        waiting = [await asyncio.to_thread(grader.asked.get, timeout=20) for _ in asking]
+        waiting = [await asyncio.to_thread(grader.asked.get, timeout=MOST_S) for _ in asking]
         assert grader.threads == {threading.current_thread()}
         for go in waiting:
             go.set()
@@ -159,13 +159,13 @@ async def test_cancelling_a_request_cancels_what_it_waits_for():
     with Headgate.open(":memory:", grader=grader) as gate:
         gate.add(ROWS)
         asking = asyncio.ensure_future(gate.acontext("when does the ferry leave?"))
-        await asyncio.to_thread(grader.asked.get, timeout=20)
+        await asyncio.to_thread(grader.asked.get, timeout=MOST_S)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
         await ended.wait()
         again = asyncio.ensure_future(gate.acontext("when does the ferry leave?"))
-        (await asyncio.to_thread(grader.asked.get, timeout=20)).set()
+        (await asyncio.to_thread(grader.asked.get, timeout=MOST_S)).set()
         assert (await again).chunks
 
 
@@ -183,7 +183,7 @@ async def test_a_request_that_was_cancelled_ends_before_its_next_stage():
     def count(text, /):
         if asked and not entered.is_set():
             entered.set()
-            assert leave.wait(120)
+            assert leave.wait(MOST_S)
         return len(text) // 4
 
     class Noting:
@@ -217,11 +217,11 @@ def test_tenants_take_turns_in_computing():
     for tenant in ("greedy", "greedy", "greedy", "modest"):
         waiting.append(threading.Thread(target=compute, args=(tenant,)))
         waiting[-1].start()
-        started.get(timeout=120)
+        started.get(timeout=MOST_S)
         until(lambda: slots.waiting == len(waiting))
     slots.give_back()
     for thread in waiting:
-        thread.join(120)
+        thread.join(MOST_S)
     assert order == ["greedy", "modest", "greedy", "greedy"]
 
 

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.errors import StoreError
 from headgate.gateway import Headgate
@@ -147,7 +147,7 @@ def test_traces_are_written_and_listed_while_a_round_takes_long(tmp_path):
         lease_upkeep = staticmethod(lambda seconds: 1000.0)
 
         def prune_tenant_traces(self, tenant, **limits):
-            assert go.wait(20)
+            assert go.wait(MOST_S)
             return 0
 
     store = Slow(tmp_path)
@@ -167,13 +167,13 @@ def test_a_round_stops_when_the_gate_is_closed():
     class Slow(Gateways):
         def prune_tenant_traces(self, tenant, **limits):
             begun.set()
-            assert go.wait(20)
+            assert go.wait(MOST_S)
             return super().prune_tenant_traces(tenant, **limits)
 
     store = Slow("a", "b", "c")
     one = TraceUpkeep(store, POLICY)
     one.start()
-    assert begun.wait(20)
+    assert begun.wait(MOST_S)
     threading.Timer(0.05, go.set).start()
     one.close()
     assert [tenant for tenant, _ in store.pruned] == ["a"]

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from tests.proxy.upstream import Upstream
+from tests.waiting import MOST_S
 
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
@@ -51,7 +52,7 @@ class Loop:
 
     def close(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(MOST_S)
         self.loop.close()
 
 

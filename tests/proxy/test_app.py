@@ -4,6 +4,7 @@ import asyncio
 from threading import Event
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.bugs import set_strict
 from headgate.errors import AccessError, BusyError, InputError, StoreError
@@ -30,7 +31,7 @@ class Gate:
         self.ready.set()
 
     def save_trace_later(self, id, make):
-        self.ready.wait(10)
+        self.ready.wait(MOST_S)
         if self.error:
             raise self.error
         self.saved.append(make())

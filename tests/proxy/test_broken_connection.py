@@ -9,6 +9,7 @@ import sys
 import pytest
 from tests.proxy.test_crowd import Reader, arguments_in, run, stream
 from tests.proxy.upstream import CLOSE, PROSE, RESET, UNIT, said
+from tests.waiting import MOST_S
 
 from headgate.service.proxy.asgi import BROKEN_OFF
 
@@ -34,7 +35,7 @@ def serve(rig, tmp_path):
     yield start
     for process, log in started:
         process.terminate()
-        process.wait(60)
+        process.wait(MOST_S)
         process.stdout.close()
         log.close()
 
@@ -48,7 +49,7 @@ def test_a_retry_is_known_after_a_restart_and_the_log_tells_of_no_crash(rig, ser
     assert not first.whole
     assert first.got.endswith(BROKEN_OFF)
     process.terminate()
-    process.wait(60)
+    process.wait(MOST_S)
     log.seek(0)
     lines = [line for line in log if model in line or "ASGI" in line]
     assert [json.loads(line)["error"] for line in lines] == ["PartialCallError"]
@@ -64,7 +65,7 @@ def read_to_end(port, model):
     body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()  # fmt: skip
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
     got = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=MOST_S) as connection:
         connection.sendall(head.encode() + body)
         try:
             while data := connection.recv(65_536):

@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, UNIT, Pause, answer, chunk, said, told
+from tests.waiting import MOST_S
 
 from headgate import bugs
 from headgate.guard.detectors import RepeatDetector
@@ -77,7 +78,7 @@ def break_at(monkeypatch, where, name, nth=1):
 
 
 def ask(served, model, path, **more):
-    return web.post(served.url + path, json={"model": model, **FIELDS, **more}, timeout=20)
+    return web.post(served.url + path, json={"model": model, **FIELDS, **more}, timeout=MOST_S)
 
 
 @pytest.mark.parametrize("path", STREAMS)
@@ -136,7 +137,7 @@ def test_a_bug_in_reading_usage_does_not_break_an_unwatched_answer(
         served.url + "/v1/chat/completions",
         json={"model": model, **FIELDS},
         headers={"x-headgate-guard": "off"},
-        timeout=20,
+        timeout=MOST_S,
     )
     assert got.content == b"".join(stream)
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, json_head, said, told
+from tests.waiting import MOST_S
 
 from headgate.explain.interventions import interventions
 from headgate.guard.fuse import FusePolicy, Spending
@@ -44,7 +45,7 @@ def ask(served, api, model, messages, system="Be brief.", **headers):
         body["system"] = system
     else:
         body["messages"] = [{"role": "system", "content": system}, *messages]
-    reply = web.post(served.url + PATHS[api], json=body, timeout=20, headers={"x-headgate-session": model, **headers})  # fmt: skip
+    reply = web.post(served.url + PATHS[api], json=body, timeout=MOST_S, headers={"x-headgate-session": model, **headers})  # fmt: skip
     assert reply.status_code == 200
     return reply
 
@@ -119,7 +120,7 @@ def ask_with_tools(served, model, names, *said):
     messages = [{"role": "user", "content": text} for text in said]
     body = {"model": model, "stream": True, "max_tokens": 100, "messages": messages}
     body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in names]
-    return web.post(served.url + PATHS["messages"], json=body, timeout=20, headers={"x-headgate-session": model})  # fmt: skip
+    return web.post(served.url + PATHS["messages"], json=body, timeout=MOST_S, headers={"x-headgate-session": model})  # fmt: skip
 
 
 def repairing(rig):

@@ -5,6 +5,7 @@ import asyncio
 import orjson
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
+from tests.waiting import MOST_S
 
 from headgate.cli.why import _describe_row
 from headgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
@@ -239,7 +240,7 @@ async def test_a_client_that_leaves_before_its_answer_began_is_told_so():
     upstreams = {"main": UpstreamPolicy(url=f"http://127.0.0.1:{port}/v1")}
     proxy = Proxy(ProxyPolicy(upstreams=upstreams), observer=Observer())
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
-    async with server, asyncio.timeout(60):
+    async with server, asyncio.timeout(MOST_S):
         await proxy.app_for(ChatDialect)(scope, receive, send)
         await proxy.close()
     assert [(call.status, call.outcome) for call in calls] == [(499, "abandoned")]

@@ -8,6 +8,7 @@ import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
+from tests.waiting import MOST_S
 
 from headgate.guard.policy import CirclesPolicy
 
@@ -28,7 +29,7 @@ def conversation(api, copies, *more):
 def post(served, api, model, messages, headers=None, **more):
     body = {"model": model, "stream": True, "max_tokens": 100, **more}
     body |= {"input" if api == "responses" else "messages": messages}
-    return web.post(served.url + PATHS[api], json=body, headers=headers, timeout=20)
+    return web.post(served.url + PATHS[api], json=body, headers=headers, timeout=MOST_S)
 
 
 def sent(upstream, model, api):
@@ -75,7 +76,7 @@ def test_a_request_without_a_circle_passes_byte_for_byte(rig, served, upstream):
         {"model": model, "messages": conversation("chat", 2), "stream": True}, indent=1
     )
     headers = {"content-type": "application/json"}
-    web.post(served.url + PATHS["chat"], content=body, headers=headers, timeout=20)
+    web.post(served.url + PATHS["chat"], content=body, headers=headers, timeout=MOST_S)
     assert upstream.seen[model][-1].body == body.encode()
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Endless, Pause, chunk, said
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 ASK = [{"role": "user", "content": "Hi"}]
 
@@ -72,7 +72,7 @@ def test_many_streams_at_once_all_arrive_whole(rig, served):
 
     def one(_):
         body = {"model": model, "messages": ASK, "stream": True}
-        return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=30).content
+        return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=MOST_S).content
 
     with ThreadPoolExecutor(12) as pool:
         assert set(pool.map(one, range(36))) == {b"".join(script)}
@@ -105,7 +105,7 @@ def test_a_client_that_leaves_64_kb_unread_costs_no_later_one(rig, served, upstr
     model = rig.script(script)
     body = {"model": model, "messages": ASK, "stream": True}
     for _ in range(5):
-        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=60)
+        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=MOST_S)
         assert got.content == b"".join(script)
     until(lambda: upstream.severed >= before + 8)
 
@@ -118,7 +118,7 @@ def test_a_slow_client_never_slows_another_stream(rig, served, upstream):
     model = rig.script(script)
     body = {"model": model, "messages": ASK, "stream": True}
     for _ in range(5):
-        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=60)
+        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=MOST_S)
         assert got.content == b"".join(script)
     for sock in slow:
         sock.close()

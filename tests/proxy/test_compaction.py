@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.compaction.sessions import compact, session
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, event, said, told
+from tests.waiting import MOST_S
 
 from headgate.compaction.policy import CompactionPolicy
 from headgate.errors import ConfigError
@@ -123,7 +124,7 @@ class Talk:
         }[self.api]
         body = {"model": self.model, "stream": True, **self.write(messages)}
         reply = web.post(
-            self.served.url + path, json=body, timeout=30, headers=self.headers | headers
+            self.served.url + path, json=body, timeout=MOST_S, headers=self.headers | headers
         )
         assert reply.status_code == 200, reply.text
         return reply

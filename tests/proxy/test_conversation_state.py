@@ -3,6 +3,8 @@
 import asyncio
 from threading import Event
 
+from tests.waiting import MOST_S
+
 from headgate.errors import StoreError
 from headgate.service.proxy import conversation_state
 from headgate.service.proxy.conversation_state import (
@@ -56,7 +58,7 @@ def test_values_are_known_while_they_are_written_and_what_the_file_has_stays(tmp
     written, go = state._write, Event()
 
     def write_late(key, value):
-        assert go.wait(10)
+        assert go.wait(MOST_S)
         return written(key, value)
 
     async def ask_at_once():

@@ -24,6 +24,7 @@ from tests.proxy.upstream import (
     said,
     told,
 )
+from tests.waiting import MOST_S
 
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
@@ -113,7 +114,7 @@ def narrow(rig):
 
 def post(served, model, path="/v1/chat/completions"):
     body = {"model": model, "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}  # fmt: skip
-    return web.post(served.url + path, json=body, timeout=30)
+    return web.post(served.url + path, json=body, timeout=MOST_S)
 
 
 def read_broken(served, model, path="/v1/chat/completions"):
@@ -126,7 +127,7 @@ def read_broken(served, model, path="/v1/chat/completions"):
             got.append(part)  # noqa: PERF402  # what came stays if the rest does not
 
     with (
-        web.stream("POST", served.url + path, json=body, timeout=30) as answer,
+        web.stream("POST", served.url + path, json=body, timeout=MOST_S) as answer,
         pytest.raises(httpx2.RemoteProtocolError, match="incomplete"),
     ):
         read(answer)

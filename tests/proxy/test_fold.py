@@ -7,6 +7,7 @@ from bench.fixtures.coding import coding_session, render_all
 from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
+from tests.waiting import MOST_S
 
 import headgate
 from headgate.errors import ConfigError
@@ -41,7 +42,7 @@ def folding(rig):
 def post(served, api, model, messages, headers=None, **more):
     body = {"model": model, "stream": True, "max_tokens": 100, **more}
     body |= {"input" if api == "responses" else "messages": messages}
-    return web.post(served.url + PATHS[api], json=body, headers=headers, timeout=20)
+    return web.post(served.url + PATHS[api], json=body, headers=headers, timeout=MOST_S)
 
 
 def sent(upstream, model, api="messages"):
@@ -68,7 +69,7 @@ def test_nothing_is_folded_unless_it_is_asked_for(rig, served, upstream):
     model = rig.script(STREAMS["messages"])
     body = json.dumps({"model": model, "messages": reads(2), "stream": True}, indent=1)
     headers = {"content-type": "application/json"}
-    reply = web.post(served.url + PATHS["messages"], content=body, headers=headers, timeout=20)
+    reply = web.post(served.url + PATHS["messages"], content=body, headers=headers, timeout=MOST_S)
     assert upstream.seen[model][-1].body == body.encode()
     assert "x-headgate-fold" not in reply.headers
 

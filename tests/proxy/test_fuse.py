@@ -11,7 +11,7 @@ from bench.fixtures.sessions import MadeCall, Turn, render
 from click.testing import CliRunner
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.cli import app
 from headgate.gateway import Headgate
@@ -45,7 +45,7 @@ def address(rig, gate):
 def post(address, model, session="s", path="/v1/chat/completions", **more):
     body = {"model": model, "messages": ASK, "stream": True, "max_tokens": 100, **more}
     headers = {"x-headgate-session": session} if session else {}
-    return web.post(address + path, json=body, headers=headers, timeout=20)
+    return web.post(address + path, json=body, headers=headers, timeout=MOST_S)
 
 
 def spent(gate, name="s"):
@@ -265,7 +265,7 @@ async def test_a_client_that_leaves_while_its_hold_is_made_leaves_none_behind(tm
 
             def _wait_and_hold(self, *args):
                 began.set()
-                go.wait(20)
+                go.wait(MOST_S)
                 return hold(*args)
 
         slow = Slow(gate.store, gate.tenant, gate.settings.fuse)

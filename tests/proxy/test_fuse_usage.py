@@ -22,6 +22,7 @@ from tests.proxy.upstream import (
     told,
     usage_chunk,
 )
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.guard.dialects.usage import estimate_prompt
@@ -47,7 +48,7 @@ def gate(rig, tmp_path):
 
 def send(address, body, *, path="/v1/chat/completions", headers=None):  # noqa: F811
     headers = {"content-type": "application/json", "x-headgate-session": "s", **(headers or {})}
-    return web.post(address + path, content=body, headers=headers, timeout=20)
+    return web.post(address + path, content=body, headers=headers, timeout=MOST_S)
 
 
 def step_of(gate, reply):

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import CLOSE, LOOP, PROSE, UNIT, Head, json_head
+from tests.waiting import MOST_S
 
 from headgate.guard.resume import CLOSING
 from headgate.policy import ProxyPolicy
@@ -54,7 +55,7 @@ def post(
     served, model, *, method="streamGenerateContent?alt=sse", contents=ASK, headers=None, **more
 ):
     body = {"contents": contents, **more}
-    return web.post(f"{served.url}/v1beta/models/{model}:{method}", json=body, headers=headers, timeout=20)  # fmt: skip
+    return web.post(f"{served.url}/v1beta/models/{model}:{method}", json=body, headers=headers, timeout=MOST_S)  # fmt: skip
 
 
 def events(answer):

@@ -7,6 +7,7 @@ import re
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
+from tests.waiting import MOST_S
 
 from headgate.guard.policy import GuardPolicy
 from headgate.service.own_headers import describe_unknown
@@ -20,7 +21,7 @@ def post(served, model, **headers):
     body = {"model": model, "messages": ASK, "stream": True}
     named = {f"x-headgate-guard-{name.replace('_', '-')}": value for name, value in headers.items()}
     url = served.url + "/v1/chat/completions"
-    return web.post(url, json=body, headers=named, timeout=20)
+    return web.post(url, json=body, headers=named, timeout=MOST_S)
 
 
 def test_a_header_sets_the_token(rig, served, upstream):
@@ -78,7 +79,7 @@ def test_a_misspelled_header_is_told_and_costs_nothing(rig, served, upstream):
     model = rig.script(said("Done."))
     body = {"model": model, "messages": ASK}
     sent = {"x-headgate-contxt": "on", "x-headgate-guard": "off"}
-    got = web.post(served.url + "/v1/chat/completions", json=body, headers=sent, timeout=20)
+    got = web.post(served.url + "/v1/chat/completions", json=body, headers=sent, timeout=MOST_S)
     assert got.status_code == 200
     told = got.headers["x-headgate-ignored"]
     assert told == "x-headgate-contxt (did you mean x-headgate-context?)"

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import CLOSE, PROSE, RESET, Endless, Head, Pause, chunk, json_head, said
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.guard.policy import GuardPolicy
@@ -55,7 +55,7 @@ def narrow(rig):
 
 def post(served, model, **more):
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Hi"}], **more}
-    return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=30)
+    return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=MOST_S)
 
 
 @pytest.mark.parametrize(("script", "words"), HOSTILE.values(), ids=HOSTILE)
@@ -86,7 +86,7 @@ def test_an_answer_too_large_to_be_held_passes_in_bounded_memory(rig, narrow, sc
     size, last = 0, b""
     with (
         suppress(httpx2.RemoteProtocolError),  # if it is longer than max_stream_bytes
-        web.stream("POST", f"{narrow.url}/v1/chat/completions", json=body, timeout=30) as got,
+        web.stream("POST", f"{narrow.url}/v1/chat/completions", json=body, timeout=MOST_S) as got,
     ):
         assert got.status_code == 200
         for data in got.iter_raw():

@@ -5,6 +5,7 @@ import socket
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import Head, answer, json_head, said
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError, NotFound
 from headgate.policy import ProxyPolicy, UpstreamPolicy
@@ -56,7 +57,7 @@ def routed(rig):
 @pytest.mark.parametrize("path", ["chat/completions", "messages"])
 def test_a_bad_request_gets_the_error_of_its_api(routed, path, body, headers, status, param):
     headers = {"content-type": "application/json"} | headers
-    got = web.post(f"{routed.url}/v1/{path}", content=body, headers=headers, timeout=30)
+    got = web.post(f"{routed.url}/v1/{path}", content=body, headers=headers, timeout=MOST_S)
     assert got.status_code == status
     error = got.json()["error"]
     assert error["message"]

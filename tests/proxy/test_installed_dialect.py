@@ -4,6 +4,7 @@ import pytest
 from tests.guard.dialects.acme import install_dialect
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, UNIT, said
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError
 from headgate.guard.dialects import installed_dialects
@@ -24,7 +25,7 @@ def test_a_loop_is_cut_in_an_api_that_a_package_adds(rig, upstream, install):
     served = rig.serve(held, key="k1")
     model = rig.script(said(*LOOP), said("All is well."))
     body = {"model": model, "turns": [{"role": "user", "content": "Hi"}], "stream": True}
-    got = web.post(f"{served.url}/v1/acme/chat", json=body, timeout=20)
+    got = web.post(f"{served.url}/v1/acme/chat", json=body, timeout=MOST_S)
     assert got.status_code == 200, got.text
     assert "All is well." in got.text
     assert got.text.count(UNIT) <= 3

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
@@ -47,7 +48,7 @@ async def serving(**options):
     port = server.sockets[0].getsockname()[1]
 
     async def ask(path, *, owner="acme", method="POST", body=b"{}"):
-        request = UpstreamRequest(method, Address("http", "127.0.0.1", port), path, body=body, timeouts=Timeouts(5, 5, 5), owner=owner)  # fmt: skip
+        request = UpstreamRequest(method, Address("http", "127.0.0.1", port), path, body=body, timeouts=Timeouts(MOST_S, MOST_S, MOST_S), owner=owner)  # fmt: skip
         response = await client.send(request)
         said = b""
         while part := await response.read():

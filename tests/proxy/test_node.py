@@ -22,6 +22,7 @@ from tests.proxy.upstream import (
     response_stream,
     said,
 )
+from tests.waiting import MOST_S
 
 from headgate.guard.policy import GuardPolicy
 
@@ -57,7 +58,7 @@ def seen(rig, package):
     script = Path(__file__).with_name("client.mjs")
     done = subprocess.run(
         [node, str(script), str(folder), f"{served.url}/v1", json.dumps(models)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=MOST_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

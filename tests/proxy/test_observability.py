@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, json_head, response_stream, said
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.cli import app
 from headgate.gateway import Headgate
@@ -52,7 +52,7 @@ def address(rig, folder, spans):
 
 def post(address, model, path="/v1/chat/completions", headers=None, **more):
     body = {"model": model, "messages": ASK, "stream": True, **more}
-    return web.post(address + path, json=body, headers=headers, timeout=20)
+    return web.post(address + path, json=body, headers=headers, timeout=MOST_S)
 
 
 def samples(address):

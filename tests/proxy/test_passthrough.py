@@ -5,6 +5,7 @@ import threading
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import answer
+from tests.waiting import MOST_S
 
 from headgate.errors import NotFound
 from headgate.policy import ProxyPolicy
@@ -68,7 +69,7 @@ def test_a_large_body_is_not_parsed_on_the_event_loop(rig, served, monkeypatch, 
         monkeypatch.setattr(module, "loads", spy)
     model = rig.script(answer(" ".join(str(n * n) for n in range(40_000))))
     asked = {"model": model, "input": [], "messages": [{"role": "user", "content": "word " * 500_000}]}  # fmt: skip
-    got = web.post(served.url + path, json=asked, timeout=20)
+    got = web.post(served.url + path, json=asked, timeout=MOST_S)
     assert got.status_code == 200
     assert threads
     assert rig.background.thread not in threads

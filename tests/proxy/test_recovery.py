@@ -15,6 +15,7 @@ from tests.proxy.upstream import (
     said,
     told,
 )
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError
 from headgate.guard.policy import GuardPolicy
@@ -30,7 +31,7 @@ TEXT = "".join(PROSE)
 
 def post(served, model, *, path="/v1/chat/completions", headers=None, **more):
     body = {"model": model, "messages": ASK, "stream": True, "max_tokens": 4000, **more}
-    return web.post(served.url + path, json=body, headers=headers, timeout=20)
+    return web.post(served.url + path, json=body, headers=headers, timeout=MOST_S)
 
 
 def text_of(got):
@@ -113,7 +114,7 @@ def test_a_loop_in_the_reasoning_of_a_chat_is_answered_with_answer_now(rig, serv
 def test_a_completion_goes_on_behind_its_prompt(rig, served, upstream):
     model = rig.script(completion_stream(*LOOP), completion_stream("All is well.", id="cmpl-2"))
     body = {"model": model, "prompt": "Once upon a time", "stream": True, "max_tokens": 900}
-    got = web.post(f"{served.url}/v1/completions", json=body, timeout=20)
+    got = web.post(f"{served.url}/v1/completions", json=body, timeout=MOST_S)
     found = [json.loads(line[6:]) for line in got.text.split("\n") if line.startswith("data: {")]
     text = "".join(c["text"] for e in found for c in e["choices"])
     assert text.startswith(TEXT + UNIT)

@@ -19,6 +19,7 @@ from tests.proxy.upstream import (
     response_answer,
     response_stream,
 )
+from tests.waiting import MOST_S
 
 from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.guard.resume import ANSWER_NOW, CLOSING, FINISH, NUDGE
@@ -53,7 +54,7 @@ WHOLE = {"x-headgate-guard-tool-calls": "whole"}
 
 def post(served, model, *, headers=None, **more):
     body = {"model": model, "input": "Tell me about headgates.", "stream": True, **more}
-    return web.post(f"{served.url}/v1/responses", json=body, headers=headers, timeout=20)
+    return web.post(f"{served.url}/v1/responses", json=body, headers=headers, timeout=MOST_S)
 
 
 def events(answer):

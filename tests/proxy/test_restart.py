@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 from tests.proxy.upstream import said
+from tests.waiting import MOST_S
 
 SESSIONS, CAP, CALL = 100, 1_000, 200
 
@@ -36,7 +37,7 @@ def gateway(rig, tmp_path):
     def start():
         command = [sys.executable, "-m", "headgate", "serve"]
         running.append(subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
-        last = time.monotonic() + 60
+        last = time.monotonic() + MOST_S
         while time.monotonic() < last:
             try:
                 if (
@@ -68,7 +69,7 @@ def test_a_killed_gateway_forgets_nothing(rig, gateway, upstream):
             try:
                 reply = client.post(f"{url}/v1/chat/completions", json=body)
             except httpx2.HTTPError:
-                restarted.wait(60)
+                restarted.wait(MOST_S)
                 continue
             if reply.status_code in (402, 429):
                 return reply.status_code
@@ -76,7 +77,7 @@ def test_a_killed_gateway_forgets_nothing(rig, gateway, upstream):
 
     limits = httpx2.Limits(max_connections=SESSIONS)
     with (
-        httpx2.Client(timeout=30, trust_env=False, limits=limits) as client,
+        httpx2.Client(timeout=MOST_S, trust_env=False, limits=limits) as client,
         ThreadPoolExecutor(SESSIONS) as pool,
     ):
         ends = [pool.submit(run, number) for number in range(SESSIONS)]

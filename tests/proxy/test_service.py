@@ -6,6 +6,7 @@ import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 from tests.service.clients import until
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.notes import Stage
@@ -41,7 +42,7 @@ def address(rig, gate):
 
 def post(address, model, *, headers=None, **more):
     body = {"model": model, "messages": ASK} | more
-    return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
+    return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=MOST_S)
 
 
 def test_a_client_changes_one_address_and_keeps_its_own_key(rig, address, upstream):

@@ -18,6 +18,7 @@ from tests.proxy.upstream import (
     told,
     usage_chunk,
 )
+from tests.waiting import MOST_S
 
 from headgate.guard.resume import CLOSING
 from headgate.service.proxy import steps
@@ -32,7 +33,7 @@ def post(served, model, *, path="/v1/chat/completions", headers=None, **more):
     body = {"model": model, "messages": ASK, "stream": True, **more}
     if path.endswith("messages"):
         body.setdefault("max_tokens", 4000)
-    return web.post(served.url + path, json=body, headers=headers, timeout=20)
+    return web.post(served.url + path, json=body, headers=headers, timeout=MOST_S)
 
 
 def events(answer):

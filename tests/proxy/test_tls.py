@@ -6,6 +6,7 @@ import pytest
 import trustme
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Upstream, said
+from tests.waiting import MOST_S
 
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 
@@ -41,7 +42,7 @@ def asked(rig, port, model, **more):
     upstream = UpstreamPolicy(url=f"https://127.0.0.1:{port}/v1", answer_s=5, **more)
     served = rig.serve(ProxyPolicy(upstreams={"main": upstream}))
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=20)
+    return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=MOST_S)
 
 
 def test_a_stream_over_tls_arrives_byte_for_byte(rig, old):

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, said
+from tests.waiting import MOST_S
 
 from headgate.errors import LimitError
 from headgate.guard.dialects.dialect import InvalidRequest
@@ -67,6 +68,6 @@ def test_a_packed_request_reaches_the_upstream_plain(rig, served, upstream):
 def test_a_websocket_is_refused_so_that_the_client_goes_on_over_http(served):
     headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "x" * 24}  # fmt: skip
     for path in ("/v1/responses", "/v1/realtime"):
-        answer = web.get(served.url + path, headers=headers, timeout=10)
+        answer = web.get(served.url + path, headers=headers, timeout=MOST_S)
         assert answer.status_code == 426
         assert "HTTP" in answer.json()["error"]["message"]

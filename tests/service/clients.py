@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import httpx2
 import uvicorn
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.service.server import bind, configure
 
@@ -30,5 +30,5 @@ def served(settings):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
         finally:
             server.should_exit = True
-            thread.join(120)
+            thread.join(MOST_S)
             assert not thread.is_alive()

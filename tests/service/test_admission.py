@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.service.clients import connected
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
@@ -108,7 +109,7 @@ class HeldApp:
         return self._events.setdefault(name, asyncio.Event())
 
     async def until_begun(self, name, times=1):
-        async with asyncio.timeout(30), self._changed:
+        async with asyncio.timeout(MOST_S), self._changed:
             await self._changed.wait_for(lambda: self.begun.count(name) >= times)
 
 
@@ -138,7 +139,7 @@ async def test_twenty_uploads_at_once_come_through_a_small_budget_one_after_anot
     admission = admit(app, budget, body_bytes=LARGE)
     parts = [b" " * (ORDINARY // 2)] * 8
     callers = [Caller("/v1/context", *parts, announced=announced) for _ in range(20)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(MOST_S):
         assert await asyncio.gather(*(one.ask(admission) for one in callers)) == [200] * 20
     # what is ordinary in size comes in beside the two that fit
     assert max(most) <= 2 * LARGE + 18 * ORDINARY
@@ -150,7 +151,7 @@ async def test_uploads_that_stop_half_way_make_others_come_again_and_nobody_hang
     admission = admit(HeldApp(), budget)
     parts = [b" " * ORDINARY] * 4
     callers = [Caller("/v1/context", *parts, stalls=True) for _ in range(20)]
-    async with asyncio.timeout(30), asking(admission, *callers) as tasks:
+    async with asyncio.timeout(MOST_S), asking(admission, *callers) as tasks:
         ends = [await task for task in asyncio.as_completed(tasks[1:])]
         assert ends == [429] * 19
         assert budget.held == LARGE
@@ -243,7 +244,7 @@ async def test_a_request_that_is_cut_off_keeps_its_share_and_its_turn_until_its_
     async def app(scope, receive, send):
         order.append(scope["path"])
         if scope["path"] == "/first":
-            work = asyncio.to_thread(lambda: begun.set() or may_end.wait(60))
+            work = asyncio.to_thread(lambda: begun.set() or may_end.wait(MOST_S))
             cutting = asyncio.create_task(cut_off(scope["headgate"].deadline))
             await asyncio.gather(work, cutting)
         await answer(send)
@@ -343,7 +344,7 @@ async def test_a_body_that_was_refused_need_not_wait_for_the_garbage_collector(g
         try:
             refused = await client.post(path, content=content, headers=json)
             assert refused.status_code in (400, 413, 422)
-            async with asyncio.timeout(30):  # the thread that read it may have it for a moment
+            async with asyncio.timeout(MOST_S):  # the thread that read it may have it for a moment
                 while tracemalloc.get_traced_memory()[0] > LARGE // 4:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         finally:

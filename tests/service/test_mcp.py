@@ -10,6 +10,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from tests.service.clients import connected, served, until
 from tests.service.conftest import ROWS
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 from headgate.service import mcp as mount
@@ -37,7 +38,7 @@ def url(store):
 async def client_with(url, key):
     headers = {"authorization": f"Bearer {key}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=MOST_S) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
         yield client
@@ -79,7 +80,7 @@ async def test_a_key_decides_tenant_and_scope(store):
             assert "nine" not in (await client.call_tool("get_context", ask)).content[0].text
             assert (await client.call_tool("why", {"trace": trace})).is_error
             assert not (await client.call_tool("remember", {"content": "A fact."})).is_error
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=MOST_S) as http:
             for headers, status in [
                 ({}, 401),
                 ({"authorization": "Bearer hg_" + "a" * 43}, 401),
@@ -100,14 +101,14 @@ async def test_a_key_decides_tenant_and_scope(store):
     ],
 )
 async def test_a_foreign_page_is_refused(url, headers, status):
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=MOST_S) as http:
         answer = await http.post(url, json=PING, headers=ACCEPT | headers)
     assert answer.status_code == status
 
 
 async def test_a_message_that_would_swell_is_refused(url):
     message = b'{"jsonrpc": "2.0", "id": 1, "method": "%b"}'
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=MOST_S) as http:
         for method in (b"x" * (9 << 20), b'"' + b", []" * 500_001):
             answer = await http.post(url, content=message % method, headers=ACCEPT)
             assert answer.status_code == 413
@@ -115,7 +116,7 @@ async def test_a_message_that_would_swell_is_refused(url):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b'{"jsonrpc": "1.0"}', b"\xff"])
 async def test_what_is_no_message_is_a_client_error(url, body):
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=MOST_S) as http:
         for version in ("2025-06-18", "2026-07-28", "1999-01-01"):
             headers = ACCEPT | {"mcp-protocol-version": version}
             answer = await http.post(url, content=body, headers=headers)
@@ -154,7 +155,7 @@ def _call_and_leave(host, port, version, began):
     headers |= {"mcp-method": "tools/call", "mcp-name": "get_context"}
     request = httpx2.Request("POST", f"http://{host}:{port}/mcp", json=body, headers=headers)
     head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
-    with socket.create_connection((host, port), timeout=30) as connection:
+    with socket.create_connection((host, port), timeout=MOST_S) as connection:
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + request.content)
         until(began.is_set)
 

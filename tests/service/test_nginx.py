@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from tests.programs import find_program
 from tests.service.clients import served
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate import Headgate
 from headgate.settings import Settings
@@ -47,19 +47,19 @@ def balanced(tmp_path):
             yield base, key
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(MOST_S)
 
 
 def answers(base):
     try:
-        return httpx2.get(f"{base}/healthz").status_code == 200
+        return httpx2.get(f"{base}/healthz", timeout=MOST_S).status_code == 200
     except httpx2.TransportError:
         return False
 
 
 def test_a_person_signs_in_through_the_balancer(balanced):
     base, key = balanced
-    with httpx2.Client(base_url=base, headers={"origin": base}) as client:
+    with httpx2.Client(base_url=base, timeout=MOST_S, headers={"origin": base}) as client:
         page = client.get("/dashboard/", headers={"authorization": "Bearer none"}).text
         csrf = re.search('name="csrf" value="([^"]+)"', page)[1]
         answer = client.post("/dashboard/sign-in", data={"csrf": csrf, "key": key})

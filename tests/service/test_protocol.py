@@ -8,6 +8,7 @@ import socket
 import pytest
 import uvicorn
 from tests.service.clients import served
+from tests.waiting import MOST_S
 
 from headgate.policy import ServicePolicy
 from headgate.service import protocol
@@ -134,7 +135,7 @@ def test_a_client_that_sends_all_before_it_reads_hears_why_it_was_refused(tmp_pa
     service = ServicePolicy(port=0, log=False)
     with served(Settings(store=str(tmp_path / "kb"), service=service)) as (url, _):
         address = ("127.0.0.1", int(url.rpartition(":")[2]))
-        with contextlib.closing(http.client.HTTPConnection(*address, timeout=30)) as client:
+        with contextlib.closing(http.client.HTTPConnection(*address, timeout=MOST_S)) as client:
             client.request("POST", "/v1/context", b"x" * size, {"host": "evil"})
             assert client.getresponse().status == 401
 
@@ -199,7 +200,7 @@ async def large_answers():
     config = uvicorn.Config(app, port=0, http=BoundedProtocol, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.ensure_future(server.serve())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(MOST_S):
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
         yield server, server.servers[0].sockets[0].getsockname()[1]

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.service.clients import served, until
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
@@ -32,7 +33,7 @@ def gated(monkeypatch):
     def held(self, tenant):
         if tenant == "default":
             entered.set()
-            assert leave.wait(120)
+            assert leave.wait(MOST_S)
         return inner(self, tenant)
 
     monkeypatch.setattr(MemoryStore, "collections", held)
@@ -43,14 +44,17 @@ def gated(monkeypatch):
 def asked(url, answers):
     """Ask in a thread; its answer lands in the list."""
     thread = threading.Thread(
-        target=lambda: answers.append(httpx2.get(f"{url}/v1/documents", timeout=120))
+        target=lambda: answers.append(httpx2.get(f"{url}/v1/documents", timeout=MOST_S))
     )
     thread.start()
     return thread
 
 
 def test_it_answers_over_the_network_and_keeps_connections(tmp_path):
-    with served(quiet(tmp_path / "kb")) as (url, server), httpx2.Client(base_url=url) as client:
+    with (
+        served(quiet(tmp_path / "kb")) as (url, server),
+        httpx2.Client(base_url=url, timeout=MOST_S) as client,
+    ):
         rows = [{"id": "a", "text": "Refunds are paid within 14 days."}]
         assert client.post("/v1/documents", json={"documents": rows}).status_code == 200
         for _ in range(5):
@@ -64,11 +68,11 @@ def test_what_is_under_way_at_shutdown_is_finished(gated):
     answers = []
     with served(quiet(":memory:", drain_s=20)) as (url, server):
         thread = asked(url, answers)
-        assert entered.wait(60)
+        assert entered.wait(MOST_S)
         server.should_exit = True
         until(lambda: _refused(url))
         leave.set()
-        thread.join(120)
+        thread.join(MOST_S)
     assert [answer.status_code for answer in answers] == [200]
 
 
@@ -77,9 +81,9 @@ def test_what_the_drain_cuts_is_answered(gated):
     answers = []
     with served(quiet(":memory:", drain_s=0.2)) as (url, server):
         thread = asked(url, answers)
-        assert entered.wait(60)
+        assert entered.wait(MOST_S)
         server.should_exit = True
-        thread.join(120)
+        thread.join(MOST_S)
         leave.set()
     assert [answer.status_code for answer in answers] == [503]
     assert answers[0].json()["detail"] == "the service is shutting down"
@@ -89,7 +93,7 @@ def test_what_the_drain_cuts_is_answered(gated):
 def test_a_request_cut_by_its_deadline_is_answered(gated):
     _, leave = gated
     with served(quiet(":memory:", deadline_s=0.2)) as (url, _):
-        answer = httpx2.get(f"{url}/v1/documents", timeout=120)
+        answer = httpx2.get(f"{url}/v1/documents", timeout=MOST_S)
         leave.set()
     assert answer.status_code == 504
     assert "service.deadline_s" in answer.json()["hint"]
@@ -99,12 +103,12 @@ def test_a_request_that_is_cut_off_counts_as_under_way_until_its_thread_ends(gat
     """Else a caller whose requests all outlive their deadline would take every thread."""
     _, leave = gated
     with served(quiet(":memory:", deadline_s=0.2, concurrency=1)) as (url, _):
-        assert httpx2.get(f"{url}/v1/documents", timeout=120).status_code == 504
-        answer = httpx2.get(f"{url}/v1/documents", timeout=120)
+        assert httpx2.get(f"{url}/v1/documents", timeout=MOST_S).status_code == 504
+        answer = httpx2.get(f"{url}/v1/documents", timeout=MOST_S)
         assert answer.status_code == 429
         assert "service.concurrency" in answer.json()["detail"]
         leave.set()
-        until(lambda: httpx2.get(f"{url}/v1/documents", timeout=120).status_code == 200)
+        until(lambda: httpx2.get(f"{url}/v1/documents", timeout=MOST_S).status_code == 200)
 
 
 STUCK = """
@@ -129,9 +133,9 @@ def test_a_process_with_a_thread_that_does_not_end_is_over_within_the_grace_time
     try:
         url = f"http://127.0.0.1:{process.stdout.readline().strip()}"
         until(lambda: not _refused(url))
-        assert httpx2.get(f"{url}/healthz", timeout=120).status_code == 200
+        assert httpx2.get(f"{url}/healthz", timeout=MOST_S).status_code == 200
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=120)
+        _, log = process.communicate(timeout=MOST_S)
     finally:
         process.kill()
     assert process.returncode == 1
@@ -151,7 +155,7 @@ def working(store, workers):
         yield url, process, log
     finally:
         process.send_signal(signal.SIGTERM)
-        log.append(process.communicate(timeout=300)[1])
+        log.append(process.communicate(timeout=MOST_S)[1])
 
 
 @pytest.mark.slow
@@ -162,9 +166,9 @@ def test_workers_share_all_and_one_that_dies_is_replaced_and_its_counts_stay(tmp
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
     with working(store, 2) as (url, process, log):
         rows = {"documents": [{"id": "b", "text": "Parcels go by rail."}]}
-        assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=120).status_code == 200
+        assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=MOST_S).status_code == 200
         for _ in range(10):
-            answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=120)
+            answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=MOST_S)
             assert answer.json()["chunks"][0]["id"] == "b"
         until(lambda: _counted(url) == 10)
         until(lambda: len(_children(process.pid)) == 2)
@@ -219,7 +223,7 @@ def test_a_port_that_is_taken_is_said():
 
 def _refused(url):
     try:
-        httpx2.get(f"{url}/healthz", timeout=5)
+        httpx2.get(f"{url}/healthz", timeout=MOST_S)
     except httpx2.TransportError:
         return True
     return False
@@ -227,7 +231,7 @@ def _refused(url):
 
 def _counted(url):
     """Contexts counted by all workers together."""
-    text = httpx2.get(f"{url}/metrics", timeout=120).text
+    text = httpx2.get(f"{url}/metrics", timeout=MOST_S).text
     (line,) = [x for x in text.splitlines() if x.startswith("headgate_contexts_total ")]
     return float(line.split()[1])
 
@@ -244,5 +248,5 @@ def _children(pid):
 
 def test_a_clean_end_of_one_process_is_exit_code_zero(tmp_path):
     with working(tmp_path / "kb", 1) as (url, process, _):
-        assert httpx2.get(f"{url}/healthz", timeout=120).status_code == 200
+        assert httpx2.get(f"{url}/healthz", timeout=MOST_S).status_code == 200
     assert process.returncode == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import NotReady, StoreError
 from headgate.gateway import Headgate
@@ -39,7 +40,7 @@ def crash(*words):
 
 def finished(processes):
     """What each said, once all have ended well."""
-    outcomes = [process.communicate(timeout=120) for process in processes]
+    outcomes = [process.communicate(timeout=MOST_S) for process in processes]
     assert [error for _, error in outcomes] == [""] * len(processes)
     assert [process.returncode for process in processes] == [0] * len(processes)
     return [said for said, _ in outcomes]

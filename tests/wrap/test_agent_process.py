@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from tests.waiting import MOST_S
 
 RUN = (
     "import asyncio, os, sys; from headgate.service.wrap.run import run_child; "
@@ -21,7 +22,7 @@ def command(*arguments):
 
 def run(*arguments, **more):
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=60, check=False, **more
+        command(*arguments), capture_output=True, text=True, timeout=MOST_S, check=False, **more
     )
 
 
@@ -53,7 +54,7 @@ def test_a_signal_that_is_ignored_is_ignored_by_the_command_too():
     for ignored, shown in (("HUP INT", "[True, True, False]"), ("", "[False, False, False]")):
         given = command(sys.executable, "-c", asks)
         shell = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *given]
-        done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(shell, capture_output=True, text=True, timeout=MOST_S, check=False)
         assert done.stdout.strip() == shown, done.stderr
 
 
@@ -68,7 +69,7 @@ def test_signals_that_come_when_the_command_has_ended_break_off_nothing():
         "    return code\n"
         "sys.exit(asyncio.run(main()))"
     )
-    done = subprocess.run([sys.executable, "-c", ends], capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", ends], capture_output=True, text=True, timeout=MOST_S, check=False)  # fmt: skip
     assert done.returncode == 6, done.stderr
 
 

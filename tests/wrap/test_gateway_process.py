@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.service.wrap.gateway_process import LOG_TAIL, GatewayProcess
 
@@ -36,7 +37,7 @@ async def test_it_never_waits_for_a_reader_however_much_it_writes_and_the_end_is
         "    for _ in range(100): os.write(stream, b'x' * 65_536)\n"
         "os.write(2, b' the end \\xff')"
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(MOST_S):
         assert await process.exited == 0
     await process.end()
     assert process.log.endswith("xxx the end \N{REPLACEMENT CHARACTER}")
@@ -61,7 +62,7 @@ async def test_one_that_does_not_end_with_its_input_is_killed_and_with_it_what_i
 
 async def test_one_whose_pipes_another_holds_is_known_to_have_ended():
     process = await start("import os, time\nif os.fork() == 0: time.sleep(1000)")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(MOST_S):
         assert await process.exited == 0
     os.killpg(process.pid, 9)
     await process.end()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.service.proxy.http_client import HttpClient
@@ -343,7 +344,7 @@ async def test_a_session_ends_although_its_gateway_was_stopped(script, tmp_path)
     await supervisor.start()
     pid = (await supervisor.pool.wait_for_one(60)).pid
     os.kill(pid, signal.SIGSTOP)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(MOST_S):
         await supervisor.close()
     assert not is_running(pid)
 

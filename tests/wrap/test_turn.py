@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
+from tests.waiting import MOST_S
 
 from headgate.errors import UpstreamError
 from headgate.service.proxy.asgi import BROKEN_OFF
@@ -268,7 +269,7 @@ async def test_a_gateway_is_not_waited_for_after_one_that_failed_while_the_agent
             await asyncio.Event().wait()
 
     upstream = Upstream(Answer(said))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(MOST_S):
         turn, _, _, got = await take(upstream, Failing(said, calls=[b"{}"]), Silent(), patience_s=0.1, read_when=second_asked)  # fmt: skip
     assert (turn.route, got == said) == ("straight", True)
 
@@ -376,7 +377,7 @@ async def test_a_call_that_the_agent_gives_up_before_anything_came_is_no_error()
             await asyncio.Event().wait()
 
     taking = asyncio.ensure_future(take(Waiting(), Silent()))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(MOST_S):
         await asked.wait()
     taking.cancel()
     await asyncio.wait({taking})

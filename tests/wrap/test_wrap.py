@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.proxy.conftest import Loop
 from tests.proxy.upstream import LOOP, PROSE, UNIT, Upstream, json_head, said
+from tests.waiting import MOST_S
 
 from headgate.gateway import Headgate
 
@@ -64,7 +65,7 @@ def wrap(place, *arguments):
         env=environ,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=MOST_S,
         check=False,
     )
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from tests.postgres_server import has_distributed_tables
-from tests.waiting import until
+from tests.waiting import MOST_S, until
 
 from headgate.stores.postgres.store import PostgresStore
 from headgate.stores.postgres.writer import CollectionWriter
@@ -28,14 +28,14 @@ class SlowWriter:
         self.written, self.commit = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
-        assert self.written.wait(20)
+        assert self.written.wait(MOST_S)
 
     def run(self):
         with self.store._pool.write("t") as connection:
             slow = document("slow", "began first")
             CollectionWriter(connection, "t", "main").put({"slow": slow})
             self.written.set()
-            assert self.commit.wait(20)
+            assert self.commit.wait(MOST_S)
 
     def finish(self):
         self.commit.set()
