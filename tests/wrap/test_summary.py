@@ -33,6 +33,11 @@ def test_the_numbers_of_all_gateways_are_added_up():
     assert "1 gateway failed: 1 call went on with another, 2 calls went straight" in text
 
 
+def test_a_call_that_went_straight_while_no_gateway_failed_waited_too_long_for_one():
+    text = "\n".join(Summary({"straight": 1}, [], 0).lines())
+    assert "the gateway did not answer in time: 1 call went straight to the service" in text
+
+
 def test_the_names_are_those_of_the_metrics():
     found = Summary({"guarded": 1}, [Metrics().text()], 0)
     assert len(found.lines()) == 1

@@ -132,7 +132,8 @@ class Summary:
             f"{count_of(straight, 'call')} went straight to the service and unguarded": straight,
             f"{count_of(broken, 'answer')} could not be brought to an end": broken,
         }
-        failed = f"{count_of(self.failures, 'gateway')} failed"
+        late = "the gateway did not answer in time"
+        failed = f"{count_of(self.failures, 'gateway')} failed" if self.failures else late
         told = ", ".join(what for what, count in became.items() if count)
         if not told and not self.failures:
             return []
