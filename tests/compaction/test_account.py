@@ -134,7 +134,7 @@ def test_what_a_service_cleared_is_told_in_its_own_numbers():
         "cleared_input_tokens": 700,
     }
     told, results = account_service([thinking, tools])
-    said = "the service cleared 8 tool results and 1 turn of thinking (50 700 tokens)"
+    said = "the service cleared 8 tool results and 1 turn of thinking (50,700 tokens)"
     assert (told.describe(), results) == (said, 8)
     assert account_service([]) is None
     assert account_service([{"cleared_tool_uses": "many"}, {"cleared_tool_uses": -1}]) is None

@@ -75,7 +75,7 @@ def test_a_changed_system_prompt_is_named_with_what_it_cost(rig, served, api):
     assert (facts["read"], facts["lost"]) == (0, 9_200)
     (broken,) = interventions(call_trace(served.calls[-1], tenant="default", now=0.0))
     assert broken.what.startswith("the prompt cache broke: system block 1 (")
-    assert "9 200 tokens were paid in full again" in broken.what
+    assert "9,200 tokens were paid in full again" in broken.what
 
 
 def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
@@ -90,7 +90,7 @@ def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
     assert call.cost == pytest.approx((3 * 5 + 101_000 * 6.25 + 5 * 25) / 1e6)
     assert call.cache_cost == pytest.approx(100_000 * (6.25 - 0.5) / 1e6)
     (broken,) = interventions(call_trace(call, tenant="default", now=0.0))
-    assert broken.what.endswith("100 000 tokens were paid in full again, about $0.57 more")
+    assert broken.what.endswith("100,000 tokens were paid in full again, about $0.57 more")
 
 
 @pytest.mark.parametrize("api", PATHS)

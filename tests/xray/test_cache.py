@@ -61,7 +61,7 @@ def test_a_session_that_only_grows_has_no_break(tmp_path):
     ("lines", "blame", "reason", "lost"),
     [
         ([*COMPACTED, answered(60, 20_000, 3_000)], "client", "the client compacted the window", 3_003),
-        ([asked(30), answered(35, 20_000, 22_000)], "client", "a message behind the first 20 000 tokens changed, 10 s after the last call", 21_700),
+        ([asked(30), answered(35, 20_000, 22_000)], "client", "a message behind the first 20,000 tokens changed, 10 s after the last call", 21_700),
         ([asked(4_000), answered(4_005, 0, 42_000)], "time", "the last call was 66 min ago, and the cache keeps it for 5 min", 41_700),
         ([asked(30), answered(35, 0, 42_000)], "unknown", "nothing was read, 10 s after the last call", 41_700),
     ],
@@ -112,7 +112,7 @@ def test_the_page_and_the_summary_tell_the_breaks_and_their_price(tmp_path):
     assert "22k tokens were paid in full again, about $0.12" in said
     written = page(found)
     assert "<h2>What broke the cache</h2>" in written
-    assert "<li>turn 4: a message behind the first 20 000 tokens changed" in written
+    assert "<li>turn 4: a message behind the first 20,000 tokens changed" in written
     assert "<script>" not in written
 
 

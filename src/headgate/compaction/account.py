@@ -95,13 +95,13 @@ class Account:
         return (*earlier, *lost)[-MOST_CARRIED:]
 
     def describe(self) -> str:
-        """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 instructions are gone`."""
+        """`compaction at turn 41: 96,000 tokens left the window, 14 of 17 paths and 1 of 3 instructions are gone`."""
         if self.by_service:
             return self.by_service
         where = f"compaction at turn {self.turn}" if self.turn else "compaction"
         gone = [f"{n} of {_count(left, kind.replace('todo', 'to-do'))}" for kind, (left, n) in self.counts.items() if n]  # fmt: skip
         told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
-        return f"{where}: {_spaced(self.tokens)} tokens left the window, {told}"
+        return f"{where}: {self.tokens:,} tokens left the window, {told}"
 
 
 def account_service(edits: Sequence[Mapping[str, Any]]) -> tuple[Account, int] | None:
@@ -117,7 +117,7 @@ def account_service(edits: Sequence[Mapping[str, Any]]) -> tuple[Account, int] |
     named += [_count(turns, "turn") + " of thinking"] if turns else []
     if not named:
         return None
-    told = f"the service cleared {_join(named)} ({_spaced(tokens)} tokens)"
+    told = f"the service cleared {_join(named)} ({tokens:,} tokens)"
     return Account("service", tokens, by_service=told), results
 
 
@@ -219,10 +219,6 @@ def _says(line: str, sentence: str, names: Sequence[str]) -> bool:
 
 def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
 
 
 def _count(number: int, noun: str) -> str:

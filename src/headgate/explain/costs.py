@@ -57,7 +57,7 @@ class Costs:
             money += f" for the {self.priced:,} with a price"
         if not self.breaks:
             return calls + money
-        again = f"{_group_digits(self.lost)} tokens paid again"
+        again = f"{self.lost:,} tokens paid again"
         share = f", about {money_of(self.lost_cost)}" if self.lost_cost else ""
         times = "once" if self.breaks == 1 else f"{self.breaks:,} times"
         return f"{calls}{money}; the cache broke {times}: {again}{share}"
@@ -92,7 +92,3 @@ def _name(row: TraceSummary, call: CallCost, scope: CostScope) -> str:
     if scope == "day":
         return datetime.fromtimestamp(row.created, UTC).date().isoformat()
     return {"session": row.session, "model": call.model, "key": call.key}[scope]
-
-
-def _group_digits(number: int) -> str:
-    return f"{number:,}".replace(",", " ")

@@ -82,9 +82,8 @@ def _describe_break(step: Step) -> str:
     """What broke the prompt cache, and what that cost."""
     lost, cost = step.facts["lost"], step.facts.get("cost")
     assert isinstance(lost, int | float)
-    tokens = f"{lost:,.0f}".replace(",", " ")
     money = f", about {money_of(cost)} more" if isinstance(cost, int | float) else ""
-    return f"the prompt cache broke: {step.facts['reason']}; {tokens} tokens were paid in full again{money}"
+    return f"the prompt cache broke: {step.facts['reason']}; {lost:,.0f} tokens were paid in full again{money}"
 
 
 _BLAMED = {

@@ -34,7 +34,7 @@ class CompactionRecord:
     trace: str
     created: float
     reason: str
-    """`compaction at turn 41: 96 000 tokens left the window, 14 of 17 paths and 1 of 3 rules are gone`."""
+    """`compaction at turn 41: 96,000 tokens left the window, 14 of 17 paths and 1 of 3 rules are gone`."""
     facts: dict[str, float | str] = field(default_factory=dict, hash=False)
     gone: tuple[tuple[str, str], ...] = ()
     """The kind and the text of each thing that is gone: ("instruction", "Never touch the migrations.")."""

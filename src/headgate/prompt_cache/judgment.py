@@ -111,8 +111,7 @@ def _blame(
         seen = f"the request only adds to the last one{after}"
         return "provider", f"{seen}; the provider, or another machine of it, did not have it"
     if 0 < now.read < last.read:
-        kept = f"{now.read:,}".replace(",", " ")
-        return "client", f"a message behind the first {kept} tokens changed{after}"
+        return "client", f"a message behind the first {now.read:,} tokens changed{after}"
     return "unknown", f"nothing was read{after}"
 
 
