@@ -55,8 +55,8 @@ def test_ctrl_c_ends_a_command_with_130(tmp_path):
 
     pipe = until(reads_window)
     process.send_signal(signal.SIGINT)
+    os.close(pipe)  # a signal that comes just before the command reads does not wake it
     _, said = process.communicate(timeout=MOST_S)
-    os.close(pipe)
     assert (process.returncode, said.strip()) == (130, "stopped")
 
 

@@ -8,6 +8,7 @@ from tests.programs import find_program
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOW = "install it (Debian: apt-get install chromium; elsewhere: .venv/bin/playwright install chromium), then run the tests again"
 PHONE = {"width": 390, "height": 844}
+BUSY_MS = 60_000  # what a page may take on a busy machine
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def opened(browser, base, *, clean=True, **options):
     """A tab. With `clean` it must end without an error in its console, and nothing may come from elsewhere."""
     context = browser.new_context(base_url=base, **options)
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(BUSY_MS)
     wrong, asked = [], []
     page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)  # fmt: skip
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -49,4 +50,5 @@ def expect(found):
     """What the page must come to show, sooner or later."""
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=BUSY_MS)
     return expect(found)

@@ -97,7 +97,9 @@ def test_one_hangs_and_one_raises_and_the_others_are_heard(ask, hanging):
     providers = [hanging, Provider("one", "first"), broken, AsyncProvider("two", "second")]
     began = time.monotonic()
     recalled = ask("what did we decide?", providers, policy=QUICK)
-    assert time.monotonic() - began < 5  # the deadline is 0.2 s, the hanging one would take 30
+    assert (
+        time.monotonic() - began < MOST_S
+    )  # the deadline is 0.2 s, the hanging one would take all of that
     assert recalled.text == "## one\nfirst\n\n## two\nsecond"
     assert recalled.degraded == (
         "hanging: late: no answer in 0.2 s",

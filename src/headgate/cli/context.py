@@ -140,7 +140,7 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
         echo(f"degraded: {line}", err=True)
     graded = f"{made.verdict}, " if made.verdict else ""
     echo(
-        f"{graded}{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
+        f"{graded}{made.token_estimate:,} of {plan.budget:,} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id[:8]}",
         err=True,
     )

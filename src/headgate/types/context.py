@@ -134,7 +134,7 @@ class Context:
         if not self:
             return f"<Context: empty, {self.fallback_reason or 'nothing was found'}, trace {self.trace.id[:8]}>"
         shown = count_of(len(self.chunks), "chunk")
-        size = f"{self.token_estimate} of {self.plan.budget} tokens"
+        size = f"{self.token_estimate:,} of {self.plan.budget:,} tokens"
         return f"<Context: {shown}, {size}, trace {self.trace.id[:8]}>"
 
     def _repr_html_(self) -> str:
@@ -147,7 +147,7 @@ class Context:
     def _summary(self) -> str:
         return (
             f"{self.strategy.value}: {self.plan.reasoning}\n"
-            f"{self.token_estimate} of {self.plan.budget} tokens, "
+            f"{self.token_estimate:,} of {self.plan.budget:,} tokens, "
             f"{self.report.kept} kept, {self.report.evicted} dropped"
             f"{f'; {self.fallback_reason}' if not self else ''}"
         )

@@ -193,7 +193,8 @@ def test_a_pool_that_is_closed_says_so(postgres_url):
         pass
 
 
-def test_whoever_waits_for_a_server_is_told_for_which(caplog):
+def test_whoever_waits_for_a_server_is_told_for_which(caplog, monkeypatch):
+    monkeypatch.setattr("headgate.stores.postgres.connection._PAUSES_S", (0.1,))  # told at once
     with pytest.raises(NotReady, match="cannot be reached"):
         PostgresStore("postgresql://ann:s3cret@127.0.0.1:9/kb?timeout_s=1.5")
     (said,) = [record.getMessage() for record in caplog.records]
