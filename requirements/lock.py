@@ -1,6 +1,6 @@
 """Lock: the exact versions and hashes that CI and the container install, for every platform that we build for.
 
-    python requirements/lock.py            writes requirements/service.txt, build.txt and dev.txt
+    python requirements/lock.py            writes requirements/service.txt, build.txt, installer.txt and dev.txt
 
 Versions are resolved once, here; the hashes of the same versions are then gathered for each platform and Python. The
 files name no index, so that they hold wherever the packages come from: a file with another hash is refused.
@@ -14,11 +14,24 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PYTHONS = ("3.11", "3.12", "3.13")
-MACHINES = ("x86_64", "aarch64")
 GLIBCS = ("2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
+# The tags of the wheels that a machine takes. Who develops on a Mac is served too, and not refused for other hashes.
+MACHINES = {
+    f"Linux on {machine}": [f"manylinux_{glibc}_{machine}" for glibc in GLIBCS]
+    + [f"manylinux2014_{machine}", f"linux_{machine}"]
+    for machine in ("x86_64", "aarch64")
+} | {
+    f"macOS on {machine}": [
+        f"macosx_{version}_{kind}"
+        for version in ("14_0", "13_0", "12_0", "11_0", "10_15", "10_13", "10_12", "10_9")
+        for kind in (machine, "universal2")
+    ]
+    for machine in ("arm64", "x86_64")
+}
 SETS = {
     "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,s3,vectors]"],
     "build": ["hatchling>=1.26"],  # what pyproject.toml builds with
+    "installer": ["pip>=25.1", "uv"],  # what installs dev.txt
     "dev": ["--editable", str(HERE.parent), "--group", f"{HERE.parent}/pyproject.toml:dev"],
 }
 
@@ -60,11 +73,7 @@ def lock(name: str, arguments: list[str]) -> None:
         sys.exit(f"{name}: pip could not resolve it")
     missing = []
     for python in PYTHONS:
-        for machine in MACHINES:
-            tags = [f"manylinux_{glibc}_{machine}" for glibc in GLIBCS] + [
-                f"manylinux2014_{machine}",
-                f"linux_{machine}",
-            ]
+        for machine, tags in MACHINES.items():
             where = [
                 "--only-binary=:all:",
                 "--no-deps",
@@ -76,7 +85,7 @@ def lock(name: str, arguments: list[str]) -> None:
             where += [part for tag in tags for part in ("--platform", tag)]
             more = hashes(report([*where, *pins]))
             if not more:
-                missing.append(f"{python} on {machine}")
+                missing.append(f"{python} for {machine}")
             for pin, digests in more.items():
                 pins[pin] |= digests
     lines = [

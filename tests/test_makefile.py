@@ -11,21 +11,29 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = """#!/bin/sh
 if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; cp "$0" "$3/bin/uv"; exit 0; fi
 echo "$(basename "$0") $*" >> "$CALLS"
-case "$*" in *require-hashes*) echo "$SAID" >&2; exit 1;; esac
+case "$*" in *require-hashes*$REFUSED*) echo "$SAID" >&2; exit 1;; esac
 """
 
 
 @pytest.mark.parametrize(
-    ("said", "goes_on"), [("Hash mismatch for `x==1`", False), ("x==1 was not found", True)]
+    ("said", "goes_on"),
+    [
+        ("Hash mismatch for `x==1`", False),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES", False),
+        ("x==1 was not found", True),
+    ],
 )
-def test_a_package_with_another_hash_is_never_installed_without_one(tmp_path, said, goes_on):
+@pytest.mark.parametrize("refused", ["installer.txt", "dev.txt"])
+def test_a_package_with_another_hash_is_never_installed_without_one(
+    tmp_path, said, goes_on, refused
+):
     program, calls = tmp_path / "program", tmp_path / "calls"
     program.write_text(PROGRAM)
     program.chmod(0o755)
     venv = tmp_path / "venv"
     done = subprocess.run(
         ["make", f"VENV={venv}", f"PYTHON={program}", f"{venv}/.ready"],
-        cwd=ROOT, env={"PATH": os.environ["PATH"], "CALLS": str(calls), "SAID": said},
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "CALLS": str(calls), "SAID": said, "REFUSED": refused},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode == 0) is goes_on
