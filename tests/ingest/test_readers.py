@@ -244,6 +244,9 @@ def test_a_json_list_of_rows_is_rows(store, folder):
         ("id,text\na,one\nb,two\n", {"a": "one", "b": "two"}),
         ("name;age\nann;3\n", {"docs/t.csv:2": "name: ann\nage: 3"}),
         ('id\ttitle\ttext\nx\tT\t"two\nlines"\n\n', {"x": "two\nlines"}),
+        (",name,name\n0,ann,bob\n", {"docs/t.csv:2": "column 1: 0\nname: ann\nname 3: bob"}),
+        ("a,a 3,a\n1,2,3\n", {"docs/t.csv:2": "a: 1\na 3: 2\na 3 3: 3"}),
+        (",,\nname,age,\n,,\nann,3,\n", {"docs/t.csv:4": "name: ann\nage: 3"}),
     ],
 )
 def test_csv_lines_are_rows(store, folder, table, expected):
@@ -272,6 +275,19 @@ def test_a_huge_cell_costs_neither_its_row_nor_those_after_it(store, folder, hea
     assert joined["c"].endswith("three")
     add_rows(store, "t", [{"id": "b", "text": huge}, {"id": "d", "text": "four"}])
     assert set(store.digests("t", "main")) == {*"abcd"}
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("name,age\n", "a table without rows"),
+        (",,\n,,\n", "a table without rows"),
+        ("a," * 200_000 + "\n1,2\n", "more than 100,000 columns"),
+    ],
+)
+def test_a_table_that_gives_no_rows_says_so(store, folder, table, reason):
+    (folder / "t.csv").write_text(table)
+    assert [skip.reason for skip in add(store, folder).skipped] == [reason]
 
 
 def test_cells_beyond_the_last_column_belong_to_it(store, folder):

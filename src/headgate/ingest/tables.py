@@ -16,6 +16,7 @@ from headgate.text.bounded_json import describe_json_error, loads
 from headgate.text.csv_rows import split_csv
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
+MOST_COLUMNS = 100_000  # of a table: each has a name in memory
 
 Items = Iterator[Text | Skip]
 
@@ -85,17 +86,34 @@ def csv_rows(path: Path, id: str, collection: str) -> Items:
 def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
     first = head.split(b"\n", 1)[0]
     delimiter = max(",;\t|", key=lambda mark: first.count(mark.encode()))
-    rows = split_csv(file, delimiter=delimiter)
-    number = 0
+    rows = ((number, cells) for number, cells in split_csv(file, delimiter=delimiter) if any(cells))
+    number, header = 0, 0
     try:
-        number, columns = next(rows, (0, []))
+        header, names = next(rows, (0, []))
+        if len(names) > MOST_COLUMNS:
+            yield Skip(id, f"more than {MOST_COLUMNS:,} columns")
+            return
+        columns, number = _unique(names), header
         for number, cells in rows:
-            full = {key: cell for key, cell in _pair(columns, cells, delimiter) if key and cell}
-            if full:
-                size = sum(map(len, full.values()))
-                yield from _take_row(_with_text(full), f"{id}:{number}", collection, size)
+            full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
+            size = sum(map(len, full.values()))
+            yield from _take_row(_with_text(full), f"{id}:{number}", collection, size)
     except UnicodeDecodeError as error:
         yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
+    else:
+        if number == header:
+            yield Skip(id, "a table without rows")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names of columns; one that is empty or taken gets its number, so that no cell is lost."""
+    columns = dict[str, None]()
+    for at, name in enumerate(names, 1):
+        free = name
+        while not free or free in columns:
+            free = f"{free or 'column'} {at}"
+        columns[free] = None
+    return list(columns)
 
 
 def _pair(
