@@ -76,15 +76,6 @@ def test_what_better_chunks_hold_already_is_not_new():
     )
 
 
-def test_only_the_ten_best_cover_terms():
-    tenth, eleventh, twelfth = 9, 10, 11
-    both = np.array([tenth, twelfth, eleventh, twelfth])
-    hits = Postings(both, np.ones(4, np.uint16), np.array([2, 2]))
-    new = novelty_shares(hits, np.array([8.0, 2.0]), np.arange(12))
-    # the tenth covers the twelfth's first term; the eleventh is too far down to cover its second
-    assert new[[tenth, eleventh, twelfth]] == pytest.approx([0.3, 0.2, 0.2])
-
-
 def test_without_known_terms_all_chunks_receive_the_same():
     none = Postings(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
     found = receptivity(none, np.zeros(1), np.array([0]), np.array([1, 2]), least=0.2)

@@ -31,9 +31,6 @@ from headgate.text.languages import likeness_to_code
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
 
-# best chunks that are ranked again by what better ones do not hold; no figure was kept for this depth
-RERANK_DEPTH = 40
-
 # A member of an enum is slow to look up, and there are a hundred notes a request.
 _KEPT, _ADDED = (Stage.PROPAGATE, Fate.KEEP), (Stage.PROPAGATE, Fate.ADD)
 _OUTRANKED = Stage.PROPAGATE, Fate.DROP, NoteCode.OUTRANKED
@@ -176,9 +173,8 @@ def _rank_boosted(
 def _rerank_by_novelty(
     seeds: PropagationSeeds, ords: Ints, scores: Floats, weight: float
 ) -> tuple[Ints, Floats]:
-    """The ranking in which the best chunks gain by what those above them do not hold, best first."""
-    first = ords[:RERANK_DEPTH]
-    scores[:RERANK_DEPTH] += novelty_shares(seeds.hits, seeds.term_weight, first, weight=weight)
+    """The ranking in which chunks gain by what those above them do not hold, best first."""
+    scores = scores + novelty_shares(seeds.hits, seeds.term_weight, ords, weight=weight)
     order = np.argsort(-scores, kind="stable")
     return ords[order], scores[order]
 
