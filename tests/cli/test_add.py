@@ -62,6 +62,7 @@ def test_json_lists_what_was_skipped(run, tmp_path):
         "chunks": 1,
         "unchanged": 0,
         "removed": 0,
+        "missing": 0,
         "skips": 1,
         "skipped": [{"what": "a.bin", "reason": "binary file"}],
     }
@@ -204,8 +205,13 @@ def test_a_folder_without_files_makes_no_store_and_prunes_one_that_is_there(run,
     assert run("add", "docs").exit_code == 1
     assert list(tmp_path.iterdir()) == [docs]
     (docs / "a.txt").write_text("words")
+    os.utime(docs / "a.txt", (1e9, 1e9))
     run("add", "docs")
     (docs / "a.txt").unlink()
+    (docs / "b.txt").write_text("other words")
+    told = run("add", "docs")
+    assert "0 removed" in told.stdout
+    assert "1 file gone, but still in the store: --prune removes such documents" in told.stderr
     assert "1 removed" in run("add", "docs", "--prune").stdout
 
 

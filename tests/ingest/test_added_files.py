@@ -51,6 +51,16 @@ def test_an_unchanged_folder_is_not_read_again_and_tells_the_same(gate, folder, 
     assert gate.context("Ada").sources
 
 
+def test_files_that_are_gone_are_counted_until_they_are_pruned(gate, folder):
+    gate.add_files(folder)
+    (folder / "a.md").unlink()
+    (folder / "b.bin").unlink()
+    kept = folder / "rows.csv"
+    assert [gate.add_files(kept).missing, gate.add_files(folder).missing] == [0, 1]
+    assert gate.add_files(folder, prune=True).missing == 0
+    assert gate.add_files(folder).missing == 0
+
+
 def test_only_its_owner_may_read_the_list(gate, folder):
     gate.add_files(folder)
     assert (gate.folder / NAME).stat().st_mode & 0o777 == 0o600

@@ -203,6 +203,36 @@ def test_a_table_that_shrank_loses_its_last_lines(store, folder):
     assert texts(store) == {"docs/t.csv:2": "name: ann"}
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.md", b"the password is swordfish", b" \n"),
+        ("a.html", b"<p>the password is swordfish</p>", b"<p></p>"),
+        ("t.csv", b"name\nann\nbob\n", b""),
+        ("t.csv", b"name\nann\nbob\n", b"name\n"),
+        ("r.json", b'[{"text": "one"}, {"text": "two"}]', b""),
+    ],
+)
+def test_a_file_that_is_empty_now_is_empty_in_the_store(store, folder, name, before, after):
+    (folder / name).write_bytes(before)
+    (folder / "other.md").write_text("stays")
+    add(store, folder)
+    (folder / name).write_bytes(after)
+    held = len(texts(store)) - 1
+    summary = add(store, folder)
+    assert (summary.removed, texts(store)) == (held, {"docs/other.md": "stays"})
+
+
+def test_a_file_that_cannot_be_read_any_more_keeps_its_text_and_that_is_said(store, folder):
+    (folder / "a.json").write_text('{"walrus": "lives in Nome"}')
+    add(store, folder)
+    (folder / "a.json").write_text('{"walrus": "lives')
+    assert "docs/a.json" in texts(store)
+    (skip,) = add(store, folder, prune=True).skipped
+    assert skip.reason.endswith("; the store keeps its former text")
+    assert "docs/a.json" in texts(store)
+
+
 def test_json_lines_are_rows(store, folder):
     rows = [
         {"_id": "a", "title": "T", "text": "one", "collection": "c", "metadata": {"k": 1}, "x": 2},

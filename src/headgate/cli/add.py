@@ -34,7 +34,11 @@ SHOWN = 20  # skipped files that a person sees: a screen of them. --json lists u
     "--exclude", multiple=True, help="Leave out paths that fit this git pattern; repeat for more."
 )
 @click.option("--ignored", is_flag=True, help="Also add files that .gitignore names.")
-@click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Remove documents of files that are gone. Rows with ids of their own stay.",
+)
 @click.option("--conversation", is_flag=True, help="Each row, or each line of a text, is a turn of a conversation.")  # fmt: skip
 @click.option("--documents", is_flag=True, help="Treat all files as documents, even if they look like a conversation.")  # fmt: skip
 @click.option("--watch", is_flag=True, help="Go on, and add what changes, until you press Ctrl-C.")
@@ -129,7 +133,7 @@ def _watch(
             found = list(look())
             if found != seen:
                 made, seen = add_once(), found
-                if made.documents or made.removed:
+                if made.documents or made.removed or made.missing:
                     _print_summary(made, as_json=as_json)
             took = time.perf_counter() - start
             time.sleep(max(LOOK_EVERY_S, LOOK_SHARE * took))
@@ -180,6 +184,7 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
                 "chunks": made.chunks,
                 "unchanged": made.unchanged,
                 "removed": made.removed,
+                "missing": made.missing,
                 "skips": made.skips,
                 "skipped": skipped,
             }
@@ -192,6 +197,9 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
             f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
             f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
         )
+    if made.missing:
+        gone = count_of(made.missing, "file")
+        echo(f"{gone} gone, but still in the store: --prune removes such documents", err=True)
     if made.skipped:
         _print_skipped(made.skipped[:SHOWN])
     if made.skips > SHOWN:

@@ -7,7 +7,7 @@ within the same tick of its file system's clock.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import orjson
 from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import READ_FORMAT, Skip
+from headgate.ingest.walk import beginnings_of
 
 NAME = "added_files.json"
 MOST_DOCUMENTS = (
@@ -59,6 +60,20 @@ class AddedFiles:
         shown = outcome if isinstance(outcome, str) else dict(outcome)
         self._files[file.id] = [file.size, file.modified_ns, shown]
         self._changed = True
+
+    def find_missing(self, folders: Iterable[str], found: Set[str]) -> list[str]:
+        """The listed files in some folders that were not found there, and that have become documents."""
+        beginnings = beginnings_of(folders)
+        return [
+            id
+            for id, known in self._files.items()
+            if id.startswith(beginnings) and id not in found and isinstance(known[2], dict)
+        ]
+
+    def drop(self, files: Iterable[str]) -> None:
+        """Take files from the list."""
+        for id in files:
+            self._changed |= self._files.pop(id, None) is not None
 
     def save(self) -> None:
         """Write the list. If that fails, files are read once more: the store has everything."""

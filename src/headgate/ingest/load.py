@@ -8,7 +8,8 @@ before the next begins, so that stopping at any moment leaves a consistent store
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -30,7 +31,7 @@ from headgate.ingest.rows import (
     parse_row,
     refuse_slips,
 )
-from headgate.ingest.walk import check_paths, document_id, stale_files, stale_lines, walk
+from headgate.ingest.walk import check_paths, document_id, stale_files, stale_parts, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.text.tokens import estimate_all
@@ -59,7 +60,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an ingest did: documents and chunks written, left alone, removed, and skipped with the reason."""
+    """What an ingest did: documents and chunks written, left alone, removed, and skipped with the reason.
+
+    `missing` counts the files that are gone from a folder, and whose documents stay in the store; `prune` removes them.
+    """
 
     documents: int = 0
     chunks: int = 0
@@ -67,6 +71,7 @@ class Summary:
     removed: int = 0
     skips: int = 0
     skipped: tuple[Skip, ...] = ()
+    missing: int = 0
 
 
 OnProgress = Callable[[Progress], None]
@@ -155,17 +160,35 @@ def add_files(
             elif loader.read(one, collection, parser, added):
                 whole.add(one.id)
     loader.flush()
-    added.save()
-    gone: list[str] = []
-    if loader.lines:
-        gone += stale_lines(store.digests(tenant, collection), read=whole, met=loader.lines)
+    base = (root or Path.cwd()).resolve()
+    folders = [document_id(place, base) for place in places if place.is_dir()]
+    there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
+    missing = added.find_missing(folders, there)
+    lost: list[str] = []
+    if loader.may_have_lost:
+        lost += stale_parts(store.digests(tenant, collection), read=whole, met=loader.parts)
     if prune:
-        base = (root or Path.cwd()).resolve()
-        folders = [document_id(place, base) for place in places if place.is_dir()]
-        there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
-        gone += stale_files(store.digests(tenant, collection), folders=folders, found=there)
-    loader.remove(collection, gone)
-    return loader.finish()
+        lost += stale_files(store.digests(tenant, collection), folders=folders, found=there)
+        added.drop(missing)
+    loader.remove(collection, lost)
+    added.save()
+    loader.skipped = _tell_what_stays(loader.skipped, partial(store.digests, tenant, collection))
+    done = loader.finish()
+    return done if prune else replace(done, missing=len(missing))
+
+
+def _tell_what_stays(
+    skipped: Iterable[Skip], digests: Callable[[list[str]], Mapping[str, str]]
+) -> list[Skip]:
+    """What was skipped; where the store holds a file's former text, the reason says so."""
+    skips = list(skipped)
+    known = digests([skip.what for skip in skips if skip.reason != _SAME_ID])
+    return [
+        replace(skip, reason=f"{skip.reason}; the store keeps its former text")
+        if skip.what in known
+        else skip
+        for skip in skips
+    ]
 
 
 def _unchanged_files(
@@ -246,7 +269,10 @@ class _Loader:
     """Texts with their digests, by collection and id."""
     batch_chars: int = 0
     seen: set[int] = field(default_factory=set)
-    lines: set[str] = field(default_factory=set)
+    parts: set[str] = field(default_factory=set)
+    """Ids of the documents that files became; rows with ids of their own are not among them."""
+    may_have_lost: bool = False
+    """Whether a file was read that can have lost documents: one of several, or one that is empty now."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -313,26 +339,29 @@ class _Loader:
     def read(
         self, file: SourceFile, collection: str, parser: ParserProcess, added: AddedFiles
     ) -> bool:
-        """Add everything that a file holds, and list it as added; whether nothing of it was skipped."""
-        documents, skips, own_ids = dict[str, str](), list[str](), False
+        """Add everything that a file holds, and list it as added; whether all that it holds is known now."""
+        documents, skips, own_ids = dict[str, str](), list[Skip](), False
         before = self.progress.skips
         max_bytes = self.policy.max_bytes
         for item in read(file, collection=collection, max_bytes=max_bytes, parser=parser):
             mark = self.add(item)
             if isinstance(item, Skip):
-                skips.append(item.reason)
+                skips.append(item)
                 continue
             documents[item.id] = mark
             own_ids |= not item.origin
-            if item.origin == LINE:
-                self.lines.add(item.id)
+            if item.origin:
+                self.parts.add(item.id)
+            self.may_have_lost |= item.origin == LINE
         if own_ids or (documents and skips) or len(skips) > 1:
             added.note(
                 file, ""
             )  # other files may hold the same ids; and each skip is to be told again
         else:
-            added.note(file, documents or "".join(skips))
-        return self.progress.skips == before
+            added.note(file, documents or "".join(skip.reason for skip in skips))
+        is_empty = not documents and all(skip.is_empty for skip in skips)
+        self.may_have_lost |= is_empty
+        return is_empty or self.progress.skips == before
 
     def pass_over(self, file: SourceFile, documents: int) -> None:
         """Count a file that need not be read."""

@@ -109,7 +109,7 @@ def _read_whole(
     file: SourceFile, data: bytes, suffix: str, collection: str, parser: ParserProcess
 ) -> Items:
     if not data.strip():
-        yield Skip(file.id, "empty file", file.size)
+        yield Skip(file.id, "empty file", file.size, is_empty=True)
     elif suffix in _PARSED:
         title, text = parser.extract(_PARSED[suffix], data)
         cut = "text" if suffix == ".pdf" else "markdown"
@@ -139,7 +139,7 @@ def _whole_text(
 ) -> Text | Skip:
     """A file that is one document."""
     if not text.strip():
-        return Skip(file.id, "no text in it", file.size)
+        return Skip(file.id, "no text in it", file.size, is_empty=True)
     return Text(
         file.id,
         text,
@@ -172,7 +172,7 @@ def _read_chats(file: SourceFile, collection: str) -> Items:
     if unread:
         yield Skip(f"{file.id}: {unread} of its lines", "not valid JSON")
     if not found:
-        yield Skip(file.id, "a conversation in which nothing is said", file.size)
+        yield Skip(file.id, "a conversation in which nothing is said", file.size, is_empty=True)
     for number, chat in enumerate(found, 1):
         text = _whole_text(file, chat.text, collection, title=chat.title, kind="text")
         if isinstance(text, Text):

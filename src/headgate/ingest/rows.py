@@ -48,11 +48,12 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Something that was left out, and why."""
+    """Something that was left out, and why. `is_empty` says that it was read, and that there is no text in it."""
 
     what: str
     reason: str
     size: int = 0
+    is_empty: bool = False
 
 
 def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:

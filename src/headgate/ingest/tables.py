@@ -29,7 +29,7 @@ def json_lines(path: Path, id: str, collection: str) -> Items:
         if is_binary(head):
             raise Undecodable("binary file")
         if not head.strip():
-            yield Skip(id, "empty file")
+            yield Skip(id, "empty file", is_empty=True)
         elif bom_encoding(head) not in ("", "utf-8-sig"):
             for number, line in enumerate(decode(file.read()).split("\n"), 1):
                 yield from _parse_line(line.encode(), f"{id}:{number}", collection)
@@ -76,7 +76,7 @@ def csv_rows(path: Path, id: str, collection: str) -> Items:
     if is_binary(head):
         raise Undecodable("binary file")
     if not head.strip():
-        yield Skip(id, "empty file")
+        yield Skip(id, "empty file", is_empty=True)
         return
     encoding = bom_encoding(head) or _encoding(path)
     with path.open(encoding=encoding, newline="") as file:
@@ -102,7 +102,7 @@ def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
         yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
     else:
         if number == header:
-            yield Skip(id, "a table without rows")
+            yield Skip(id, "a table without rows", is_empty=True)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -4,9 +4,9 @@ The walk leaves out files that are hidden, installed, cached, named by `.gitigno
 (generated.py) or the store's own, links to folders, and links to files outside the folder given. A document's id is its
 path below `root` if it lies there, else its full path.
 
-A digest begins with where a document came from. A row named by its line is stale if its file was read to the end
-without meeting it. A whole file is stale if it lies under a folder that was walked and was not found there. Rows with
-their own id are never stale.
+A digest begins with where a document came from. A document is stale if its file was read to the end and does not hold
+it any more, as a row named by its line, or the text of a file that is empty now. A whole file is stale if it lies under
+a folder that was walked and was not found there. Rows with their own id are never stale.
 """
 
 import os
@@ -174,25 +174,26 @@ def _is_encodable(id: str) -> bool:
     return True
 
 
-def stale_lines(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[str]:
-    """Rows named by a line that their file, one of those `read` to the end, no longer has."""
-    return [
-        id
-        for id, digest in digests.items()
-        if digest.startswith(LINE) and id not in met and id.rpartition(":")[0] in read
-    ]
+def stale_parts(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[str]:
+    """Documents that their files, those `read` to the end, no longer hold."""
+    return [id for id, digest in digests.items() if _file_of(id, digest) in read and id not in met]
 
 
 def stale_files(
     digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]
 ) -> list[str]:
     """Whole files, and rows named by their lines, under the folders, whose file was not found."""
-    heads = tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)
+    beginnings = beginnings_of(folders)
     return [
         id
         for id, digest in digests.items()
-        if id.startswith(heads) and _file_of(id, digest) not in found and _file_of(id, digest)
+        if id.startswith(beginnings) and _file_of(id, digest) not in found and _file_of(id, digest)
     ]
+
+
+def beginnings_of(folders: Iterable[str]) -> tuple[str, ...]:
+    """What the ids of files in some folders begin with."""
+    return tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)
 
 
 def _file_of(id: str, digest: str) -> str:
