@@ -41,6 +41,18 @@ def test_folder_and_files_are_the_owners(tmp_path):
     assert stat.S_IMODE((tmp_path / "kb").stat().st_mode) == 0o700
 
 
+def test_a_new_store_is_kept_out_of_git_and_a_folder_that_was_there_is_left_alone(tmp_path):
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / "own").mkdir()
+    for name in ("kb", "own"):
+        SqliteStore(tmp_path / name).close()
+    listed = subprocess.run(
+        ["git", "-C", tmp_path, "status", "--porcelain", "--untracked-files=all"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert listed.split() == ["??", "own/headgate.db"]
+
+
 def test_a_store_that_others_may_read_is_warned_of(tmp_path, caplog):
     SqliteStore(tmp_path / "kb").close()
     (tmp_path / "kb" / "headgate.db").chmod(0o644)

@@ -115,8 +115,14 @@ def _may_only_read(path: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make the folder of a store. A new one is kept out of git, where `git add -A` would publish what was asked."""
     try:
+        is_new = not folder.exists()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_new:
+            ignore = folder / ".gitignore"
+            ignore.touch(mode=0o600)
+            ignore.write_text("*\n")
     except FileExistsError as error:
         raise StoreError(
             f"{folder} is a file; a store is a folder", hint="name another path"
