@@ -1,4 +1,4 @@
-"""Start-up: CPU of whole commands from a cold start, and of Python, numpy and pydantic alone in the same run.
+"""Start-up: CPU of whole commands from a cold start, and of what some of them import, in the same run.
 
     make bench-startup [ARGS="--chunks 10000 --runs 5"]      1 minute
 
@@ -88,6 +88,7 @@ def main() -> None:
             "python -c pass": [sys.executable, "-c", "pass"],
             "import numpy": [sys.executable, "-c", "import numpy"],
             "import pydantic": [sys.executable, "-c", "from pydantic import BaseModel"],
+            "wrap's gateway": [sys.executable, "-c", "import headgate.service.wrap.gateway"],
             "headgate --help": [*run, "--help"],
             "headgate context": [*run, "context", QUESTION, "--store", str(store)],
         }

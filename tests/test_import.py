@@ -52,6 +52,12 @@ def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
     assert found.isdisjoint(UNASKED)
 
 
+def test_the_gateway_of_a_wrapped_agent_loads_no_page_and_no_framework():
+    found = loaded("import headgate.service.wrap.gateway")
+    assert "headgate.service.proxy.app" in found
+    assert found.isdisjoint({"fastapi", "headgate.service.app", "headgate.service.dashboard.app"})
+
+
 def test_every_public_name_resolves_and_is_listed_in_order():
     assert list(headgate.__all__) == sorted(headgate.__all__)
     assert all(getattr(headgate, name) is not None for name in headgate.__all__)

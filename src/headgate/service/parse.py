@@ -21,6 +21,7 @@ from headgate.types.lengths import (
     FOLDER_CHARS,
     LABEL_CHARS,
     NAME_CHARS,
+    NOT_BLANK,
     NOTE_CHARS,
     SESSION_CHARS,
 )
@@ -81,8 +82,6 @@ Folder = Annotated[str, Field(max_length=FOLDER_CHARS)]
 """A path on the caller's machine."""
 Id = Annotated[str, Path(max_length=NAME_CHARS)]
 """An id in a path."""
-# A sign that is not blank. Python counts some control characters as blanks that a schema's \S does not.
-NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
 """A text that is not blank. Its length is a setting: openapi.py says which."""
 Page = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]

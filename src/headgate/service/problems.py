@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import orjson
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
-from headgate.service.parse import NOT_BLANK
 from headgate.service.request_state import state_of
+from headgate.types.lengths import NOT_BLANK
 
 MEDIA = "application/problem+json"
 _TITLES = {
@@ -77,10 +76,9 @@ def drop_traceback(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Make every error of an app a problem response."""
     app.add_exception_handler(HeadgateError, _headgate_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
 
@@ -90,15 +88,16 @@ async def _headgate_error(request: Request, error: Exception) -> Response:
     return refusal(cast(HeadgateError, error), state_of(request).id)
 
 
-async def _validation_error(request: Request, error: Exception) -> Response:
+async def validation_error(request: Request, error: Exception) -> Response:
+    """What FastAPI refuses in a request, as a problem."""
     drop_traceback(error)
     errors = [
         {"where": ".".join(map(str, item["loc"])), "what": _describe(item)}
-        for item in cast(RequestValidationError, error).errors()[:20]
+        for item in cast(Any, error).errors()[:20]
     ]
     first = errors[0]
     detail, hint = f"{first['where']}: {first['what']}", "see /openapi.json for the fields and their ranges"  # fmt: skip
-    if cast(RequestValidationError, error).errors()[0]["type"] == "json_invalid":
+    if cast(Any, error).errors()[0]["type"] == "json_invalid":
         detail = (
             f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on"
         )

@@ -21,32 +21,9 @@ from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
-from headgate.service.protocol import MARGIN_S, BoundedProtocol
+from headgate.service.run_config import BACKLOG, LOGGING, configure_uvicorn
 from headgate.service.workers import STOP_MARGIN_S, run_workers
 from headgate.settings import Settings
-
-BACKLOG = 2048
-# A worker that says nothing for longer is replaced. Importing everything takes seconds on a busy machine.
-HEALTHCHECK_S = 20
-
-# Request lines as they are, everything else with its level, both on stderr.
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "%(message)s"},
-        "named": {"format": "%(levelname)s %(name)s: %(message)s"},
-    },
-    "handlers": {
-        name: {"class": "logging.StreamHandler", "formatter": name, "stream": "ext://sys.stderr"}
-        for name in ("line", "named")
-    },
-    "loggers": {
-        "headgate.request": {"handlers": ["line"], "level": "INFO", "propagate": False},
-        "headgate": {"handlers": ["named"], "level": "WARNING", "propagate": False},
-        "uvicorn": {"handlers": ["named"], "level": "WARNING", "propagate": False},
-    },
-}
 
 
 def bind(policy: ServicePolicy) -> socket.socket:
@@ -83,22 +60,8 @@ def configure(
     settings: Settings, folder: str | None = None, *, log_config: dict[str, Any] | None = None
 ) -> uvicorn.Config:
     """How uvicorn runs the service of some settings; `folder` is what its processes share."""
-    policy = settings.service
-    return uvicorn.Config(
-        partial(from_settings, settings, folder),
-        factory=True,
-        http=BoundedProtocol,
-        ws="none",
-        workers=policy.workers,
-        proxy_headers=False,  # else a caller could choose the address it seems to come from
-        server_header=False,
-        access_log=False,  # the request log says more
-        log_config=log_config,
-        backlog=BACKLOG,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(policy.drain_s + MARGIN_S),
-        timeout_worker_healthcheck=HEALTHCHECK_S,
-    )
+    app = partial(from_settings, settings, folder)
+    return configure_uvicorn(app, settings.service, log_config=log_config)
 
 
 class BoundedServer(uvicorn.Server):

@@ -13,7 +13,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -43,7 +43,7 @@ KNOWN = ("/v1/models", "/v1/embeddings")
 ANY = "/{rest:path}"  # ProxiedRoutes has looked at the path already
 
 
-def mount(app: FastAPI, service: ServiceState) -> None:
+def mount(app: Starlette, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
     settings = service.gate.settings
     observer = CallObserver(service)

@@ -18,13 +18,13 @@ from headgate.graph.knowledge import folder_name
 from headgate.keys import KEYLESS
 from headgate.published.self_reference import REQUEST_FIELDS
 from headgate.service.auth import require_scope
-from headgate.service.parse import NOT_BLANK, Body, Name, StrictRoute
+from headgate.service.parse import Body, Name, StrictRoute
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.settings.schema import field_docs
 from headgate.types import ContextBudget, Request, Window
-from headgate.types.lengths import MOST_COLLECTIONS
+from headgate.types.lengths import MOST_COLLECTIONS, NOT_BLANK
 from headgate.types.request import LENGTHS
 
 # of a window: far beyond any, and within what every client's integers hold

@@ -6,6 +6,7 @@ supervisor, and no one without the supervisor's secret is served: a store must n
 machine.
 """
 
+import asyncio
 import hmac
 import os
 import socket
@@ -15,13 +16,19 @@ import time
 
 import orjson
 import uvicorn
-from starlette.responses import PlainTextResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import HeadgateError
-from headgate.service.app import from_settings
+from headgate.service import problems
+from headgate.service.base import add_admission, lifespan_of, open_gate, open_state
 from headgate.service.protocol import MARGIN_S
-from headgate.service.server import LOGGING, configure
+from headgate.service.proxy import app as proxy
+from headgate.service.run_config import LOGGING, configure_uvicorn
+from headgate.service.state import service_of
 from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, UPSTREAM, GatewaySpec
 from headgate.settings import Settings, load
 
@@ -50,6 +57,30 @@ def settings_for(spec: GatewaySpec) -> Settings:
     settings = load(arguments=arguments)
     guard = settings.guard.replace({"keep_alive_s": NEVER_S})
     return settings.model_copy(update={"guard": guard})
+
+
+def proxy_alone(settings: Settings) -> Starlette:
+    """The proxy that some settings describe, with what the supervisor asks beside it."""
+    service = open_state(open_gate(settings))
+    app = Starlette(
+        routes=[Route("/healthz", _health), Route("/metrics", _metrics)],
+        lifespan=lifespan_of(service, close_gate=True),
+    )
+    app.state.service = service
+    add_admission(app, service, proxy.error_response)
+    problems.install(app)
+    proxy.mount(app, service)
+    return app
+
+
+async def _health(_: Request) -> Response:
+    """Respond at once, without checking any part."""
+    return PlainTextResponse("ok")
+
+
+async def _metrics(request: Request) -> Response:
+    """The numbers of this gateway, in the Prometheus text format."""
+    return PlainTextResponse(await asyncio.to_thread(service_of(request).metrics.text))
 
 
 class SecretApp:
@@ -82,12 +113,10 @@ def main() -> None:
     spec = GatewaySpec(**orjson.loads(sys.stdin.buffer.readline()))
     try:
         settings = settings_for(spec)
-        app = SecretApp(from_settings(settings), spec.secret)
+        app = SecretApp(proxy_alone(settings), spec.secret)
     except HeadgateError as error:
         sys.exit(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
-    config = configure(settings, log_config=LOGGING)
-    config.app, config.factory = app, False
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configure_uvicorn(lambda: app, settings.service, log_config=LOGGING))
     # running requests may take it once, and the store as long again
     wait_s = 2 * (settings.service.drain_s + MARGIN_S)
     threading.Thread(target=_end_with_input, args=(server, wait_s), daemon=True).start()
