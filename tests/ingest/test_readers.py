@@ -203,6 +203,22 @@ def test_a_table_that_shrank_loses_its_last_lines(store, folder):
     assert texts(store) == {"docs/t.csv:2": "name: ann"}
 
 
+def test_rows_with_their_own_ids_go_with_their_file_or_line_if_one_prunes(store, folder):
+    for name in ("a", "b"):
+        rows = [json.dumps({"id": f"{name}{n}", "text": f"text {n}"}) for n in range(2)]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
+    add_stream(store, "t", b'{"text": "of a pipe"}\n{"id": "p", "text": "of a pipe too"}')
+    add_rows(store, "t", [{"id": "c", "text": "of no file"}])
+    add(store, folder)
+    every = set(texts(store))
+    (folder / "a.jsonl").unlink()
+    (folder / "b.jsonl").write_text('{"id": "b1", "text": "text 1"}')
+    assert add(store, folder).removed == 0
+    assert add(store, folder, prune=True).removed == 3
+    assert set(texts(store)) == every - {"a0", "a1", "b0"}
+    assert add(store, folder.parent, prune=True).removed == 0
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [

@@ -37,7 +37,7 @@ SHOWN = 20  # skipped files that a person sees: a screen of them. --json lists u
 @click.option(
     "--prune",
     is_flag=True,
-    help="Remove documents of files that are gone. Rows with ids of their own stay.",
+    help="Remove documents of files that are gone, and rows that are gone from theirs.",
 )
 @click.option("--conversation", is_flag=True, help="Each row, or each line of a text, is a turn of a conversation.")  # fmt: skip
 @click.option("--documents", is_flag=True, help="Treat all files as documents, even if they look like a conversation.")  # fmt: skip

@@ -23,6 +23,7 @@ from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
 from headgate.ingest.rows import (
     LINE,
+    ROW,
     Skip,
     Text,
     assemble,
@@ -165,8 +166,13 @@ def add_files(
     there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
     missing = added.find_missing(folders, there)
     lost: list[str] = []
-    if loader.may_have_lost:
-        lost += stale_parts(store.digests(tenant, collection), read=whole, met=loader.parts)
+    if loader.may_have_lost or prune:
+        lost += stale_parts(
+            store.digests(tenant, collection),
+            read=whole,
+            is_met=lambda name: hash((collection, name)) in loader.seen,
+            prune=prune,
+        )
     if prune:
         lost += stale_files(store.digests(tenant, collection), folders=folders, found=there)
         added.drop(missing)
@@ -231,7 +237,7 @@ def add_stream(
         loader.add(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
     else:
         for item in _stream_items(data, id, collection, kind):
-            loader.add(item)
+            loader.add(item if isinstance(item, Skip) else item._replace(origin="", file=""))
     return loader.finish()
 
 
@@ -269,8 +275,7 @@ class _Loader:
     """Texts with their digests, by collection and id."""
     batch_chars: int = 0
     seen: set[int] = field(default_factory=set)
-    parts: set[str] = field(default_factory=set)
-    """Ids of the documents that files became; rows with ids of their own are not among them."""
+    """Hashes of the collection and id of each text that came."""
     may_have_lost: bool = False
     """Whether a file was read that can have lost documents: one of several, or one that is empty now."""
 
@@ -349,9 +354,7 @@ class _Loader:
                 skips.append(item)
                 continue
             documents[item.id] = mark
-            own_ids |= not item.origin
-            if item.origin:
-                self.parts.add(item.id)
+            own_ids |= item.origin == ROW
             self.may_have_lost |= item.origin == LINE
         if own_ids or (documents and skips) or len(skips) > 1:
             added.note(

@@ -21,8 +21,9 @@ from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 
 _FIELDS = frozenset({"id", "text", "title", "collection", "source", "metadata"})
 _KNOWN = _FIELDS | {"_id", "content"}
-FILE = "file"
-LINE = "line"
+# where a document of a file came from: the whole file, one of its lines, or a row of it that has an id of its own
+FILE, LINE, ROW = "file", "line", "row"
+_HASH_BYTES = 16
 _FORMAT = b"3"  # raised when texts are split differently, so that files are split again
 READ_FORMAT = 4  # raised when files are read differently, so that files are read again
 
@@ -30,8 +31,8 @@ READ_FORMAT = 4  # raised when files are read differently, so that files are rea
 class Text(NamedTuple):
     """A text on its way to become a document. `name` titles chunks that have no better title.
 
-    `origin` is FILE for a whole file and LINE for a row that is named by its file and line, which
-    tells them from rows with their own id when the file is gone or shrunk.
+    `origin` is FILE, LINE or ROW for what came from a file, and says which documents lost theirs when it is gone or
+    shrunk. Of a ROW, `file` is the file's id.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Text(NamedTuple):
     metadata: Mapping[str, Any] = {}
     size: int = 0
     origin: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class Skip:
     is_empty: bool = False
 
 
-def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
-    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one."""
+def parse_row(row: object, *, collection: str, id: str = "", size: int = 0, file: str = "") -> Text:
+    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one, `file` holds it."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
     text = row.get("text", row.get("content"))
@@ -76,7 +78,8 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
         source=_text_field(row, "source", "") or "document",
         metadata=_check_metadata({**rest, **given}),
         size=size or len(text),
-        origin=LINE if id and not own else "",
+        origin=(ROW if own else LINE) if file else "",
+        file=file if own else "",
     )
 
 
@@ -116,15 +119,24 @@ _HINT = 'give {"id": …, "text": …}, and optionally title, collection, source
 
 
 def digest(item: Text, policy: ChunkPolicy) -> str:
-    """A short hash of everything that the document will hold, after where it came from."""
+    """A short hash of everything that the document will hold, after where it came from; behind it a row's file."""
     head = (item.title, item.name, item.kind, item.source, policy.target, policy.maximum)
-    hash = blake2b(_FORMAT, digest_size=16)
+    hash = blake2b(_FORMAT, digest_size=_HASH_BYTES)
     try:
         hash.update(orjson.dumps([head, item.metadata], option=orjson.OPT_SORT_KEYS))
     except TypeError:  # keys that are not text, or values that JSON lacks: the store refuses them
         hash.update(repr((head, item.metadata)).encode(errors="replace"))
     hash.update(item.text.encode(errors="surrogatepass"))
-    return f"{item.origin}{hash.hexdigest()}"
+    return f"{item.origin}{hash.hexdigest()}{item.file}"
+
+
+def file_of(id: str, digest: str) -> str:
+    """The id of the file that a document came from, by its digest; empty if it came from none."""
+    if digest.startswith(FILE):
+        return id
+    if digest.startswith(LINE):
+        return id.rpartition(":")[0]
+    return digest[len(ROW) + 2 * _HASH_BYTES :] if digest.startswith(ROW) else ""
 
 
 def assemble(

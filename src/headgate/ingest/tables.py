@@ -32,7 +32,7 @@ def json_lines(path: Path, id: str, collection: str) -> Items:
             yield Skip(id, "empty file", is_empty=True)
         elif bom_encoding(head) not in ("", "utf-8-sig"):
             for number, line in enumerate(decode(file.read()).split("\n"), 1):
-                yield from _parse_line(line.encode(), f"{id}:{number}", collection)
+                yield from _parse_line(line.encode(), f"{id}:{number}", id, collection)
         else:
             yield from json_line_stream(file, id, collection)
 
@@ -47,7 +47,7 @@ def json_line_stream(file: BinaryIO, id: str, collection: str) -> Items:
             while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                 yield Skip("", "", len(rest))
             continue
-        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", collection)
+        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", id, collection)
 
 
 def json_rows(data: bytes, id: str, collection: str) -> Items:
@@ -62,7 +62,7 @@ def json_rows(data: bytes, id: str, collection: str) -> Items:
     if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
         for number, row in enumerate(rows, 1):
             name = f"{id}:{number}" if isinstance(value, list) else id
-            yield from _take_row(row, name, collection, len(data) // len(rows))
+            yield from _take_row(row, name, id, collection, len(data) // len(rows))
     else:
         yield Text(
             id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
@@ -97,7 +97,7 @@ def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
         for number, cells in rows:
             full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
             size = sum(map(len, full.values()))
-            yield from _take_row(_with_text(full), f"{id}:{number}", collection, size)
+            yield from _take_row(_with_text(full), f"{id}:{number}", id, collection, size)
     except UnicodeDecodeError as error:
         yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
     else:
@@ -149,7 +149,7 @@ def _encoding(path: Path) -> str:
     return "utf-8"
 
 
-def _parse_line(line: bytes, name: str, collection: str) -> Items:
+def _parse_line(line: bytes, name: str, file: str, collection: str) -> Items:
     if not line.strip():
         return
     try:
@@ -157,12 +157,12 @@ def _parse_line(line: bytes, name: str, collection: str) -> Items:
     except orjson.JSONDecodeError as error:
         yield Skip(name, f"not valid JSON: {describe_json_error(error)}", len(line))
         return
-    yield from _take_row(row, name, collection, len(line))
+    yield from _take_row(row, name, file, collection, len(line))
 
 
-def _take_row(row: object, name: str, collection: str, size: int) -> Items:
+def _take_row(row: object, name: str, file: str, collection: str, size: int) -> Items:
     try:
-        yield parse_row(row, collection=collection, id=name, size=size)
+        yield parse_row(row, collection=collection, id=name, size=size, file=file)
     except InputError as error:
         yield Skip(name, error.message, size)
 

@@ -5,12 +5,12 @@ The walk leaves out files that are hidden, installed, cached, named by `.gitigno
 path below `root` if it lies there, else its full path.
 
 A digest begins with where a document came from. A document is stale if its file was read to the end and does not hold
-it any more, as a row named by its line, or the text of a file that is empty now. A whole file is stale if it lies under
-a folder that was walked and was not found there. Rows with their own id are never stale.
+it any more, as a row that is gone, or the text of a file that is empty now; or if its file lies under a folder that was
+walked, and was not found there.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -19,7 +19,7 @@ from headgate.errors import InputError, NotFound
 from headgate.ingest.generated import describe_copies, describe_generated
 from headgate.ingest.ignore import Ignore
 from headgate.ingest.readers import SourceFile
-from headgate.ingest.rows import FILE, LINE, Skip
+from headgate.ingest.rows import ROW, Skip, file_of
 
 _IGNORED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
@@ -174,30 +174,29 @@ def _is_encodable(id: str) -> bool:
     return True
 
 
-def stale_parts(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[str]:
-    """Documents that their files, those `read` to the end, no longer hold."""
-    return [id for id, digest in digests.items() if _file_of(id, digest) in read and id not in met]
+def stale_parts(
+    digests: Mapping[str, str], *, read: Set[str], is_met: Callable[[str], bool], prune: bool
+) -> list[str]:
+    """Documents that their files, those `read` to the end, no longer hold.
+
+    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows.
+    """
+    return [
+        id
+        for id, digest in digests.items()
+        if file_of(id, digest) in read and not is_met(id) and (prune or not digest.startswith(ROW))
+    ]
 
 
 def stale_files(
     digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]
 ) -> list[str]:
-    """Whole files, and rows named by their lines, under the folders, whose file was not found."""
+    """Documents of the files under the folders that were not found."""
     beginnings = beginnings_of(folders)
-    return [
-        id
-        for id, digest in digests.items()
-        if id.startswith(beginnings) and _file_of(id, digest) not in found and _file_of(id, digest)
-    ]
+    files = ((id, file_of(id, digest)) for id, digest in digests.items())
+    return [id for id, file in files if file and file.startswith(beginnings) and file not in found]
 
 
 def beginnings_of(folders: Iterable[str]) -> tuple[str, ...]:
     """What the ids of files in some folders begin with."""
     return tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)
-
-
-def _file_of(id: str, digest: str) -> str:
-    """The file that a document came from; empty for a row with its own id."""
-    if digest.startswith(FILE):
-        return id
-    return id.rpartition(":")[0] if digest.startswith(LINE) else ""
