@@ -26,7 +26,7 @@ from headgate.rank.name_postings import shares_name, strongest_names
 from headgate.rank.query_share import novelty_shares, open_share
 from headgate.rank.seeds import PropagationSeeds, find_seeds
 from headgate.rank.top import best, read_chunks, top
-from headgate.relevance.speakers import are_by_others
+from headgate.relevance.cues import cues
 from headgate.text.languages import likeness_to_code
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
@@ -71,8 +71,10 @@ class PropagatePolicy(Policy):
     hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
     """How many given edges a signal travels; each takes its share (`leak`). Shared names lead one hop: a second brought
     nothing in any labeled set."""
+    question_factor: Tuning[Unit] = 0.8
+    """Conversations: what is left of the score of a line that ends with a question."""
     other_speaker_factor: Tuning[Unit] = 0.6
-    """Conversations: what is left of the score of a line by someone else, when the query names one speaker."""
+    """... of a line by someone else, when the query names one speaker."""
 
 
 def propagate(
@@ -103,7 +105,7 @@ def propagate(
     fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
     if view.conversational:
         lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
-        scores *= _speaker_factors(query, lines, view, policy)
+        scores *= _cue_factors(query, lines, view, policy)
     sifted = _note_ranking(ords, scores, _reasons(boost, ords, view), came, fresh)
     if not view.conversational:
         return sifted
@@ -179,13 +181,18 @@ def _rerank_by_novelty(
     return ords[order], scores[order]
 
 
-def _speaker_factors(
+def _cue_factors(
     query: str, lines: Sequence[Candidate | None], view: Snapshot, policy: PropagatePolicy
-) -> Floats:
+) -> list[float]:
     """What is left of the score of each line of a conversation; a chunk that is gone has no text."""
     texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
-    others = are_by_others(query, texts, view.language)
-    return np.where(others, policy.other_speaker_factor, 1.0)
+    return cues(
+        query,
+        texts,
+        view.language,
+        question=policy.question_factor,
+        other_speaker=policy.other_speaker_factor,
+    )
 
 
 def _note_ranking(
