@@ -89,7 +89,8 @@ class Trace:
 class CallCost:
     """What a model call took and cost, and what of it was paid because the provider's cache broke.
 
-    `read`, `written` and `fresh` are its input by the provider's count. Costs are None if the model has no price.
+    `read`, `written` and `fresh` are its input by the provider's count, with all its tries, as the cost has them. Costs
+    are None if the model has no price.
     """
 
     model: str = ""
@@ -109,15 +110,17 @@ class CallCost:
         """What the call of a trace cost; None if it is of no call."""
         if (call := trace.step(Stage.MODEL)) is None:
             return None
-        known = trace.step(Stage.CACHE)
-        cache = known or Step(Stage.CACHE, 0.0)
+        cache = trace.step(Stage.CACHE) or Step(Stage.CACHE, 0.0)
+        # a trace of an earlier release has counts in the step of the cache alone, those of the first try
+        counted = call if "fresh" in call.facts else cache
+        fresh = counted.number("fresh")
         return cls(
             str(call.facts.get("model", ""))[:NAME_CHARS],
             str(call.facts.get("key", ""))[:NAME_CHARS],
             call.number("cost"),
-            int(cache.number("read") or 0),
-            int(cache.number("written") or 0),
-            int((cache.number("fresh") if known else call.number("input_tokens")) or 0),
+            int(counted.number("read") or 0),
+            int(counted.number("written") or 0),
+            int((call.number("input_tokens") if fresh is None else fresh) or 0),
             int(call.number("output_tokens") or 0),
             int(cache.number("lost") or 0),
             cache.number("cost"),
