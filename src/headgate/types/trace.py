@@ -85,6 +85,10 @@ class Trace:
         return f"<Trace {self.id[:8]}: {query!r}, {len(self.candidates)} candidates>"
 
 
+ENDED: Final = "ended"
+"""The outcome of a call that Headgate answered itself, since the agent went in circles."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallCost:
     """What a model call took and cost, and what of it was paid because the provider's cache broke.
@@ -107,8 +111,9 @@ class CallCost:
 
     @classmethod
     def of(cls, trace: Trace) -> "CallCost | None":
-        """What the call of a trace cost; None if it is of no call."""
-        if (call := trace.step(Stage.MODEL)) is None:
+        """What the call of a trace cost; None if it is of no call, or of a turn that Headgate ended itself."""
+        call = trace.step(Stage.MODEL)
+        if call is None or call.facts.get("outcome") == ENDED:
             return None
         cache = trace.step(Stage.CACHE) or Step(Stage.CACHE, 0.0)
         # a trace of an earlier release has counts in the step of the cache alone, those of the first try
@@ -188,6 +193,11 @@ class TraceSummary:
     compaction: str = ""
     """What left the window in a compaction before a model call, as a sentence."""
     fold: FoldUse | None = None
+
+    @property
+    def is_model_call(self) -> bool:
+        """Whether a model was called; a turn that Headgate ended for going in circles calls none."""
+        return self.outcome not in ("", ENDED)
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
