@@ -222,6 +222,10 @@ async def test_a_body_that_is_not_marked_as_json_is_told_so_and_broken_json_wher
     broken = (await client.post("/v1/context", content=b'{"query": ', headers=marked)).json()
     assert broken["detail"].startswith("the body is not valid JSON, from character ")
     assert broken["hint"] == "send one JSON object"
+    half = (
+        await client.post("/v1/context", content=b'{"query": "\\ud800"}', headers=marked)
+    ).json()
+    assert half["detail"].endswith("from character 11 on: half a character (a lone surrogate)")
     other = (await client.post("/v1/context", content=b"[1]", headers=marked)).json()
     assert "not marked" not in other["detail"]
     missing = (await client.post("/v1/context", json={})).json()

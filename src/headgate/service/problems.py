@@ -103,7 +103,8 @@ async def _validation_error(request: Request, error: Exception) -> Response:
         hint = meant
     elif item["type"] == "json_invalid":
         detail = (
-            f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on"
+            f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on: "
+            f"{_describe_json_error(item['ctx']['error'])}"
         )
         hint = "send one JSON object"
     elif first["where"] == "body" and not _says_json(request):
@@ -111,6 +112,12 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     return problem(
         422, detail, kind="InputError", hint=hint, errors=errors, request_id=state_of(request).id
     )
+
+
+def _describe_json_error(reason: str) -> str:
+    if "surrogate in" in reason:
+        return "half a character (a lone surrogate)"
+    return _printable(reason.partition(":")[0])
 
 
 def _mean_field(request: Request, place: Sequence[str | int]) -> str:
