@@ -14,6 +14,7 @@ from tests.waiting import MOST_S
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
+from headgate.guard import adapters, tools
 from headgate.settings import load
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
@@ -211,6 +212,45 @@ def test_a_misspelt_keyword_is_an_error_that_says_what_the_method_takes(method, 
             asyncio.run(getattr(hg, f"a{method}")(*first, **given))
     assert meant in blocking.value.hint
     assert meant in waiting.value.hint
+
+
+WRONG = {
+    "session is None": lambda hg: hg.add_turns(None, ["Hello there."]),
+    "the turns are NoneType, not a list": lambda hg: hg.add_turns("monday", None),
+    "changes is None": lambda hg: hg.replay(hg.context("boats"), None),
+    "helpful is 'no'": lambda hg: hg.feedback("f-1", helpful="no"),
+    "query is None": lambda hg: hg.recall(None),
+    "limit is '5'": lambda hg: hg.recall("boats", limit="5"),
+    "tags are str, not a list": lambda hg: hg.remember("Ada runs the ferry.", tags="boats"),
+    "edges is NoneType, not several": lambda hg: hg.graph.link(None),
+    "messages is NoneType, not a list": lambda _: tools.check(None),
+    "client is NoneType, and has no chat": lambda _: adapters.chat(None, messages=[]),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_a_value_of_the_wrong_type_is_an_error_that_names_it(said):
+    with Headgate.open(":memory:") as hg, pytest.raises(InputError, match=said):
+        WRONG[said](hg)
+
+
+@pytest.mark.parametrize("name", ["", None, 5, "x" * 2_000])
+def test_a_tenant_or_collection_that_no_store_can_hold_is_refused_before_anything_is_stored(
+    name, tmp_path
+):
+    (tmp_path / "a.md").write_text("Boats leave at noon.")
+    with Headgate.open(":memory:") as hg:
+        with pytest.raises(InputError, match="tenant "):
+            hg.for_tenant(name)
+        for add in (
+            lambda: hg.add(["boats"], collection=name),
+            lambda: hg.add_files(tmp_path, collection=name),
+            lambda: hg.add_stream(b"boats", collection=name),
+            lambda: hg.add_turns("monday", ["boats"], collection=name),
+        ):
+            with pytest.raises(InputError, match="collection "):
+                add()
+        assert not hg.collections()
 
 
 @pytest.mark.parametrize("rows", [5, None])

@@ -203,6 +203,21 @@ def test_a_setting_that_is_gone_says_where_its_rule_is(environ, said):
     assert f"headgate.published.entropy_gating.{said}" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"retrieve": {"keeep": 2}}, "retrieve.keep"),  # and not trace.keep
+        ({"retreive": {}}, "retrieve"),
+        ({"gaet": {"min_ratio": 1}}, "gate"),
+        ({"gate": {"floor": 0}}, "grade.floor"),
+    ],
+)
+def test_the_name_that_was_meant_is_looked_for_in_its_own_group_first(arguments, meant):
+    with pytest.raises(ConfigError) as caught:
+        load(arguments=arguments, environ={})
+    assert caught.value.hint == f"did you mean {meant}?"
+
+
 def test_layers_that_set_parts_of_one_group_are_joined():
     found = load(environ={"HEADGATE_GATE__MIN_ENTROPY": "0.2"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
     assert (found.gate.min_entropy, found.gate.min_ratio) == (0.2, 0.5)

@@ -63,7 +63,21 @@ def test_without_a_model_the_context_is_printed_and_said_to_be_that(run):
     assert "Refunds are paid within 14 days." in out
     assert "no model is configured" in err
     assert "and name the model with --model" in err
-    assert "--model" not in run("ask", "how long do refunds take?", "--model", "m")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("gpt-5-mini", "OPENAI_API_KEY"), ("claude-opus-4-6", "ANTHROPIC_API_KEY"), ("", "OPENAI_API_KEY")],
+)  # fmt: skip
+def test_a_model_that_is_named_and_has_no_key_is_an_error_that_names_the_variable(
+    run, monkeypatch, name, key
+):
+    if not name:
+        monkeypatch.setenv("HEADGATE_ASK__MODEL", "own")
+    code, out, err = run("ask", "how long do refunds take?", *(["--model", name] if name else []))
+    assert (code, out) == (2, "")
+    assert f"there is no key for the model {name or 'own'}" in err
+    assert f"set {key}, or ask.url" in err
 
 
 @pytest.mark.parametrize(

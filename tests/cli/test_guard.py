@@ -46,11 +46,22 @@ def test_counting_is_warned_of():
     assert run(text, "--counting", "cut").exit_code == 3
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00\x00", b"\xff\xfe broken", "é🌟".encode()])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00\x00", b"\xff\xfe broken", b"Gr\xfc\xdfe \xf0\x9f", "é🌟".encode()]
+)
 def test_odd_input_passes(data):
     result = run(data)
     assert result.exit_code == 0
-    assert result.stdout == data.decode("utf-8", "replace")
+    assert result.stdout_bytes == data
+    told = json.loads(run(data, "--json").stdout)
+    assert told["text"] == data.decode("utf-8", "replace")
+
+
+def test_a_loop_of_odd_bytes_ends_where_the_same_letters_would():
+    odd = (INTRO + UNIT * 50).encode().replace(b"a", b"\xff")
+    result = run(odd)
+    assert (result.exit_code, odd.startswith(result.stdout_bytes)) == (3, True)
+    assert len(result.stdout_bytes) == len(run(INTRO + UNIT * 50).stdout_bytes)
 
 
 def test_the_plot_goes_to_the_terminal():

@@ -1,6 +1,7 @@
 """`headgate status`, `ls` and `show`, and what is said about names that are not there."""
 
 import json
+from shlex import quote
 
 import pytest
 
@@ -124,6 +125,17 @@ def test_a_slip_is_an_error_that_says_what_is_there(run, filled, args, said):
     code, out, err = run(*args)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_the_store_of_a_folder_above_is_named(run, tmp_path, monkeypatch):
+    Headgate.open(".headgate").close()
+    below = tmp_path / "files" / "my notes"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    code, _, err = run("context", "anything")
+    assert code == 2
+    assert f"a folder above has one: --store {quote(str(tmp_path / '.headgate'))}" in err
+    assert "a folder above" not in run("context", "anything", "--store", "other")[2]
 
 
 def test_an_empty_store_says_that_it_is_empty(run):

@@ -191,6 +191,7 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
             call("a1", "monday-agent", "clean", 9),
             call("a2", "monday-agent", "recovered", 8),
             call("a3", "monday-agent", "clean", 7),
+            call("a4", "monday-agent", "ended", 6.5),
             call("b1", "other", "failed", 6),
             replace(sample("c1", tenant="default", created=now), steps=()),
         ):
@@ -203,10 +204,13 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
     assert rows[2].endswith("  task of b1")
     assert "  other: 1 call, 1 failed, " in rows[3]
     assert rows[4].endswith("  task of a1")
-    assert "  monday-agent: 3 calls, 1 recovered, 2 clean, 1,500.0 ms" in rows[5]
+    assert (
+        "  monday-agent: 3 calls, 1 ended for going in circles, 1 recovered, 2 clean, 2,000.0 ms"
+        in rows[5]
+    )
     assert "headgate why --session NAME" in err
-    assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[::2]] == ["a3", "a2", "a1"]  # fmt: skip
-    assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 5
+    assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[::2]] == ["a4", "a3", "a2", "a1"]  # fmt: skip
+    assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 6
 
 
 def test_a_session_that_is_not_there_is_an_error_that_names_those_that_are(run):

@@ -26,6 +26,16 @@ def test_a_screen_and_a_page(run, tmp_path):
     assert run("xray", "s.jsonl")[0] == 0, "its own page is written over"
 
 
+def test_a_session_of_one_word_without_tools_has_one_token_and_no_table_of_tools(run, tmp_path):
+    (tmp_path / "s.jsonl").write_text('{"role": "user", "content": "a"}\n')
+    out = run("xray", "s.jsonl")[1]
+    page = (tmp_path / "headgate-xray.html").read_text()
+    assert "\n1 token entered windows" in out
+    assert "1 token, " in page
+    assert "tool results  " not in out
+    assert "Tool results by tool" not in page
+
+
 def test_json_writes_no_page(run, tmp_path):
     session(tmp_path)
     code, out, _ = run("xray", str(tmp_path), "--json")

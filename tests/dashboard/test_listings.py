@@ -49,7 +49,7 @@ def test_each_kind_has_rows_of_its_own(kind, more):
 
 
 def test_sessions_count_their_calls_and_contexts_and_begin_with_the_first_question():
-    rows = [row("c", session="s", created=3.0, outcome="clean"), row("b", session="s", created=2.0), row("a", session="s", query="first?", created=1.0), row("x", session="t", created=0.5)]  # fmt: skip
+    rows = [row("c", session="s", created=3.0, outcome="clean"), row("e", session="s", created=2.5, outcome="ended"), row("b", session="s", created=2.0), row("a", session="s", query="first?", created=1.0), row("x", session="t", created=0.5)]  # fmt: skip
     first, second = list_sessions(rows)
     assert (first.name, first.calls, first.contexts, first.last, first.query) == ("s", 1, 2, 3.0, "first?")  # fmt: skip
     assert (second.name, second.calls, second.contexts) == ("t", 0, 1)

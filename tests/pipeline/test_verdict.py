@@ -319,7 +319,10 @@ def test_an_empty_collection_is_named():
         reason = hg.context("How long do refunds take?", collection="mian").fallback_reason
         assert reason.startswith("nothing is in collection mian (did you mean main?)")
         assert "mian (did you mean main?)" in repr(hg.context("refunds", collection="mian"))
-        assert hg.context("How long do refunds take?", collection=["mian", "main"]).chunks
+        some = hg.context("How long do refunds take?", collection=["main", "nope", "mani"])
+        assert some.chunks
+        assert some.as_dict()["fallback_reason"] == "nothing is in collection nope, mani"
+        assert "nothing is in collection nope, mani" in repr(some)
         nothing = hg.context("Who sells zebras?")
         assert not nothing
         assert "nothing relevant was found" in nothing.fallback_reason

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import PROSE, json_head, said, told
+from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
 from headgate.explain.interventions import interventions
@@ -13,6 +13,7 @@ from headgate.notes import Stage
 from headgate.policy import ProxyPolicy
 from headgate.prices import Price, Prices
 from headgate.service.proxy.call_trace import call_trace
+from headgate.types import CallCost
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
 
@@ -91,6 +92,21 @@ def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
     assert call.cache_cost == pytest.approx(100_000 * (6.25 - 0.5) / 1e6)
     (broken,) = interventions(call_trace(call, tenant="default", now=0.0))
     assert broken.what.endswith("100,000 tokens were paid in full again, about $0.57 more")
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_the_tokens_of_a_call_that_was_asked_again_are_those_that_it_cost(rig, served, api):
+    looping = [*STREAMS[api](0, 9_000)[:-2], *{"chat": said, "messages": told}[api](*LOOP)[1:]]
+    model = rig.script(looping, STREAMS[api](9_000, 400))
+    ask(served, api, model, [{"role": "user", "content": "Mend the parser."}])
+    call = served.calls[-1]
+    assert call.report.rollbacks == 1
+    spent = CallCost.of(call_trace(call, tenant="default", now=0.0))
+    assert spent.read >= 9_000
+    all_of_it = call.input_tokens + call.cached_input.read + call.cached_input.written
+    assert spent.read + spent.written + spent.fresh == all_of_it > 9_400
+    first = cache_step(served)
+    assert first["read"] + first["written"] + first["fresh"] < all_of_it
 
 
 @pytest.mark.parametrize("api", PATHS)

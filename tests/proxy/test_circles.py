@@ -11,6 +11,9 @@ from tests.proxy.upstream import PROSE, response_stream, said, told
 from tests.waiting import MOST_S
 
 from headgate.guard.policy import CirclesPolicy
+from headgate.service.metrics import Metrics
+from headgate.service.proxy.call_trace import call_trace
+from headgate.types import TraceSummary
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {
@@ -55,6 +58,10 @@ def test_each_rung_does_what_it_says(rig, served, upstream, api):
     assert STOPPED in ended.text
     assert ended.headers["x-headgate-circles"] == "end 8"
     assert len(upstream.seen[model]) == asked, "the model was not asked"
+    counted = Metrics()
+    counted.count_call(served.calls[-1])
+    assert "headgate_model_calls_total{" not in counted.text()
+    assert TraceSummary.of(call_trace(served.calls[-1], tenant="default", now=0.0)).cost is None
     lifted = post(served, api, model, conversation(api, 8, Turn(human="Read b.")))
     assert "x-headgate-circles" not in lifted.headers
     assert len(upstream.seen[model]) == asked + 1

@@ -454,7 +454,21 @@ async def test_without_a_question_nothing_is_asked(message):
 
     request, told = await sent("chat", [message], gate, ConversationState())
     assert json.loads(request.body)["messages"] == [message]
-    assert told == {"x-headgate-context-tokens": "0"}
+    assert told == {
+        "x-headgate-context-tokens": "0",
+        "x-headgate-context-reason": "no message is a person's",
+    }
+
+
+@pytest.mark.parametrize(
+    ("collection", "reason"),
+    [("main", "nothing relevant was found"), ("mian", "nothing is in collection mian (did you mean main?)")],
+)  # fmt: skip
+async def test_a_question_for_which_nothing_is_found_says_so(collection, reason):
+    with Headgate.open(":memory:", tenant="t") as gate:
+        gate.add([{"id": "a", "text": "Refunds take five days."}])
+        _, told = await sent("chat", spoken("Who sells zebras?"), gate.acontext_for, ConversationState(), x_headgate_collection=collection)  # fmt: skip
+    assert told["x-headgate-context-reason"] == reason
 
 
 async def test_the_gate_hears_the_options():

@@ -23,6 +23,7 @@ BAD = {
     "deep nesting": (b"[" * 100_000 + b"]" * 100_000, {}, 400, None),
     "nesting that cannot be written": (GOOD[:-1] + b', "x": ' + b"[" * 300 + b"]" * 300 + b"}", {}, 400, None),
     "no model": (b'{"messages": [{"role": "user", "content": "Hi"}]}', {}, 400, "model"),
+    "an empty object": (b"{}", {}, 400, "model"),
     "model of a wrong kind": (GOOD.replace(b'"m"', b"7"), {}, 400, "model"),
     "no messages": (b'{"model": "m"}', {}, 400, "messages"),
     "empty messages": (b'{"model": "m", "messages": []}', {}, 400, "messages"),
@@ -61,6 +62,8 @@ def test_a_bad_request_gets_the_error_of_its_api(routed, path, body, headers, st
     assert got.status_code == status
     error = got.json()["error"]
     assert error["message"]
+    if b"model" not in body and param == "model":
+        assert error["message"].startswith("model is missing")
     if path == "messages":
         assert got.json()["type"] == "error"
     else:

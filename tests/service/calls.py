@@ -2,6 +2,7 @@
 
 import orjson
 
+from headgate.guard.dialects.usage import CachedInput
 from headgate.prompt_cache.judgment import CacheCounts, Judgment
 from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.model_call import ModelCall
@@ -34,7 +35,7 @@ def broken_session(*, session="parser", now=1_763_000_000.0, tenant="default", k
         call = ModelCall(
             "/v1/messages", id=f"{session}-{number:02d}", model=MODEL, upstream="main", session=session, key=key,
             query="Mend the parser." if number == 0 else "", status=200, answered=True, sent=_body(messages),
-            input_tokens=40, output_tokens=400, cache_counts=counts, cost=round((written * 6.25 + read * 0.5 + 400 * 25) / 1e6, 6),
+            input_tokens=40, cached_input=CachedInput(0, read, written), output_tokens=400, cache_counts=counts, cost=round((written * 6.25 + read * 0.5 + 400 * 25) / 1e6, 6),
             cache_judgment=Judgment(blame, reason, left, read, lost, counts), cache_cost=lost * 5.75 / 1e6,
         )  # fmt: skip
         left = read + written

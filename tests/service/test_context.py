@@ -98,6 +98,15 @@ async def test_strategy_tells_limit_trust_and_skip(client):
     assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)
 
 
+async def test_of_several_collections_those_that_hold_nothing_are_named(client):
+    body = {"query": "how long do refunds take?", "collection": ["main", "mian", "x"]}
+    told = (await client.post("/v1/context", json=body)).json()
+    assert told["text"]
+    assert told["fallback_reason"] == "nothing is in collection mian, x"
+    told = (await client.post("/v1/context", json=body | {"collection": ["mian", "x"]})).json()
+    assert told["fallback_reason"] == "nothing is in collection mian (did you mean main?), x"
+
+
 async def test_what_is_injected_keeps_the_reserve_free(client, gate):
     codes = [" ".join(f"{n * 7919 + i * 104729:x}" for i in range(40)) for n in range(60)]
     gate.add([{"id": f"d{n}", "text": f"A refund is paid by {codes[n]}."} for n in range(60)])

@@ -52,6 +52,20 @@ async def test_what_cannot_be_read_is_said(client, body):
     assert told["request_id"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "where", "hint"),
+    [
+        ("/v1/context", {"query": "x", "budgt": 3}, "body.budgt", "did you mean budget?"),
+        ("/v1/documents", {"documents": [{"text": "x", "titel": ""}]}, "body.documents.0.titel", "did you mean title?"),
+        ("/v1/context", {"query": "x", "zzz": 3}, "body.zzz", "see /openapi.json"),
+    ],
+)  # fmt: skip
+async def test_a_misspelt_field_is_told_which_was_meant(client, path, body, where, hint):
+    told = (await client.post(path, json=body)).json()
+    assert told["detail"] == f"{where}: there is no such field"
+    assert told["hint"].startswith(hint)
+
+
 async def test_a_header_of_ours_that_does_not_exist_is_named(client):
     sent = {"X-Headgate-Kay": "hg_x", "x-headgate-session": "a header of the proxy"}
     answer = await client.post("/v1/context", json={"query": "refunds"}, headers=sent)
@@ -208,6 +222,10 @@ async def test_a_body_that_is_not_marked_as_json_is_told_so_and_broken_json_wher
     broken = (await client.post("/v1/context", content=b'{"query": ', headers=marked)).json()
     assert broken["detail"].startswith("the body is not valid JSON, from character ")
     assert broken["hint"] == "send one JSON object"
+    half = (
+        await client.post("/v1/context", content=b'{"query": "\\ud800"}', headers=marked)
+    ).json()
+    assert half["detail"].endswith("from character 11 on: half a character (a lone surrogate)")
     other = (await client.post("/v1/context", content=b"[1]", headers=marked)).json()
     assert "not marked" not in other["detail"]
     missing = (await client.post("/v1/context", json={})).json()

@@ -7,8 +7,8 @@ import pytest
 
 from headgate.errors import InputError
 from headgate.guard.dialects import DIALECTS
-from headgate.service.wrap.agents.launch import find_command, plan_launch
-from headgate.service.wrap.agents.plan import SETTINGS_FILE
+from headgate.service.wrap.agents.launch import CALLED, find_command, plan_launch
+from headgate.service.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
 from headgate.service.wrap.supervisor import GUARDED
 from headgate.settings.environment import variables
 
@@ -424,6 +424,14 @@ def test_an_address_that_cannot_be_passed_on_to_is_refused(launch, url):
 def test_an_unknown_provider_is_named(launch):
     with pytest.raises(InputError, match="'mistral'"):
         launch("claude", upstreams={"mistral": "http://x"})
+
+
+@pytest.mark.parametrize("agent", CALLED)
+def test_a_provider_that_an_agent_never_calls_is_named(launch, agent):
+    other = next(name for name in PROVIDERS if name not in CALLED[agent])
+    with pytest.raises(InputError, match=f"{agent} does not call {other}") as refused:
+        launch(agent, upstreams={other: "http://x"})
+    assert refused.value.hint == f"providers: {CALLED[agent][0]}"
 
 
 def test_a_command_that_is_not_there_is_named():

@@ -7,9 +7,11 @@ import click
 
 from headgate.cli.options import json_option, open_existing, print_json, store_options
 from headgate.cli.terminal import echo, explain_wait
+from headgate.errors import ConfigError
 from headgate.explain.as_data import context_data
 from headgate.models.answer import answer, complete_policy
 from headgate.operations.presence import require_collections
+from headgate.text.table import clip
 from headgate.types import Context
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
@@ -37,8 +39,14 @@ def ask(
     """
     with open_existing(store, tenant) as hg:
         require_collections(hg, [collection])
-        is_named = bool(model or hg.settings.ask.model)
+        wanted = model or hg.settings.ask.model
         policy = complete_policy(hg.settings.ask, os.environ)
+        if wanted and policy is None:
+            key = "ANTHROPIC_API_KEY" if wanted.startswith("claude") else "OPENAI_API_KEY"
+            raise ConfigError(
+                f"there is no key for the model {clip(wanted, 80)}",
+                hint=f"set {key}, or ask.url for a service of your own",
+            )
         with explain_wait():
             made = hg.context(question, budget=budget, collection=collection)
     said = ""
@@ -58,8 +66,7 @@ def ask(
     if policy is None:
         echo(
             "no model is configured, so this is the context alone; "
-            "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or ask.url"
-            + ("" if is_named else ", and name the model with --model"),
+            "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or ask.url, and name the model with --model",
             err=True,
         )
     echo(f"what was left out, and why: headgate why {made.trace.id[:8]}", err=True)

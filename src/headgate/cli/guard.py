@@ -9,7 +9,7 @@ finds circles of tool calls in recorded sessions instead.
 
 import codecs
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
@@ -79,11 +79,13 @@ def guard(
     policy = load().guard.for_model(model).replace(_policy_changes(**given))
     machine = StreamMachine((), policy=policy)
     passed: list[str] = []
-    for text in _watch(machine, profile):
+    # a pipe passes on the bytes that it gets; JSON holds no bytes that are not UTF-8
+    texts = _stdin("replace" if as_json else "surrogateescape")
+    for text in _watch(machine, profile, texts):
         if as_json:
             passed.append(text)
         else:
-            click.echo(text, nl=False)
+            click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
     looped = machine.stalled
     _print_report(machine, passed, as_json=as_json)
     if draw and profile:
@@ -103,10 +105,10 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _watch(machine: StreamMachine, profile: Profile | None) -> Iterator[str]:
-    """Yield the part of standard input that the guard lets through, up to a stall."""
+def _watch(machine: StreamMachine, profile: Profile | None, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the part of some text that the guard lets through, up to a stall."""
     machine.start()
-    for text in _stdin():
+    for text in texts:
         if profile:
             profile.feed(text)
         yield "".join(machine.feed(text))
@@ -115,9 +117,9 @@ def _watch(machine: StreamMachine, profile: Profile | None) -> Iterator[str]:
     yield "".join(machine.end())
 
 
-def _stdin() -> Iterator[str]:
-    """Read standard input as it comes; bytes that are not UTF-8 become the replacement character."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+def _stdin(errors: str) -> Iterator[str]:
+    """Read standard input as it comes; `errors` says what becomes of bytes that are not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors)
     source = cast(BufferedIOBase, sys.stdin.buffer)
     while data := source.read1(4096):
         yield decoder.decode(data)

@@ -184,7 +184,7 @@ def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) ->
         model = newest.cost.model if newest.cost else "model call"
         return f"{model}, {outcomes[0].removeprefix('1 ')}, {time}"
     session = f"{newest.session}: " if newest.session else ""
-    return f"{session}{count_of(len(row), 'call')}, {', '.join(outcomes)}, {time}"
+    return f"{session}{count_of(sum(one.is_model_call for one in row), 'call')}, {', '.join(outcomes)}, {time}"
 
 
 def _outcome_of(call: TraceSummary) -> str:

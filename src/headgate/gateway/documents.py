@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.errors import HeadgateError, InputError, NotFound
 from headgate.gateway.lifecycle import Lifecycle
+from headgate.stores.validate import check_name
 from headgate.sync_async import async_version
 from headgate.types import Chunk, Size
 
@@ -44,6 +45,7 @@ class Documents(Lifecycle):
         if isinstance(rows, Path):
             return self.add_files(rows, collection=collection, kind=kind, on_progress=on_progress)
         given = [rows] if isinstance(rows, Mapping | str) else rows
+        check_name("collection", collection)
         components = self._components
         return add_rows(
             components.store, self.tenant, given,
@@ -72,6 +74,7 @@ class Documents(Lifecycle):
         """
         from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 
+        check_name("collection", collection)
         for path in paths:
             if not isinstance(path, str | Path):
                 raise InputError(
@@ -102,6 +105,7 @@ class Documents(Lifecycle):
         """
         from headgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
 
+        check_name("collection", collection)
         components = self._components
         return add_stream(
             components.store, self.tenant, data,
@@ -124,6 +128,7 @@ class Documents(Lifecycle):
         """
         from headgate.memory.sessions import add_turns  # noqa: PLC0415  (to read needs no ingest)
 
+        check_name("collection", collection)
         components = self._components
         return add_turns(
             components.store,

@@ -186,11 +186,12 @@ class Headgate(Compactions):
         if not session:
             session, key = self._last_compacted()
         said = collection_of(session, key)
+        results = results_of(said)
         return self.context(
             query,
             window=window,
             budget=budget,
-            collection=(said, results_of(said)),
+            collection=(said, results) if results in self.collections() else said,
             session=session,
             graph=False,
         )

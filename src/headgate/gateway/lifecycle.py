@@ -21,6 +21,7 @@ from headgate.protocols import (
 )
 from headgate.settings import Settings, load, with_changes
 from headgate.stores.url import hide_password
+from headgate.stores.validate import check_name
 from headgate.sync_async import BackgroundLoop, async_version
 from headgate.text.meant import CLOSE, did_you_mean
 from headgate.wiring import Components, UserComponents, build, build_again
@@ -91,6 +92,7 @@ class Lifecycle:
         if not isinstance(opened, OpenStore):
             store = "" if opened is None else repr(opened)
             raise ConfigError("Headgate(...) opens nothing", hint=f"write Headgate.open({store})")
+        check_name("tenant", tenant)
         self.tenant = tenant
         self._opened = opened
         self._owns = owns

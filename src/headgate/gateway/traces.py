@@ -185,6 +185,7 @@ class Traces(Lifecycle):
         """As `replay`, for code in an event loop."""
         from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
 
+        check_type("changes", changes, Mapping)
         found = await self.atrace(trace)
         with _changes_checked():
             return await replay(found, {**changes, **asked}, ChangedRun(self._components))

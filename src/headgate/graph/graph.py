@@ -173,6 +173,10 @@ class Graph:
 
 def _edges(given: Iterable[Edge]) -> Iterator[Edge]:
     """The edges, each of which must be one."""
+    if not isinstance(given, Iterable):
+        raise InputError(
+            f"edges is {type(given).__name__}, not several", hint="put the one edge into a list"
+        )
     for one in given:
         if not isinstance(one, Edge):
             raise InputError(

@@ -9,9 +9,10 @@ tool calls is told so by notes in its results, and ended with LoopError; `guard=
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from headgate.errors import LoopError
+from headgate.errors import InputError, LoopError
 from headgate.guard.channels import Piece
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
@@ -163,7 +164,7 @@ def chat(
 ) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
     fields["messages"] = list(conversation(messages))
-    return _guard_stream(client, client.chat.completions, ChatDialect(), fields, guard)
+    return _guard_stream(client, "chat.completions", ChatDialect(), fields, guard)
 
 
 def completions(
@@ -171,7 +172,7 @@ def completions(
 ) -> GuardedEvents:
     """OpenAI completions: `client.completions.create(..., stream=True)`, guarded."""
     fields["prompt"] = prompt
-    return _guard_stream(client, client.completions, CompletionsDialect(), fields, guard)
+    return _guard_stream(client, "completions", CompletionsDialect(), fields, guard)
 
 
 def responses(
@@ -179,7 +180,7 @@ def responses(
 ) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
     fields["input"] = input if isinstance(input, str) else list(conversation(input))
-    return _guard_stream(client, client.responses, ResponsesDialect(), fields, guard)
+    return _guard_stream(client, "responses", ResponsesDialect(), fields, guard)
 
 
 def messages(
@@ -187,11 +188,18 @@ def messages(
 ) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
     fields["messages"] = list(conversation(messages))
-    return _guard_stream(client, client.messages, MessagesDialect(), fields, guard)
+    return _guard_stream(client, "messages", MessagesDialect(), fields, guard)
 
 
 def _guard_stream(
-    client: Any, resource: Any, dialect: Dialect, fields: Options, options: Options | None
+    client: Any, resource: str, dialect: Dialect, fields: Options, options: Options | None
 ) -> GuardedEvents:
     is_async = hasattr(client, "__aenter__")
-    return GuardedEvents(resource.create, dialect, fields, options=options, is_async=is_async)
+    try:
+        create = attrgetter(f"{resource}.create")(client)
+    except AttributeError as error:
+        raise InputError(
+            f"the client is {type(client).__name__}, and has no {resource}.create",
+            hint="give the client of an SDK, such as openai.OpenAI()",
+        ) from error
+    return GuardedEvents(create, dialect, fields, options=options, is_async=is_async)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from headgate.errors import InputError
 from headgate.guard.calls import TURN, Event, Reader, begins_turn, events_of
 from headgate.guard.masks import without_note
 from headgate.guard.steps import Step, text_of
@@ -157,6 +158,8 @@ def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
 
     The conversation is read from its end, no further back than a circle reaches, and for no more than 50 copies.
     """
+    if not isinstance(messages, Iterable):
+        raise InputError(f"messages is {type(messages).__name__}, not a list of messages")
     back = _last_run(messages if isinstance(messages, Sequence) else list(messages))
     steps: list[Step] = []  # the last one first
     periods = list(range(1, MAX_PERIOD + 1))  # with which all of them repeat

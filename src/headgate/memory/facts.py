@@ -28,6 +28,7 @@ from headgate.text.fence import without_fences
 from headgate.text.names import entities
 from headgate.text.redact import redact
 from headgate.types import Fact, Plan, Sifted
+from headgate.types.check import check_type
 from headgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
 
 # best facts a recall considers; a word that all facts share would find them all
@@ -222,6 +223,8 @@ class Facts:
 
         For example: `[hit.fact.content for hit in hg.facts.search("who runs the ferry?")]`.
         """
+        check_type("query", query, str)
+        check_type("limit", limit, int, optional=True)
         least = self.policy.min_trust if min_trust is None else check_trust(min_trust)
         most = self.policy.limit if limit is None else limit
         relevant = self.policy.min_relevance
@@ -253,6 +256,7 @@ class Facts:
 
         For example: `hg.facts.feedback(id, helpful=True)`.
         """
+        check_type("helpful", helpful, bool)
         before: list[float] = []
 
         def change(fact: Fact) -> Fact:
@@ -345,6 +349,8 @@ def _entities(content: str) -> tuple[str, ...]:
 
 
 def _labels(texts: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"tags are {type(texts).__name__}, not a list of texts")
     labels = list(islice(texts, MOST_LABELS + 1))
     if len(labels) > MOST_LABELS:
         raise LimitError(f"a fact has at most {MOST_LABELS} tags", hint="leave some out")

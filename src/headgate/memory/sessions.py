@@ -19,7 +19,7 @@ from headgate.protocols import DocumentStore
 from headgate.text.fence import without_fences
 from headgate.text.turns import format_time
 from headgate.types import TURN, Chunk, Document
-from headgate.types.check import check_length
+from headgate.types.check import check_length, check_type
 from headgate.types.lengths import SESSION_CHARS
 
 COLLECTION = "turns"
@@ -67,12 +67,13 @@ def turn_documents(
     `time` is seconds or a text; if it is missing, `now` stands in the text but not in the id. `after` is the id
     of the turn before the first; each turn answers the one before it unless it names its parent.
     """
+    check_type("session", session, str)
     if not session.strip():
         raise InputError(
             "the session has no name", hint="its name tells its turns from those of other sessions"
         )
     check_length("session", session, SESSION_CHARS)
-    if isinstance(messages, (str, bytes, Mapping)):
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
         kind = type(messages).__name__
         raise InputError(f"the turns are {kind}, not a list", hint="put the one turn into a list")
     made: list[Document] = []

@@ -1,11 +1,13 @@
 """Presence: whether what a user names exists; if not, the error says what does, and what was likely meant."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Protocol, runtime_checkable
 
-from headgate.errors import InputError, NotFound
+from headgate.errors import InputError, NotFound, StoreError
 from headgate.gateway import Headgate
 from headgate.gateway.traces import LAST_TRACE
 from headgate.stores.sqlite.store import FILE, SqliteStore, has_store
@@ -16,6 +18,8 @@ from headgate.types import Trace
 
 """Stands for the newest trace if a trace id is asked for."""
 _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
+_USUAL = ".headgate"  # the folder of the store if none is named
+_LEVELS = 20  # folders above the current one that are looked at
 _LISTED = 8  # names that an error lists
 
 
@@ -132,12 +136,17 @@ def tenants_of(gate: Headgate) -> list[str]:
 
 
 def _hint_at_stores(folder: Path) -> str:
-    """What may have been meant: a folder with a like name beside it, or the usual one."""
+    """What may have been meant: the usual one of a folder above, or a folder with a like name beside it."""
+    if folder == Path(_USUAL):
+        above = (parent / folder for parent in islice(Path.cwd().parents, _LEVELS))
+        with suppress(StoreError):  # it lies where this user may not look
+            if found_above := next(filter(has_store, above), None):
+                return f"a folder above has one: --store {quote(str(found_above))}"
     beside = folder.absolute().parent
     # a pattern passes over folders that this user may not look into
     found = [path.parent.name for path in beside.glob(f"*/{FILE}")]
     if not found:
-        option = "" if folder == Path(".headgate") else f" --store {quote(str(folder))}"
+        option = "" if folder == Path(_USUAL) else f" --store {quote(str(folder))}"
         return f"make one with: headgate add FOLDER{option}; an agent's calls: headgate wrap --store {quote(str(folder))} AGENT"
     meant = did_you_mean(folder.name, found)
     return f"{meant}stores in {beside}: {enumerate_names(sorted(found))}"

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 T = TypeVar("T")
+_SUGGESTED = 5  # names of collections for which a like one is looked for: each takes milliseconds beside thousands
 Candidates = Sequence[Candidate]
 
 
@@ -627,7 +628,7 @@ class RequestRun:
                 if (mark := verdict.confidences.get(c.id)) is not None
             },
             fallback=verdict.fallback,
-            fallback_reason=verdict.reason,
+            fallback_reason=self._with_empty(verdict.reason),
             review=verdict.review,
             latency_ms=1000 * self.recorder.seconds,
         )
@@ -653,16 +654,29 @@ class RequestRun:
 
     def _describe_empty(self) -> str:
         """What to know if none of the collections that were asked holds anything; empty if one does."""
-        asked = self.request.collections
-        if any(view.count for view in self.views.values()) or len(self.views) < len(asked):
+        empty = self._empty_collections()
+        if len(empty) < len(self.request.collections):
             return ""
         known: Sequence[str] = ()
         with self.recorder.attempt(Stage.INDEX):
             known = list(self.resources.store.collections(self.request.tenant))
         if not known:
             return "nothing is stored yet"
-        meant = did_you_mean(asked[0], known)
-        return f"nothing is in collection {', '.join(asked)}{meant and f' ({meant})'}"
+        for at, name in enumerate(empty[:_SUGGESTED]):
+            if meant := did_you_mean(name, known):
+                empty[at] = f"{name} ({meant})"
+        return f"nothing is in collection {', '.join(empty)}"
+
+    def _with_empty(self, reason: str) -> str:
+        """A reason, and which of several collections hold nothing if others do."""
+        empty = self._empty_collections()
+        if 0 < len(empty) < len(self.views):
+            told = f"nothing is in collection {', '.join(empty)}"
+            return f"{reason}; {told}" if reason else told
+        return reason
+
+    def _empty_collections(self) -> list[str]:
+        return [name for name, view in self.views.items() if not view.count]
 
     def _ask(
         self,

@@ -23,6 +23,7 @@ from headgate.notes import Stage
 from headgate.service.proxy.model_call import Guarded, ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import SpendScope, Step, Trace
+from headgate.types.trace import ENDED
 
 PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -175,10 +176,8 @@ class Metrics:
     def count_call(self, call: ModelCall) -> None:
         """Count a call through the proxy, and the stream that the guard watched."""
         labels = (call.path, call.upstream, self._model_label(call))
-        self._child(self._calls, *labels, call.guarded, call.status).inc()
-        self._child(self._call_seconds, *labels).observe(call.seconds)
-        if call.first_byte_s is not None:
-            self._child(self._first_byte, *labels).observe(call.first_byte_s)
+        if call.outcome != ENDED:  # such a turn called no model
+            self._count_answer(call, labels)
         for direction, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
             if tokens:
                 self._child(self._call_tokens, *labels, direction).inc(tokens)
@@ -194,6 +193,12 @@ class Metrics:
             self._cap_share.labels(status.scope).observe(status.share)
             if status.calls_left is not None:
                 self._calls_left.labels(status.scope).observe(status.calls_left)
+
+    def _count_answer(self, call: ModelCall, labels: tuple[str, str, str]) -> None:
+        self._child(self._calls, *labels, call.guarded, call.status).inc()
+        self._child(self._call_seconds, *labels).observe(call.seconds)
+        if call.first_byte_s is not None:
+            self._child(self._first_byte, *labels).observe(call.first_byte_s)
 
     def _count_fold(self, call: ModelCall) -> None:
         if call.fold is not None:

@@ -6,7 +6,7 @@ their status. Any other exception becomes a 500 that reveals nothing of the insi
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import orjson
 from starlette.applications import Starlette
@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
 from headgate.service.request_state import state_of
+from headgate.text.meant import did_you_mean
 from headgate.types.lengths import NOT_BLANK
 
 MEDIA = "application/problem+json"
@@ -91,15 +92,16 @@ async def _headgate_error(request: Request, error: Exception) -> Response:
 async def validation_error(request: Request, error: Exception) -> Response:
     """What FastAPI refuses in a request, as a problem."""
     drop_traceback(error)
-    errors = [
-        {"where": ".".join(map(str, item["loc"])), "what": _describe(item)}
-        for item in cast(Any, error).errors()[:20]
-    ]
-    first = errors[0]
+    items = cast(Any, error).errors()[:20]
+    errors = [{"where": ".".join(map(str, item["loc"])), "what": _describe(item)} for item in items]
+    first, item = errors[0], items[0]
     detail, hint = f"{first['where']}: {first['what']}", "see /openapi.json for the fields and their ranges"  # fmt: skip
-    if cast(Any, error).errors()[0]["type"] == "json_invalid":
+    if item["type"] == "extra_forbidden" and (meant := _mean_field(request, item["loc"])):
+        hint = meant
+    elif item["type"] == "json_invalid":
         detail = (
-            f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on"
+            f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on: "
+            f"{_describe_json_error(item['ctx']['error'])}"
         )
         hint = "send one JSON object"
     elif first["where"] == "body" and not _says_json(request):
@@ -109,7 +111,28 @@ async def validation_error(request: Request, error: Exception) -> Response:
     )
 
 
+def _describe_json_error(reason: str) -> str:
+    if "surrogate in" in reason:
+        return "half a character (a lone surrogate)"
+    return _printable(reason.partition(":")[0])
+
+
+def _mean_field(request: Request, place: Sequence[str | int]) -> str:
+    """The question which field was meant by one of the body that there is not; empty if none is alike."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model: Any = body and body.field_info.annotation
+    for part in place[1:-1]:
+        if isinstance(part, int):
+            model = next(iter(get_args(model)), None)
+        else:
+            field = getattr(model, "model_fields", {}).get(part)
+            model = field and field.annotation
+    return did_you_mean(str(place[-1]), getattr(model, "model_fields", ()))
+
+
 def _describe(item: dict[str, Any]) -> str:
+    if item["type"] == "extra_forbidden":
+        return "there is no such field"
     if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NOT_BLANK:
         return "it is blank"
     return _printable(item["msg"])

@@ -17,7 +17,7 @@ from headgate.errors import ConfigError
 from headgate.policy import Policy
 from headgate.settings import found
 from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
-from headgate.settings.schema import Settings, is_secret, names, tuning_policy
+from headgate.settings.schema import Settings, is_secret, names, names_in, tuning_policy
 from headgate.text import meant
 
 FILE = "headgate.toml"
@@ -255,12 +255,17 @@ def _unknown(name: str, origin: str) -> ConfigError:
 
 
 def _nearest(name: str) -> str:
-    """The setting that a name may be a slip for: one like it as a whole, else one whose last part is like its last."""
+    """The setting that a name may be a slip for: one like it in its own group, else one like it as a whole, else one
+    whose last part is like its last.
+    """
     known = names()
+    group, _, last = name.rpartition(".")
+    if close := meant.nearest(last, names_in(group)):
+        return f"{group}.{close}" if group else close
     if close := meant.nearest(name, known):
         return close
     by_last = {each.rpartition(".")[2]: each for each in known}
-    close = meant.nearest(name.rpartition(".")[2], by_last, alike=meant.CLOSE)
+    close = meant.nearest(last, by_last, alike=meant.CLOSE)
     return by_last[close] if close else ""
 
 

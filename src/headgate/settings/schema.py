@@ -155,6 +155,15 @@ def names() -> list[str]:
     return [name for name, _ in values(Settings())]
 
 
+def names_in(group: str) -> list[str]:
+    """What a group holds: its settings and its arguments in Python; the groups and settings at the top for ""."""
+    inner: Any = Settings
+    for part in group.split(".") if group else ():
+        field = getattr(inner, "model_fields", {}).get(part)
+        inner = field and field.annotation
+    return list(getattr(inner, "model_fields", ()))
+
+
 def describe(name: str) -> str:
     """What a setting does."""
     *_, (model, _) = _fields_along(name)

@@ -38,7 +38,8 @@ class Context:
     """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
 
     `str(context)` is the block, so a context can stand in an f-string. An empty one is false, and `fallback_reason`
-    says why it is. A notebook shows the block and a table of every candidate.
+    says why it is. Of several collections that were asked, it names those that hold nothing.
+    A notebook shows the block and a table of every candidate.
     `texts` has what the block shows of each of the `chunks`: all of it, or its best strips if it did not fit.
     """
 
@@ -135,7 +136,8 @@ class Context:
             return f"<Context: empty, {self.fallback_reason or 'nothing was found'}, trace {self.trace.id[:8]}>"
         shown = count_of(len(self.chunks), "chunk")
         size = f"{self.token_estimate:,} of {self.plan.budget:,} tokens"
-        return f"<Context: {shown}, {size}, trace {self.trace.id[:8]}>"
+        reason = f", {self.fallback_reason}" if self.fallback_reason else ""
+        return f"<Context: {shown}, {size}{reason}, trace {self.trace.id[:8]}>"
 
     def _repr_html_(self) -> str:
         """The block, and the table of `explain`, for a notebook."""
@@ -149,7 +151,7 @@ class Context:
             f"{self.strategy.value}: {self.plan.reasoning}\n"
             f"{self.token_estimate:,} of {self.plan.budget:,} tokens, "
             f"{self.report.kept} kept, {self.report.evicted} dropped"
-            f"{f'; {self.fallback_reason}' if not self else ''}"
+            f"{f'; {self.fallback_reason}' if self.fallback_reason else ''}"
         )
 
     def _fates(self) -> list[tuple[str, ...]]:

@@ -85,11 +85,16 @@ class Trace:
         return f"<Trace {self.id[:8]}: {query!r}, {len(self.candidates)} candidates>"
 
 
+ENDED: Final = "ended"
+"""The outcome of a call that Headgate answered itself, since the agent went in circles."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallCost:
     """What a model call took and cost, and what of it was paid because the provider's cache broke.
 
-    `read`, `written` and `fresh` are its input by the provider's count. Costs are None if the model has no price.
+    `read`, `written` and `fresh` are its input by the provider's count, with all its tries, as the cost has them. Costs
+    are None if the model has no price.
     """
 
     model: str = ""
@@ -106,18 +111,21 @@ class CallCost:
 
     @classmethod
     def of(cls, trace: Trace) -> "CallCost | None":
-        """What the call of a trace cost; None if it is of no call."""
-        if (call := trace.step(Stage.MODEL)) is None:
+        """What the call of a trace cost; None if it is of no call, or of a turn that Headgate ended itself."""
+        call = trace.step(Stage.MODEL)
+        if call is None or call.facts.get("outcome") == ENDED:
             return None
-        known = trace.step(Stage.CACHE)
-        cache = known or Step(Stage.CACHE, 0.0)
+        cache = trace.step(Stage.CACHE) or Step(Stage.CACHE, 0.0)
+        # a trace of an earlier release has counts in the step of the cache alone, those of the first try
+        counted = call if "fresh" in call.facts else cache
+        fresh = counted.number("fresh")
         return cls(
             str(call.facts.get("model", ""))[:NAME_CHARS],
             str(call.facts.get("key", ""))[:NAME_CHARS],
             call.number("cost"),
-            int(cache.number("read") or 0),
-            int(cache.number("written") or 0),
-            int((cache.number("fresh") if known else call.number("input_tokens")) or 0),
+            int(counted.number("read") or 0),
+            int(counted.number("written") or 0),
+            int((call.number("input_tokens") if fresh is None else fresh) or 0),
             int(call.number("output_tokens") or 0),
             int(cache.number("lost") or 0),
             cache.number("cost"),
@@ -185,6 +193,11 @@ class TraceSummary:
     compaction: str = ""
     """What left the window in a compaction before a model call, as a sentence."""
     fold: FoldUse | None = None
+
+    @property
+    def is_model_call(self) -> bool:
+        """Whether a model was called; a turn that Headgate ended for going in circles calls none."""
+        return self.outcome not in ("", ENDED)
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":

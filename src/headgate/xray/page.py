@@ -19,6 +19,7 @@ from headgate.xray.summary import (
     money,
     share,
     short,
+    tokens_of,
     worst_breaks,
 )
 
@@ -90,11 +91,13 @@ def _totals(found: Xray) -> Iterator[str]:
         ("tokens that", "tokens", "of all"),
         ((what, short(n), share(n, found.added)) for what, n in rows),
     )
-    yield f"<p>{short(found.fold.tokens)} tokens {escape(describe_fold(found))}.</p>"
+    yield f"<p>{tokens_of(found.fold.tokens)} {escape(describe_fold(found))}.</p>"
     yield f"<p>{count_of(loops, 'circle')} of tool calls, {count_of(cuts, 'compaction')}.</p>"
 
 
 def _tools(found: Xray) -> Iterator[str]:
+    if not found.tools:
+        return
     yield "<h2>Tool results by tool</h2>"
     yield _table(
         ("tool", "calls", "tokens", "of all", "there already", "made stale"),
@@ -128,7 +131,7 @@ def _money(amount: float | None) -> str:
 
 def _session(session: Session) -> Iterator[str]:
     yield (
-        f"<details><summary><b>{_text(session.name)}</b> {count_of(session.turns, 'turn')}, {short(session.added)} tokens, "
+        f"<details><summary><b>{_text(session.name)}</b> {count_of(session.turns, 'turn')}, {tokens_of(session.added)}, "
         f"peak {short(session.peak)}</summary>"
     )
     yield f'<p class="small">{_text(session.path)}</p>'
@@ -148,7 +151,7 @@ def _session(session: Session) -> Iterator[str]:
             ),
         )  # fmt: skip
     for loop in session.loops[:20]:
-        yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {short(loop.tokens)} tokens after the first.</p>"
+        yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {tokens_of(loop.tokens)} after the first.</p>"
     for cut in session.compactions[:20]:
         parts = sorted(cut.dropped.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{_text(LABELS.get(name, name))} {short(size)}" for name, size in parts)

@@ -30,13 +30,10 @@ def summary(found: Xray) -> RenderableType:
     kinds = ((LABELS[k], found.by_kind[k]) for k in KINDS if found.by_kind[k])
     for label, tokens in sorted(kinds, key=lambda row: -row[1]):
         lines.append(f"{label:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
-    shown: list[RenderableType] = [
-        Text("\n".join([*lines, ""])),
-        _tools(found),
-        Text(""),
-        _sessions(found.sessions),
-    ]
-    return Group(*shown, *_cache(found), *_compactions(found))
+    shown: list[RenderableType] = [Text("\n".join([*lines, ""]))]
+    if found.tools:
+        shown += [_tools(found), Text("")]
+    return Group(*shown, _sessions(found.sessions), *_cache(found), *_compactions(found))
 
 
 def _compactions(found: Xray) -> list[RenderableType]:
@@ -66,7 +63,7 @@ def _head(found: Xray) -> list[str]:
     ]  # fmt: skip
     return [
         f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}",
-        f"{short(found.added)} tokens entered windows",
+        f"{tokens_of(found.added)} entered windows",
         *(
             f"  {short(n):>6} {share(n, whole) if whole else '':>5}  {what}"
             for n, whole, what in rows
@@ -83,7 +80,7 @@ def describe_fold(found: Xray) -> str:
     if saved.cost is not None and cost:
         said += f": about ${saved.cost:,.2f} of ${cost:,.2f} with cache prices"
     elif saved.input:
-        said += f": {short(saved.input)} tokens less over all calls"
+        said += f": {tokens_of(saved.input)} less over all calls"
     return said
 
 
@@ -131,7 +128,8 @@ def describe_cache(found: Xray) -> str:
     times = "never" if not breaks else "once" if breaks == 1 else f"{breaks:,} times"
     said = f"{times} in {count_of(use.calls, 'call')}; {share(use.read, use.read + use.written + use.fresh)} of the input was read from it"
     if use.lost:
-        said += f"; {short(use.lost)} tokens were paid in full again{money(use.lost_cost)}"
+        were = "was" if use.lost == 1 else "were"
+        said += f"; {tokens_of(use.lost)} {were} paid in full again{money(use.lost_cost)}"
     return said + (
         f"; all calls cost{money(use.cost).removeprefix(',')}" if use.cost is not None else ""
     )
@@ -168,6 +166,11 @@ def short(tokens: int) -> str:
     if tokens < 10_000:
         return f"{tokens:,}"
     return f"{tokens / 1e3:.0f}k" if tokens < 10_000_000 else f"{tokens / 1e6:.1f}M"
+
+
+def tokens_of(number: int) -> str:
+    """The same, with the word."""
+    return f"{short(number)} {'token' if number == 1 else 'tokens'}"
 
 
 def share(part: int, whole: int) -> str:

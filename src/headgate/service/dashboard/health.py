@@ -75,7 +75,7 @@ def draw_charts(shown: TimeRange) -> list[Chart]:
     """All plots over the same buckets of time, those that have something to show."""
     buckets = shown.split()
     contexts = [[row for row in some if not row.outcome] for some in buckets]
-    calls = [[row for row in some if row.outcome] for some in buckets]
+    calls = [[row for row in some if row.is_model_call] for some in buckets]
 
     def times(some: Sequence[Sequence[TraceSummary]]) -> tuple[Series, ...]:
         seconds = [[row.seconds for row in bucket] for bucket in some]
@@ -91,7 +91,7 @@ def draw_charts(shown: TimeRange) -> list[Chart]:
     )  # fmt: skip
     savings = Series("not sent twice", "new", tuple(float(sum(r.saved for r in some)) for some in buckets))  # fmt: skip
     charts = (
-        Chart("requests", "Requests", "how many there were", draw_bars((counts("contexts", "new", lambda r: not r.outcome and not r.skip), counts("skipped", "stale", lambda r: r.skip and not r.outcome), counts("model calls", "earlier", lambda r: bool(r.outcome)))), "count"),
+        Chart("requests", "Requests", "how many there were", draw_bars((counts("contexts", "new", lambda r: not r.outcome and not r.skip), counts("skipped", "stale", lambda r: r.skip and not r.outcome), counts("model calls", "earlier", lambda r: r.is_model_call))), "count"),
         Chart("pressure", "Pressure", "how full the windows were that contexts were asked for", draw_lines(pressure, top=1.0), "share"),
         Chart("savings", "Tokens not sent twice", "passages left out because the window shows them, and text that was folded", draw_bars((savings,)), "tokens"),
         Chart("context-times", "Time to a context", "how long contexts took, in all stages together", draw_lines(times(contexts)), "ms"),

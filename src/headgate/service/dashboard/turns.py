@@ -84,7 +84,7 @@ def _turn(
     grown = max(0, sum(added.values()) - sum(dropped.values()))
     step, folded = trace.step(Stage.MODEL), trace.step(Stage.FOLD)
     compacted = trace.step(Stage.COMPACTION)
-    cost = (CallCost.of(trace) if trace.step(Stage.CACHE) else None) or CallCost()
+    cost, cache = CallCost.of(trace), trace.step(Stage.CACHE)
     return WindowTurn(
         trace.id,
         trace.request.query,
@@ -93,7 +93,8 @@ def _turn(
         Window(
             number, window.tokens, window.by_kind, grown, window.repeated, window.stale,
             time=when, tools=window.tools, injected=window.injected, length=window.length,
-            read=cost.read, written=cost.written, fresh=cost.fresh, broke=cost.reason if cost.blame else "",
+            **{name: _number(cache, name) if cache else 0 for name in ("read", "written", "fresh")},
+            broke=cost.reason if cost and cost.blame else "",
             folded=_number(folded, SAVED_TOKENS) if folded else 0,
         ),
         added,
@@ -101,7 +102,7 @@ def _turn(
         cuts=sum(s.stage is Stage.CUT for s in trace.steps),
         rungs=tuple(str(s.facts.get("rung")) for s in trace.steps if s.stage is Stage.CIRCLES),
         output=_number(step, "output_tokens") if step else 0,
-        cost=CallCost.of(trace),
+        cost=cost,
         folds=tuple(s for s in trace.steps if s.stage is Stage.FOLD and s.facts.get("lines")),
         compaction=str(compacted.facts.get("reason", "")) if compacted else "",
     )  # fmt: skip

@@ -141,7 +141,7 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
     return [
         SessionRow(
             name,
-            calls=sum(bool(row.outcome) for row in some),
+            calls=sum(row.is_model_call for row in some),
             contexts=sum(not row.outcome for row in some),
             last=some[0].created,
             query=some[-1].query,

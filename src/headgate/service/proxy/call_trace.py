@@ -78,6 +78,7 @@ def _window_steps(call: ModelCall) -> Iterator[Step]:
 
 
 def _call_step(call: ModelCall) -> Step:
+    cached = call.cached_input
     facts: dict[str, float | str] = {
         "path": call.path,
         "model": call.model,
@@ -90,6 +91,10 @@ def _call_step(call: ModelCall) -> Step:
         "wasted_tokens": call.report.wasted_tokens if call.report else "",
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
+        # of all tries, as the cost; the step of the cache tells of the client's own request
+        "read": cached.within + cached.read or "",
+        "written": cached.written or "",
+        "fresh": call.input_tokens - cached.within,
         "estimated": 1 if call.estimated else "",
         "cost": "" if call.cost is None else round(call.cost, 6),
         "first_byte_s": "" if call.first_byte_s is None else round(call.first_byte_s, 4),

@@ -193,6 +193,8 @@ def parse_request(
     if not isinstance(fields, dict):
         raise InvalidRequest("the body is not a JSON object")
     model = dialect.model(fields)
+    if model is None:
+        raise InvalidRequest("model is missing", hint="name the model to call", param="model")
     if not isinstance(model, str) or not 0 < len(model) <= NAME_CHARS:
         raise InvalidRequest(
             f"model must be a name of at most {NAME_CHARS} characters", param="model"

@@ -36,6 +36,7 @@ MAX_NEW = 32
 # characters of a question that are looked up and that its trace keeps: as many as limits.query_chars allows by default
 MAX_QUERY = 100_000
 _ASKS_NOTHING = "a greeting, thanks or a command asks for nothing"
+_NOBODY_ASKS = "no message is a person's"
 _REPLY_HAS_CONTEXT = "the message names nothing, and the question before it has its context"
 
 
@@ -89,7 +90,11 @@ async def inject(
         return request, {}
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
-    block, topic, seen = Block(), _Topic(), _Seen([], counts=bool(request.options.window))
+    block, topic, seen = (
+        Block(reason=_NOBODY_ASKS),
+        _Topic(),
+        _Seen([], counts=bool(request.options.window)),
+    )
     seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
@@ -129,8 +134,12 @@ async def _build_block(build: BuildContext, request: Request) -> Block:
 
 def block_of(context: Context) -> Block:
     """The block that a context is; an empty one if nothing in it is likely enough to be added unasked."""
-    if not context.is_worth_adding:
+    reason = ""
+    if not context:
+        reason = context.fallback_reason or "nothing was found"
+    elif not context.is_worth_adding:
         reason = f"the best that was found is evidence with a chance of {context.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
+    if reason:
         return Block(trace=context.trace.id, degraded="; ".join(context.degraded), reason=reason)
     return Block(
         context.text,

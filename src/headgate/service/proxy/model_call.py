@@ -21,6 +21,7 @@ from headgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
 from headgate.text.redact import redact
 from headgate.text.table import clip
 from headgate.types.lengths import SUMMARY_CHARS
+from headgate.types.trace import ENDED
 
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
 Outcome = Guarded | Literal["ended", "unanswered"]
@@ -117,7 +118,7 @@ class ModelCall:
     def outcome(self) -> Outcome:
         """What became of the call: whether it had an answer at all, and what became of that."""
         if self.climb.ended is not None:
-            return "ended"
+            return ENDED
         if self.status >= FIRST_ERROR and self.status != GONE:
             return "unanswered"
         return self.guarded

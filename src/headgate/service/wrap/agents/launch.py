@@ -44,14 +44,18 @@ def plan_launch(
 
     InputError if it is not clear where the calls would go without us.
     """
-    unknown = sorted(set(upstreams) - set(PROVIDERS))
+    agent = Path(command[0]).stem
+    called = CALLED.get(agent, tuple(PROVIDERS))
+    unknown = sorted(set(upstreams) - set(called))
     if unknown:
+        is_known = unknown[0] in PROVIDERS
         raise InputError(
-            f"there is no provider {unknown[0]!r}", hint=f"providers: {', '.join(PROVIDERS)}"
-        )
+            f"{agent} does not call {unknown[0]}" if is_known else f"there is no provider {unknown[0]!r}",
+            hint=f"providers: {', '.join(called)}",
+        )  # fmt: skip
     plan = Plan(command, root, secret, environ, upstreams, folder or Path.cwd())
     plan.arguments = list(command[1:])
-    AGENTS.get(Path(command[0]).stem, _plan_any)(plan)
+    AGENTS.get(agent, _plan_any)(plan)
     return Launch(
         (command[0], *plan.arguments),
         {**environ, **_reach_loopback(environ), **plan.changes},
@@ -68,6 +72,15 @@ AGENTS: dict[str, Callable[[Plan], None]] = {
     "opencode": opencode.plan,
     "openhands": openhands.plan,
     "pi": pi.plan,
+}
+
+# For agents that call one provider: the name under which --upstream has its address; hermes and codex call others that
+# speak OpenAI's API under it too.
+CALLED = {
+    "claude": ("anthropic",),
+    "codex": ("openai",),
+    "gemini": ("gemini",),
+    "hermes": ("openai",),
 }
 
 
