@@ -16,7 +16,6 @@ from headgate.text.meant import nearest
 from headgate.text.table import clip
 from headgate.types import Trace
 
-"""Stands for the newest trace if a trace id is asked for."""
 _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
 _USUAL = ".headgate"  # the folder of the store if none is named
 _LEVELS = 20  # folders above the current one that are looked at
