@@ -239,6 +239,14 @@ def test_a_file_that_is_empty_now_is_empty_in_the_store(store, folder, name, bef
     assert (summary.removed, texts(store)) == (held, {"docs/other.md": "stays"})
 
 
+def test_a_list_of_rows_that_is_one_text_now_loses_its_rows(store, folder):
+    (folder / "r.json").write_text('[{"text": "one"}, {"text": "two"}]')
+    add(store, folder)
+    (folder / "r.json").write_text('{"a": "b"}')
+    assert add(store, folder).removed == 2
+    assert texts(store) == {"docs/r.json": '{"a": "b"}'}
+
+
 def test_a_file_that_cannot_be_read_any_more_keeps_its_text_and_that_is_said(store, folder):
     (folder / "a.json").write_text('{"walrus": "lives in Nome"}')
     add(store, folder)

@@ -277,7 +277,8 @@ class _Loader:
     seen: set[int] = field(default_factory=set)
     """Hashes of the collection and id of each text that came."""
     may_have_lost: bool = False
-    """Whether a file was read that can have lost documents: one of several, or one that is empty now."""
+    """Whether a file was read that can have lost documents: one of several (a .json file may have been), or one that is
+    empty now."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -355,7 +356,7 @@ class _Loader:
                 continue
             documents[item.id] = mark
             own_ids |= item.origin == ROW
-            self.may_have_lost |= item.origin == LINE
+            self.may_have_lost |= item.origin == LINE or file.path.suffix == ".json"
         if own_ids or (documents and skips) or len(skips) > 1:
             added.note(
                 file, ""
