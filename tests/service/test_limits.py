@@ -152,3 +152,16 @@ async def test_the_strategy_of_a_query_of_the_longest_length_is_given(small):
     assert (await small.post("/v1/strategy", json={"query": "x" * 50})).status_code == 200
     empty = await small.post("/v1/strategy", json={"query": "\x1c"})  # blank to Python alone
     assert (empty.status_code, empty.json()["detail"]) == (422, "body.query: it is blank")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/documents", {"documents": [{"text": "words"}]}),
+        ("/v1/turns", {"session": "monday", "messages": ["words"]}),
+    ],
+)
+async def test_a_collection_that_cannot_be_written_to_is_refused_whole(small, path, body):
+    refused = await small.post(path, json={**body, "collection": "two\nlines"})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "body.collection: it holds a control character"

@@ -23,6 +23,7 @@ from headgate.types.lengths import (
     NAME_CHARS,
     NOT_BLANK,
     NOTE_CHARS,
+    ONE_LINE,
     SESSION_CHARS,
 )
 
@@ -72,6 +73,8 @@ class Body(BaseModel):
 # Every text of a body, a path or a query has a length: one of these, or one of the settings, which openapi.py names.
 Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
 """An id, or the name of a collection."""
+NewName = Annotated[str, Field(min_length=1, max_length=NAME_CHARS, pattern=ONE_LINE)]
+"""The name of a collection to write to, which may be new."""
 Label = Annotated[str, Field(max_length=LABEL_CHARS)]
 """A category, a tag, a person."""
 Note = Annotated[str, Field(max_length=NOTE_CHARS)]

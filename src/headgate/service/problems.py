@@ -17,9 +17,10 @@ from starlette.responses import Response
 from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
 from headgate.service.request_state import state_of
 from headgate.text.meant import did_you_mean
-from headgate.types.lengths import NOT_BLANK
+from headgate.types.lengths import NOT_BLANK, ONE_LINE
 
 MEDIA = "application/problem+json"
+_MISMATCHES = {NOT_BLANK: "it is blank", ONE_LINE: "it holds a control character"}
 _TITLES = {
     400: "Bad request", 401: "Key required", 402: "Paused", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
     413: "Too large", 415: "Unknown media type", 422: "Unusable input", 429: "Too busy", 500: "Internal error",
@@ -133,8 +134,8 @@ def _mean_field(request: Request, place: Sequence[str | int]) -> str:
 def _describe(item: dict[str, Any]) -> str:
     if item["type"] == "extra_forbidden":
         return "there is no such field"
-    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NOT_BLANK:
-        return "it is blank"
+    if item["type"] == "string_pattern_mismatch":
+        return _MISMATCHES.get(item["ctx"]["pattern"], _printable(item["msg"]))
     return _printable(item["msg"])
 
 

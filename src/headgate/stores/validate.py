@@ -29,11 +29,12 @@ from headgate.types.lengths import (
     LABEL_CHARS,
     METADATA_BYTES,
     NAME_CHARS,
+    ONE_LINE,
     PROVENANCE_CHARS,
     TITLE_CHARS,
 )
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ONE_LINE = re.compile(ONE_LINE)
 
 DIRECTIONS = ("out", "in", "both")
 
@@ -74,7 +75,7 @@ def check_name(what: str, name: str) -> None:
         raise InputError(f"{what} is {name!r}; it must be a text that is not empty")
     if len(name) > NAME_CHARS:
         raise InputError(f"{what} has {len(name)} characters; at most {NAME_CHARS} are allowed")
-    if _CONTROL.search(name):
+    if not _ONE_LINE.fullmatch(name):
         raise InputError(
             f"{what} {name!r} holds a control character", hint="names are one line of plain text"
         )

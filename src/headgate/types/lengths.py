@@ -11,6 +11,8 @@ from typing import Final
 
 # A pattern: a sign that is not blank. Python counts some control characters as blanks that a schema's \S does not.
 NOT_BLANK: Final = r"[^\s\x1c-\x1f\x85]"
+# A pattern: a name without control characters, which is one line of plain text.
+ONE_LINE: Final = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 # Ids are keys of several indexes; longer ones are texts by mistake. Object stores allow keys of 1024 bytes too.
 NAME_CHARS: Final = 1_024
 NODE_CHARS: Final = 512  # of a name in the graph; a longer one is a text by mistake

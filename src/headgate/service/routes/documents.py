@@ -12,7 +12,7 @@ from starlette.responses import Response
 from headgate.errors import NotFound
 from headgate.ingest.load import Kind, Summary
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Collection, Id, Name, StrictRoute
+from headgate.service.parse import Body, Collection, Id, Name, NewName, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema, to_json
 from headgate.service.state import service_of
@@ -44,7 +44,7 @@ class DocumentsIn(Body):
     """Documents to add."""
 
     documents: list[DocumentIn] = Field(max_length=MOST_ROWS)
-    collection: Name = "main"
+    collection: NewName = "main"
     kind: Kind = ""
     """"conversation" if the documents are turns that nothing in their text tells, "documents" if they are none,
     whatever they open with."""

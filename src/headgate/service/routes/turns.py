@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headgate.memory.sessions import COLLECTION, AddedTurns
 from headgate.service.auth import require_scope
-from headgate.service.parse import Body, Name, StrictRoute, Text
+from headgate.service.parse import Body, NewName, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
@@ -31,7 +31,7 @@ class TurnsIn(Body):
         max_length=MOST_ROWS, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
     )
     """Texts, or chat messages {role or name, content, time, id, parent, phase, salience}."""
-    collection: Name = COLLECTION
+    collection: NewName = COLLECTION
     """Where they are kept."""
 
 
