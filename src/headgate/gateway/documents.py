@@ -70,7 +70,8 @@ class Documents(Lifecycle):
         A file's id is its path below the folder that the store lies in, else its full path, wherever this is called
         from. `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the
         folders themselves name is left out too, unless `gitignore` is off, and so is the store's own folder. `kind` is
-        as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
+        as in `add`. With `prune`, documents whose file is gone from a folder that was named go too, and so do rows with
+        ids of their own that are gone from their file.
         """
         from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 

@@ -136,8 +136,10 @@ def add_files(
     prune: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Add files and folders, as `walk` finds them. With `prune`, documents of files that are gone from a folder go too.
+    """Add files and folders, as `walk` finds them. What a file no longer holds goes.
 
+    With `prune`, documents of files that are gone from a folder go too, and rows with ids of their own that are gone
+    from their file.
     `own_folder` is the folder of the store, which is never read.
     """
     policy = policy or IngestPolicy()
