@@ -1,6 +1,6 @@
 # Every target installs what it needs.
 #
-#   make demo      see Headgate keep, drop and explain        make check    format, lint, types, import layers
+#   make demo      see Millgate keep, drop and explain        make check    format, lint, types, import layers
 #   make test      the tests, in a few minutes                make bench    list the benchmarks; make bench-NAME runs one
 #   make test-all  the slow ones too, and many more examples  make fuzz     hostile input, other cases each time
 #   make data      labeled sets and streams to measure on     make release  build and try a release; uploads nothing
@@ -23,7 +23,7 @@ help:
 
 # the versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red
 $(READY): pyproject.toml requirements/dev.txt
-	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Millgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "== setting up $(VENV) with $(PYTHON) (once)"
 	@$(PYTHON) -m venv $(VENV)
 	@{ $(PIP) install --require-hashes -r requirements/installer.txt && \
@@ -38,7 +38,7 @@ $(READY): pyproject.toml requirements/dev.txt
 
 # the package alone, without what developing it needs
 .venv-demo/.ready: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Millgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "== setting up .venv-demo with $(PYTHON) (once)"
 	@if command -v uv >/dev/null; then \
 	  uv venv --quiet --python $(PYTHON) .venv-demo && uv pip install --quiet --python .venv-demo --editable .; \
@@ -51,7 +51,7 @@ $(READY): pyproject.toml requirements/dev.txt
 	@touch $@
 
 demo: .venv-demo/.ready
-	@.venv-demo/bin/headgate demo
+	@.venv-demo/bin/millgate demo
 
 # three processes on two cores: tests wait for servers, browsers and programs a third of their time
 PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
@@ -73,8 +73,8 @@ test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 	@echo "== the integrations once more, with the lowest versions they allow"
 	@SKIP_NOTHING= $(LOWEST)/bin/python -m pytest tests/integrations -m lowest --ignore-glob '*/test_mcp*' -W ignore
 
-# make test-agents [AGENTS="claude codex"] [QUICK=1]: real agents, installed once into ~/.cache/headgate-agents, and the
-# table of what each does in every scenario without Headgate, under `wrap` and with `serve` (QUICK: not in all)
+# make test-agents [AGENTS="claude codex"] [QUICK=1]: real agents, installed once into ~/.cache/millgate-agents, and the
+# table of what each does in every scenario without Millgate, under `wrap` and with `serve` (QUICK: not in all)
 test-agents: $(READY) programs
 	@echo "== real agents"
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
@@ -127,7 +127,7 @@ release: wheel sbom
 	@test -z "$$(git status --porcelain)" || { echo "there are changes that are not committed"; exit 1; }
 	@rm -f dist/*.tar.gz && $(BIN)/hatchling build --target sdist --directory dist
 	@rm -rf dist/try && $(PYTHON) -m venv dist/try && dist/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
-	@cd dist && try/bin/headgate --version && try/bin/headgate demo > /dev/null && rm -rf try
+	@cd dist && try/bin/millgate --version && try/bin/millgate demo > /dev/null && rm -rf try
 	@cd dist && sha256sum *.whl *.tar.gz sbom.json > SHA256SUMS && cat SHA256SUMS
 	@echo "== built and tried; nothing was uploaded. Tag the commit, and upload what is in dist/"
 
@@ -147,9 +147,9 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/python -m headgate.integrations.mcp.recorded_answers
+	@$(BIN)/python -m millgate.integrations.mcp.recorded_answers
 
-# what `headgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
+# what `millgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
 data: bench-data
 
 # make bench-NAME [ARGS="..."] runs bench/NAME.py; ARGS=--help lists its options

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
-from headgate.models.embed import PACKAGE
+from millgate.models.embed import PACKAGE
 
 
 class _Draft:
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path)
     args = parser.parse_args()
     write_encoder(args.source or installed(), args.out)
-    print(f"{args.out} holds the encoder; use it with: HEADGATE_EMBED__MODEL={args.out}")
+    print(f"{args.out} holds the encoder; use it with: MILLGATE_EMBED__MODEL={args.out}")
 
 
 if __name__ == "__main__":

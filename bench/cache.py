@@ -15,8 +15,8 @@ import tracemalloc
 
 import orjson
 
-from headgate.prompt_cache.judgment import CacheCounts
-from headgate.prompt_cache.witness import CacheWitness
+from millgate.prompt_cache.judgment import CacheCounts
+from millgate.prompt_cache.witness import CacheWitness
 
 RUNS = 20
 CHARS_PER_TOKEN = 4

@@ -46,12 +46,12 @@ from bench.fold import read_sessions
 from rich.console import Console
 from rich.table import Table
 
-from headgate.guard import masks
-from headgate.guard.calls import Reader, events_of
-from headgate.guard.ladder import ClimbCache, annotate, climb
-from headgate.guard.policy import CirclesPolicy
-from headgate.guard.steps import Step
-from headgate.guard.tools import check
+from millgate.guard import masks
+from millgate.guard.calls import Reader, events_of
+from millgate.guard.ladder import ClimbCache, annotate, climb
+from millgate.guard.policy import CirclesPolicy
+from millgate.guard.steps import Step
+from millgate.guard.tools import check
 
 POLICY = CirclesPolicy()
 LINES = "\n".join(f"line {n} of a file with some words in it, as files have" for n in range(140))
@@ -210,7 +210,7 @@ def leaves(client: httpx2.Client, model: str, messages: list[dict], *, ladder: b
             "max_tokens": TOKENS,
             "temperature": 0,
         }
-        headers = {} if ladder else {"x-headgate-circles": "off"}
+        headers = {} if ladder else {"x-millgate-circles": "off"}
         reply = client.post("/chat/completions", json=body, headers=headers, timeout=600)
         reply.raise_for_status()
         message = orjson.loads(reply.content)["choices"][0]["message"]
@@ -303,8 +303,8 @@ def written_out(url: str):
 @contextmanager
 def proxied(url: str):
     """The proxy in front of a server."""
-    environ = os.environ | {"HEADGATE_PROXY__UPSTREAMS__MAIN__URL": url}
-    command = [sys.executable, "-m", "headgate", "serve", "--store", ":memory:", "--port", "0", "--json"]  # fmt: skip
+    environ = os.environ | {"MILLGATE_PROXY__UPSTREAMS__MAIN__URL": url}
+    command = [sys.executable, "-m", "millgate", "serve", "--store", ":memory:", "--port", "0", "--json"]  # fmt: skip
     process = subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

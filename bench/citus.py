@@ -35,29 +35,29 @@ import psycopg
 from bench.fixtures.services import tree_cpu_seconds
 from tests.postgres_server import running_server
 
-from headgate.errors import HeadgateError
-from headgate.evaluate.labeled import sets
-from headgate.gateway import Headgate
-from headgate.pipeline.trace_upkeep import TraceUpkeep
-from headgate.policy import TracePolicy
-from headgate.stores.postgres.citus import distribute
-from headgate.stores.postgres.migrations import migrate_postgres
-from headgate.stores.postgres.store import PostgresStore
+from millgate.errors import MillgateError
+from millgate.evaluate.labeled import sets
+from millgate.gateway import Millgate
+from millgate.pipeline.trace_upkeep import TraceUpkeep
+from millgate.policy import TracePolicy
+from millgate.stores.postgres.citus import distribute
+from millgate.stores.postgres.migrations import migrate_postgres
+from millgate.stores.postgres.store import PostgresStore
 
 BED = Path(__file__).parent / "citus.sh"
-FOLDER = Path(os.environ.get("FOLDER", "/tmp/headgate-citus"))
+FOLDER = Path(os.environ.get("FOLDER", "/tmp/millgate-citus"))
 DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB", "autovacuum": "on"}
 WORDS = ["".join(random.Random(n).choices("abcdefghilmnoprstuv", k=2 + n % 8)) for n in range(5000)]
 _SHARD = """
 SELECT shardid, nodename, nodeport FROM pg_dist_shard_placement
-WHERE shardid = get_shard_id_for_distribution_column('headgate.collections', %s::text)
+WHERE shardid = get_shard_id_for_distribution_column('millgate.collections', %s::text)
 """
 _WORKERS = """
 SELECT nodename, nodeport FROM pg_dist_node WHERE shouldhaveshards AND isactive AND groupid > 0 ORDER BY nodeport
 """
 _PLACED = """
 SELECT nodeport, count(*) FROM pg_dist_shard_placement p JOIN pg_dist_shard s USING (shardid)
-WHERE logicalrelid = 'headgate.collections'::regclass GROUP BY 1 ORDER BY 1
+WHERE logicalrelid = 'millgate.collections'::regclass GROUP BY 1 ORDER BY 1
 """
 
 
@@ -113,7 +113,7 @@ class Load:
         began = time.monotonic()
         try:
             return work()
-        except HeadgateError as error:
+        except MillgateError as error:
             self.refused.append(f"{type(error).__name__}: {error}")
             return None
         finally:
@@ -164,8 +164,8 @@ def compare_contexts(folder, most):
     for number, labeled in enumerate(sets(Path(folder))):
         with tempfile.TemporaryDirectory() as temporary:
             tenant = f"equal{number}-{os.getpid()}"
-            one = Headgate.open(f"{temporary}/sqlite", tenant=tenant)
-            two = Headgate.open(f"{app}?cache={temporary}/cache", tenant=tenant)
+            one = Millgate.open(f"{temporary}/sqlite", tenant=tenant)
+            two = Millgate.open(f"{app}?cache={temporary}/cache", tenant=tenant)
             # fences are made with a tenant's secret
             two.store.put_secrets(tenant, one.store.secrets(tenant))
             for gate in (one, two):
@@ -188,7 +188,7 @@ def move_shards(*, grow=True):
     tenants = [f"load{n}" for n in range(4)]
     with (
         tempfile.TemporaryDirectory() as temporary,
-        Headgate.open(f"{app}?cache={temporary}") as gate,
+        Millgate.open(f"{app}?cache={temporary}") as gate,
         psycopg.connect(owner, autocommit=True) as admin,
     ):
         with Load(gate, tenants) as load:
@@ -221,8 +221,8 @@ def move_shards(*, grow=True):
 @contextmanager
 def gateway(address, port):
     with tempfile.TemporaryDirectory() as cache:
-        env = os.environ | {"HEADGATE_STORE": f"{address}?cache={cache}"}
-        command = [sys.executable, "-m", "headgate", "serve", "--port", str(port)]
+        env = os.environ | {"MILLGATE_STORE": f"{address}?cache={cache}"}
+        command = [sys.executable, "-m", "millgate", "serve", "--port", str(port)]
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         try:
             while ask(port, "", "/healthz")[0] != 200:
@@ -262,7 +262,7 @@ def kill_worker():
     falls = next(t for t in homes if homes[t] == victim)
     with tempfile.TemporaryDirectory() as temporary:
         for tenant in (stays, falls):
-            with Headgate.open(f"{app}?cache={temporary}", tenant=tenant) as gate:
+            with Millgate.open(f"{app}?cache={temporary}", tenant=tenant) as gate:
                 keys[tenant] = gate.keys.create(("read", "write")).token
                 spare = gate.keys.create(("read",)).key.id
                 gate.add([{"id": "policy", "text": f"Refunds of {tenant} take 14 days."}])
@@ -292,10 +292,10 @@ def kill_worker():
         measure(f"a gateway started now: {stays}", 8652, stays)
         measure(f"... {stays} adds", 8652, stays, "/v1/documents", {"documents": [{"id": "c", "text": "c"}]}, 5)  # fmt: skip
         measure(f"... {falls}", 8652, falls)
-        env = os.environ | {"HEADGATE_STORE": app}
+        env = os.environ | {"MILLGATE_STORE": app}
         for command in (["keys", "revoke", spare, "--tenant", falls], ["keys", "create", "--tenant", "newcomer"]):  # fmt: skip
-            done = subprocess.run([sys.executable, "-m", "headgate", *command], env=env, check=False, capture_output=True, text=True)  # fmt: skip
-            print(f"headgate {' '.join(command[:2])}: exit {done.returncode} {done.stderr.strip()[:120]}")  # fmt: skip
+            done = subprocess.run([sys.executable, "-m", "millgate", *command], env=env, check=False, capture_output=True, text=True)  # fmt: skip
+            print(f"millgate {' '.join(command[:2])}: exit {done.returncode} {done.stderr.strip()[:120]}")  # fmt: skip
         bed("node", victim - base, "start")
         began = time.monotonic()
         while ask(8651, keys[falls], "/v1/context", question)[0] != 200:
@@ -306,7 +306,7 @@ def kill_worker():
 
 def distribute_in_use():
     owner, app = cluster(spread=False)
-    with tempfile.TemporaryDirectory() as temporary, Headgate.open(f"{app}?cache={temporary}") as gate:  # fmt: skip
+    with tempfile.TemporaryDirectory() as temporary, Millgate.open(f"{app}?cache={temporary}") as gate:  # fmt: skip
         with Load(gate, [f"spread{n}" for n in range(6)]) as load:
             time.sleep(5)
             store = PostgresStore(owner)
@@ -328,7 +328,7 @@ def kill_replica(requests):
         replica = server.clone()
         try:
             address = f"{server.url}?cache={temporary}&replica=127.0.0.1:{replica.port}"
-            with Headgate.open(address) as gate:
+            with Millgate.open(address) as gate:
                 rng = random.Random(7)
                 gate.add([{"id": f"r{n}", "text": text(rng, n)} for n in range(2000)])
                 while gate.store._replicas._choose() is None:
@@ -383,7 +383,7 @@ def thread_seconds(name):
 
 
 _SAME_TRACES = """
-INSERT INTO headgate.traces SELECT %s, id, number, created, size, summary, body FROM (
+INSERT INTO millgate.traces SELECT %s, id, number, created, size, summary, body FROM (
   SELECT * FROM unnest(%s::text[], %s::bigint[], %s::float8[], %s::bigint[], %s::text[], %s::bytea[])
   AS one (id, number, created, size, summary, body)) rows ON CONFLICT DO NOTHING
 """
@@ -391,7 +391,7 @@ INSERT INTO headgate.traces SELECT %s, id, number, created, size, summary, body 
 
 def copy_traces(store, tenant, others):
     """Give other tenants the traces of one, and their names to the store."""
-    sql = "SELECT id, number, created, size, summary, body FROM headgate.traces WHERE tenant = %s"
+    sql = "SELECT id, number, created, size, summary, body FROM millgate.traces WHERE tenant = %s"
     columns = [list(column) for column in zip(*store.query(tenant, sql, (tenant,)), strict=True)]
     for other in others:
         store._tenants.add(other)
@@ -404,7 +404,7 @@ def ask_tenants(count, active, requests, on_cluster):
     with ExitStack() as stack:
         address, servers = stack.enter_context(database(on_cluster))
         temporary = stack.enter_context(tempfile.TemporaryDirectory())
-        gate = Headgate.open(f"{address}?cache={temporary}&pool_size=4")
+        gate = Millgate.open(f"{address}?cache={temporary}&pool_size=4")
         tenants = [f"tenant{n}" for n in range(count)]
         for tenant in tenants[:active]:
             rows = [{"id": f"d{n}", "text": text(rng, n)} for n in range(2)]
@@ -425,11 +425,11 @@ def ask_tenants(count, active, requests, on_cluster):
             f"{count:,} tenants, {active:,} of which ask; made in {time.monotonic() - began:.0f} s"
         )
         began, client, there = time.monotonic(), time.process_time(), servers()
-        spent = thread_seconds("headgate-upkeep")
+        spent = thread_seconds("millgate-upkeep")
         degraded += sum(ask_all() for _ in range(requests - 2))
         asked = active * (requests - 2)
         client, there = time.process_time() - client, servers() - there
-        upkeep = thread_seconds("headgate-upkeep") - spent
+        upkeep = thread_seconds("millgate-upkeep") - spent
         gate.traces()
         kept = sum(len(gate.for_tenant(t).traces(limit=10_000)) for t in tenants[:active])
         print(f"{asked:,} requests in {time.monotonic() - began:.0f} s: {1000 * client / asked:.1f} ms of client and "
@@ -438,7 +438,7 @@ def ask_tenants(count, active, requests, on_cluster):
         gate.close()
         store = PostgresStore(address)
         with store._pool.directory(write=True) as connection:
-            connection.execute("UPDATE headgate.store SET clock = clock - 7200")
+            connection.execute("UPDATE millgate.store SET clock = clock - 7200")
         before, own, began = servers(), time.process_time(), time.monotonic()
         TraceUpkeep(store, TracePolicy())._attempt(None)
         own, before = time.process_time() - own, servers() - before
@@ -454,7 +454,7 @@ def measure_cost(tenants, on_cluster):
     with ExitStack() as stack:
         address, servers = stack.enter_context(database(on_cluster))
         temporary = stack.enter_context(tempfile.TemporaryDirectory())
-        with Headgate.open(f"{address}?cache={temporary}") as gate:
+        with Millgate.open(f"{address}?cache={temporary}") as gate:
             names = [f"cost{n}" for n in range(tenants)]
 
             def measure(what, work):

@@ -15,7 +15,7 @@
 # set. Nothing outside FOLDER is written. PostgreSQL refuses to run as root: then it runs as nobody.
 set -euo pipefail
 
-FOLDER=${FOLDER:-/tmp/headgate-citus}
+FOLDER=${FOLDER:-/tmp/millgate-citus}
 PORT=${PORT:-25500}
 SHARDS=${SHARDS:-32}
 CITUS_SOURCE=${CITUS_SOURCE:-https://github.com/citusdata/citus}
@@ -88,13 +88,13 @@ END
 # the superuser's statements on one node, in the database of the store unless another is named
 sql() {
   as_server "$BIN/psql" -qAtX -v ON_ERROR_STOP=1 \
-    "postgresql://postgres@127.0.0.1:$((PORT + $1))/${DATABASE:-headgate}" -c "$2"
+    "postgresql://postgres@127.0.0.1:$((PORT + $1))/${DATABASE:-millgate}" -c "$2"
 }
 
 # The database is made on each node by itself: Citus passes on what happens inside of it.
 prepare() {
   DATABASE=postgres sql "$1" "SET citus.enable_ddl_propagation = off; CREATE ROLE gate LOGIN CREATEROLE PASSWORD '$(cat "$FOLDER/password")'"
-  DATABASE=postgres sql "$1" "CREATE DATABASE headgate OWNER gate"
+  DATABASE=postgres sql "$1" "CREATE DATABASE millgate OWNER gate"
   sql "$1" "CREATE EXTENSION citus; CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO PUBLIC"
   sql "$1" "CREATE EXTENSION vector SCHEMA extensions"
 }
@@ -132,8 +132,8 @@ grow() {
 addresses() {
   local password
   password=$(cat "$FOLDER/password")
-  echo "export OWNER=postgresql://gate:$password@127.0.0.1:$PORT/headgate       # headgate store migrate --role app, distribute"
-  echo "export HEADGATE_STORE=postgresql://app:$password@127.0.0.1:$PORT/headgate     # gateways"
+  echo "export OWNER=postgresql://gate:$password@127.0.0.1:$PORT/millgate       # millgate store migrate --role app, distribute"
+  echo "export MILLGATE_STORE=postgresql://app:$password@127.0.0.1:$PORT/millgate     # gateways"
 }
 
 stop() {

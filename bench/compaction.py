@@ -26,16 +26,16 @@ from bench.fixtures.compactions import FORMS, claude, cuts, read_sessions, summa
 from rich.console import Console
 from rich.table import Table
 
-from headgate.compaction.account import account
-from headgate.compaction.keep import MOST_PIECES
-from headgate.compaction.notice import begins_with_summary, notice
-from headgate.compaction.window import Window, read_window
-from headgate.gateway import Headgate
-from headgate.prices import Prices
-from headgate.text.coverage import WindowIndex
-from headgate.text.terms import terms
-from headgate.types import Request
-from headgate.types import Window as Shown
+from millgate.compaction.account import account
+from millgate.compaction.keep import MOST_PIECES
+from millgate.compaction.notice import begins_with_summary, notice
+from millgate.compaction.window import Window, read_window
+from millgate.gateway import Millgate
+from millgate.prices import Prices
+from millgate.text.coverage import WindowIndex
+from millgate.text.terms import terms
+from millgate.types import Request
+from millgate.types import Window as Shown
 
 SIZES = (10_000, 50_000, 100_000, 150_000)
 
@@ -197,7 +197,7 @@ def run_recall(folder, sessions=20, each=10):
     asked, held, recalled = Counter(), Counter(), Counter()
     blocks = tokens = idle = quiet = duplicates = shown = 0
     seconds = []
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         for number, messages in enumerate(chosen):
             facts = [plant(number * each + n, drawn) for n in range(each)]
             summary = summarize(messages)

@@ -1,8 +1,8 @@
 """Labeled sets and streams for a machine that has only this repository, in .bench/data (`make data`).
 
     make data                                          about twenty seconds
-    headgate eval retrieval .bench/data/retrieval      what they are for
-    headgate eval guard .bench/data/streams.jsonl
+    millgate eval retrieval .bench/data/retrieval      what they are for
+    millgate eval guard .bench/data/streams.jsonl
 
     retrieval/docs        the pages of docs/ by section; 61 questions written for them, 10 that they do not answer
     retrieval/python      Python's own reference, as its `help()` has it; 50 questions and 10
@@ -12,7 +12,7 @@
 
 The questions are in bench/labeled, each with the words of its answer. What it names as `page` is searched for them: the
 sections that hold them are its evidence. A question whose answer is gone from its page is left out and named. Nothing
-was fitted on these sets; they are small, and written by people who know how Headgate ranks: read them as a check that
+was fitted on these sets; they are small, and written by people who know how Millgate ranks: read them as a check that
 it works here, and docs/figures.md for the public sets. Streams are cut from the same texts by a seeded script, and
 repeat units of them. No model wrote them, and models loop in more ways.
 """
@@ -27,7 +27,7 @@ from pydoc_data.topics import topics
 
 from bench import sets
 
-from headgate.evaluate.shown import Piece, holds_answer
+from millgate.evaluate.shown import Piece, holds_answer
 
 LABELED = Path(__file__).with_name("labeled")
 DOCS = Path(__file__).parents[1] / "docs"

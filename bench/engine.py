@@ -23,9 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 import numpy as np
 from bench.fixtures import texts
 
-from headgate import Headgate
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate import Millgate
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
 
 RUNS = 5
 QUERIES = 60
@@ -70,13 +70,13 @@ def measure(folder, size, embedder):
     settings = {**QUIET, "embed": {"model": embedder}}
     with tempfile.TemporaryDirectory() as root:
         store = Path(root, "kb")
-        with Headgate.open(store, **settings) as gate:
+        with Millgate.open(store, **settings) as gate:
             began = time.process_time()
             gate.add(texts.rows(folder, size))
             gate.index()
             spent = time.process_time() - began
         disk = sum(file.stat().st_size for file in (store / "index").rglob("*"))
-        with Headgate.open(store, **settings) as gate:
+        with Millgate.open(store, **settings) as gate:
             began = time.process_time()
             view = gate.index()
             opened = time.process_time() - began

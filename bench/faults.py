@@ -29,18 +29,18 @@ from pathlib import Path
 import httpx2
 from bench.fixtures.services import WORDS, serve, stopped_writer, text
 
-from headgate.gateway import Headgate
-from headgate.index.folder import folder_of, manifest_seen
-from headgate.index.indexes import Indexes
-from headgate.operations.check import check
-from headgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.gateway import Millgate
+from millgate.index.folder import folder_of, manifest_seen
+from millgate.index.indexes import Indexes
+from millgate.operations.check import check
+from millgate.stages.retrieve import RetrievePolicy, retrieve
 
 STORE_KILLS = 28  # kills of one store, then a new one
 ROUNDS = 5
 STALLED_RATIO, LONGEST_S = 1.5, 10.0
 SMALL, DOCUMENTS = "small", 2_000
 REBUILD_RATIO = 3.0
-QUIET = {"HEADGATE_SERVICE__RATE": "1000000", "HEADGATE_TRACE__KEEP": "50"}
+QUIET = {"MILLGATE_SERVICE__RATE": "1000000", "MILLGATE_TRACE__KEEP": "50"}
 QUERIES = [f"{a} {b}" for a, b in zip(WORDS, WORDS[3:] + WORDS[:3], strict=True)]
 
 
@@ -105,7 +105,7 @@ KINDS = {f.__name__: f for f in (add, update, remember, answer, ask, remove, sav
 
 def work(kind, folder, seed):
     rng = random.Random(seed)
-    with Headgate.open(folder, trace={"keep": 40}) as gate:
+    with Millgate.open(folder, trace={"keep": 40}) as gate:
         acknowledge("open")
         KINDS[kind](gate, rng)
 
@@ -179,7 +179,7 @@ def run_kills(kills, seed):
         acknowledged = kill_once(kind, folder, rng)
         findings = check(folder)
         began = time.perf_counter()
-        with Headgate.open(folder) as gate:
+        with Millgate.open(folder) as gate:
             opened = time.perf_counter() - began
             found = (1, len(acknowledged), lost(gate, acknowledged), len(findings),
                      rankings_differ(gate), undecided_without_fact(gate))  # fmt: skip
@@ -212,7 +212,7 @@ def ask_some(client, rng, count):
 def run_stalled(requests):
     count = requests // ROUNDS
     rng, folder = random.Random(1), Path(tempfile.mkdtemp()) / "kb"
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add([{"id": f"d{n}", "text": text(rng)} for n in range(DOCUMENTS)])
     server, url = serve(folder)
     usual, beside = [], []
@@ -240,7 +240,7 @@ def run_stalled(requests):
 def prepare(folder):
     """Add a small collection; a key, the large collection and its tenant."""
     rng = random.Random(3)
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add([{"id": f"d{n}", "text": text(rng)} for n in range(DOCUMENTS)], collection=SMALL)
         gate.context(text(rng, 3), collection=SMALL)
         held = gate.collections()

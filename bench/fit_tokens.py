@@ -6,7 +6,7 @@ threefold, plus a pull of every price to what is usual for its kind; prices have
 is for nothing. The prices in use were fitted to the labeled sets, code and configuration, manuals and declarations in
 many languages, sentences drawn from word frequencies of forty languages, and random hexadecimal and base64 text, so
 that letters in no language's order are dear. Kinds are left out a fifth at a time, but for random text (noise-...).
-Prints their error, then writes src/headgate/text/data/token_prices.json.
+Prints their error, then writes src/millgate/text/data/token_prices.json.
     make bench-fit_tokens ARGS="DIR ..."      20 minutes for 200 kinds of text
 """
 
@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from headgate.text import data as data_files
-from headgate.text import token_prices as prices
-from headgate.text import tokens
-from headgate.text.tokens import RunningTokens, counter
+from millgate.text import data as data_files
+from millgate.text import token_prices as prices
+from millgate.text import tokens
+from millgate.text.tokens import RunningTokens, counter
 
 SIZE, MOST = 900, 40
 TARGET, BELOW, PULL = 1.04, 3.0, 3e-8

@@ -30,16 +30,16 @@ from bench.fixtures.folded_questions import compare_answers
 from rich.console import Console
 from rich.table import Table
 
-import headgate
-from headgate.folding import Folder
-from headgate.folding.cache import FoldCache
-from headgate.folding.parts import PartReader
-from headgate.folding.pointer import find_pointers, read_shown, resolve
-from headgate.folding.rules import RULES
-from headgate.guard.calls import is_from_model
-from headgate.guard.steps import as_json
-from headgate.prices import Price, Prices
-from headgate.text.tokens import estimate_tokens
+import millgate
+from millgate.folding import Folder
+from millgate.folding.cache import FoldCache
+from millgate.folding.parts import PartReader
+from millgate.folding.pointer import find_pointers, read_shown, resolve
+from millgate.folding.rules import RULES
+from millgate.guard.calls import is_from_model
+from millgate.guard.steps import as_json
+from millgate.prices import Price, Prices
+from millgate.text.tokens import estimate_tokens
 
 MODEL = "claude-opus-4-6"
 PEER = Path(".bench/headroom/bin/python")
@@ -142,7 +142,7 @@ def simulate(conversation: Conversation, saved: dict[int, int], price: Price) ->
     return cost, spared
 
 
-def saved_by(report: headgate.folding.FoldReport) -> dict[int, int]:
+def saved_by(report: millgate.folding.FoldReport) -> dict[int, int]:
     """The tokens that folds save, by message."""
     saved: dict[int, int] = {}
     for fold in report.folds:
@@ -156,16 +156,16 @@ def saved_by(report: headgate.folding.FoldReport) -> dict[int, int]:
 def check_laws(conversation: Conversation) -> dict[str, int]:
     """How often each law was broken, over all results of a conversation; and how many results and folds there are."""
     messages = conversation.messages
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     step = max(1, len(messages) // CUTS)
-    shorter = [headgate.fold(messages[:cut])[0] == sent[:cut] for cut in range(1, len(messages), step)]  # fmt: skip
+    shorter = [millgate.fold(messages[:cut])[0] == sent[:cut] for cut in range(1, len(messages), step)]  # fmt: skip
     longer = [len(orjson.dumps(b)) > len(orjson.dumps(a)) for a, b in zip(messages, sent, strict=True)]  # fmt: skip
     pointers = list(check_pointers(sent))
     return {
         "results": sum(part.kind == "result" for part in _parts(messages)),
         "folds": len(report.folds),
         "stops": report.stopped_at is not None,
-        "not given back": headgate.expand(sent) != messages,
+        "not given back": millgate.expand(sent) != messages,
         "prefix changed": shorter.count(False),
         "not unique": sum(count != 1 for count in pointers) + (len(pointers) != len(report.folds)),
         "short runs": sum(fold.lines < 20 for fold in report.folds),
@@ -255,7 +255,7 @@ def show_sessions(name: str, conversations: list[Conversation], console: Console
         tokens = sum(sum(s.values()) for s in saved)
         table.add_row(label, f"{share:.2%}", f"{tokens:,}", str(dearer), f"{pointers:,}", str(ambiguous))  # fmt: skip
 
-    for label, rules in (("Headgate", RULES), *((f"  without the rule: {rule}", RULES - {rule}) for rule in sorted(RULES)), ("  without any rule", frozenset())):  # fmt: skip
+    for label, rules in (("Millgate", RULES), *((f"  without the rule: {rule}", RULES - {rule}) for rule in sorted(RULES)), ("  without any rule", frozenset())):  # fmt: skip
         reports = [_fold(c.messages, rules) for c in conversations]
         row(label, list(map(saved_by, reports)), sum(len(r.folds) for r in reports), totals["not unique"] if rules == RULES else "")  # fmt: skip
     if PEER.exists():
@@ -264,7 +264,7 @@ def show_sessions(name: str, conversations: list[Conversation], console: Console
     console.print(table)
 
 
-def _fold(messages: list[dict[str, Any]], rules: frozenset[Any]) -> headgate.folding.FoldReport:
+def _fold(messages: list[dict[str, Any]], rules: frozenset[Any]) -> millgate.folding.FoldReport:
     folder = Folder(rules=rules)
     folder.extend(messages)
     return folder.report

@@ -7,7 +7,7 @@
     make bench-guard ARGS="honest"                       texts that repeat by their nature: seconds
     make bench-guard ARGS="long"                         1 GB through the whole guard: memory, 5 minutes
 
-FILE has labeled streams as `headgate eval guard` reads them, DIR files named model_outputs.json or lines of
+FILE has labeled streams as `millgate eval guard` reads them, DIR files named model_outputs.json or lines of
 {"text": ...}. Growth compares with what people write first: a regular expression for three copies at the end, after
 every tenth chunk. Times are CPU time. How a real model goes on after a cut: `make bench-recovery`.
 """
@@ -26,9 +26,9 @@ from bench.fixtures.honest_texts import texts as honest_texts
 from rich.console import Console
 from rich.table import Table
 
-from headgate.evaluate.answers import evaluate_answers, read_answers
-from headgate.evaluate.guard import evaluate, read
-from headgate.guard import (
+from millgate.evaluate.answers import evaluate_answers, read_answers
+from millgate.evaluate.guard import evaluate, read
+from millgate.guard import (
     CONTENT,
     TOOL,
     CountingDetector,
@@ -101,7 +101,7 @@ def collected(path: Path) -> None:
         "answers, MB": (f"{figures['answers']:g}, {figures['chars'] / 1e6:.1f}", ""),
         "answers cut": (share(figures["cut"], figures["answers"]), ""),
         "... that end in their loop / that go on": (f"{ending:g} / {figures['went_on']:g}", ""),
-        "... that look good (read them: headgate eval guard DIR --show)": (f"{figures['good_cut']:g}", ""),
+        "... that look good (read them: millgate eval guard DIR --show)": (f"{figures['good_cut']:g}", ""),
         "answers that end in a loop of ≥ 300 characters, found": (
             share(figures["found"], figures["loops"]),
             "≥ 98 %",

@@ -3,7 +3,7 @@
     make bench-ingest [ARGS="DIR --steps"]                    2 minutes
     make bench-ingest ARGS="--redact FOLDER ..."              how often ordinary text is taken for a secret
 
-Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DIR, a
+Chunks of about 740 characters, through `Millgate.add`: cut, fingerprinted, stored, indexed and saved. With DIR, a
 folder of labeled sets, their sentences are recombined (bench/fixtures/texts.py): those of the English sets, and those
 of all languages. Without it the prose is made up. --steps prints each step without those inside it. Then the store
 alone. CPU time of this process, not wall time.
@@ -23,14 +23,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
 from bench.fixtures import texts
 
-import headgate.index.folder as folder_module
-from headgate.gateway import Headgate
-from headgate.index import collection, segment, segment_list
-from headgate.index.tokenized_batch import TokenizedBatch
-from headgate.ingest import load
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.text.hashes import Tokens
-from headgate.text.redact import redact
+import millgate.index.folder as folder_module
+from millgate.gateway import Millgate
+from millgate.index import collection, segment, segment_list
+from millgate.index.tokenized_batch import TokenizedBatch
+from millgate.ingest import load
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.text.hashes import Tokens
+from millgate.text.redact import redact
 
 CHARS = 740
 TEXTS = {".py", ".md", ".txt", ".jsonl", ".rst"}
@@ -111,7 +111,7 @@ def add(name, rows, *, steps):
     restore = watch(spent) if steps else lambda: None
     with tempfile.TemporaryDirectory() as root:
         began = time.process_time()
-        with Headgate.open(Path(root) / "kb") as gate:
+        with Millgate.open(Path(root) / "kb") as gate:
             count = gate.add(rows).chunks
         whole = time.process_time() - began
     restore()

@@ -22,7 +22,7 @@ from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "headgate"
+SOURCE = ROOT / "src" / "millgate"
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -137,7 +137,7 @@ def fail(source, tests, most_s=None):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--package", action="append", default=[], help="a folder or module of src/headgate")  # fmt: skip
+    parser.add_argument("--package", action="append", default=[], help="a folder or module of src/millgate")  # fmt: skip
     parser.add_argument("--tests", nargs="*", help="tests to run (default: those of the package)")
     parser.add_argument("--sample", type=int, default=20)
     parser.add_argument("--seed", default="1")

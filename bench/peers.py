@@ -1,4 +1,4 @@
-"""Retrieval in LangChain and LlamaIndex, and in Headgate: the same passages, static vectors, questions and process.
+"""Retrieval in LangChain and LlamaIndex, and in Millgate: the same passages, static vectors, questions and process.
 
     make bench-peers ARGS="DIR"                    retrievers alone: nDCG@10 and CPU a query
     make bench-peers ARGS="DIR --chain"            inside one LangChain chain that fills 1 000 tokens
@@ -6,7 +6,7 @@
 DIR is a folder of labeled sets; `make bench-sets` makes one. The peers are set up as their documentation shows: BM25
 and vectors, joined by reciprocal ranks. The retrievers also answer questions over 20 000 chunks of recombined text
 (--size), where time alone is measured. CPU includes the embedding of the query; everything runs on one thread.
-With --chain the LangChain retriever runs with LangChain's redundancy filter, and with Headgate's compressor in its
+With --chain the LangChain retriever runs with LangChain's redundancy filter, and with Millgate's compressor in its
 place. Printed are the share of a question's evidence in the prompt, the share of tokens that an earlier passage of the
 prompt holds already, and CPU a question. Each set is asked as it is, and with every third passage stored twice.
 Takes about ten minutes for three sets, as much again with --chain.
@@ -23,14 +23,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: threads would add
 
 from bench.fixtures import texts
 
-from headgate.evaluate.labeled import sets
-from headgate.gateway import Headgate
-from headgate.integrations.langchain import HeadgateCompressor, HeadgateRetriever
-from headgate.models.static import StaticEmbedder
-from headgate.stages.propagate import propagate
-from headgate.stages.retrieve import retrieve
-from headgate.text.fingerprint import WindowIndex
-from headgate.text.tokens import estimate_tokens
+from millgate.evaluate.labeled import sets
+from millgate.gateway import Millgate
+from millgate.integrations.langchain import MillgateCompressor, MillgateRetriever
+from millgate.models.static import StaticEmbedder
+from millgate.stages.propagate import propagate
+from millgate.stages.retrieve import retrieve
+from millgate.text.fingerprint import WindowIndex
+from millgate.text.tokens import estimate_tokens
 
 QUESTIONS = 60
 CHAIN_QUESTIONS = 30
@@ -43,8 +43,8 @@ COPY = "-copy"
 # Retrievers
 
 
-def headgate(rows):
-    gate = Headgate.open(":memory:", embed={"model": "static"})
+def millgate(rows):
+    gate = Millgate.open(":memory:", embed={"model": "static"})
     gate.add(rows)
     view = gate.index(rows[0]["collection"])
     settings = gate.settings
@@ -133,7 +133,7 @@ def _titled(row):
 
 def retrievers(rows, question):
     """Each retriever that is installed, after it has answered one question."""
-    for make in (headgate, langchain, llamaindex):
+    for make in (millgate, langchain, llamaindex):
         try:
             ask = make(rows)
         except ImportError as error:
@@ -212,20 +212,20 @@ def compressed(rows):
 
     both, _ = ensemble(rows)
     return ContextualCompressionRetriever(
-        base_compressor=HeadgateCompressor(budget=BUDGET), base_retriever=both
+        base_compressor=MillgateCompressor(budget=BUDGET), base_retriever=both
     )
 
 
 def whole(rows):
-    gate = Headgate.open(":memory:", embed={"model": "static"})
+    gate = Millgate.open(":memory:", embed={"model": "static"})
     gate.add(rows)
-    return HeadgateRetriever(gate=gate, budget=BUDGET, collection=rows[0]["collection"])
+    return MillgateRetriever(gate=gate, budget=BUDGET, collection=rows[0]["collection"])
 
 
 CHAINS = {
     "Ensemble, redundancy filter": filtered,
-    "Ensemble, Headgate's compressor": compressed,
-    "Headgate's retriever": whole,
+    "Ensemble, Millgate's compressor": compressed,
+    "Millgate's retriever": whole,
 }
 
 

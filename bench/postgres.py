@@ -33,9 +33,9 @@ from bench.fixtures import texts
 from bench.fixtures.services import tree_cpu_seconds
 from tests.postgres_server import running_server
 
-from headgate.errors import HeadgateError
-from headgate.evaluate.labeled import sample, sets
-from headgate.gateway import Headgate
+from millgate.errors import MillgateError
+from millgate.evaluate.labeled import sample, sets
+from millgate.gateway import Millgate
 
 BUDGET = 1000
 WARMING = 3  # questions that are asked before those that count
@@ -52,8 +52,8 @@ def compare_rankings(server, folder, most):
     worst = 0.0
     for number, labeled in enumerate(sets(Path(folder))):
         with tempfile.TemporaryDirectory() as temporary:
-            one = Headgate.open(f"{temporary}/sqlite", tenant=f"t{number}")
-            two = Headgate.open(f"{server.url}?cache={temporary}/cache", tenant=f"t{number}")
+            one = Millgate.open(f"{temporary}/sqlite", tenant=f"t{number}")
+            two = Millgate.open(f"{server.url}?cache={temporary}/cache", tenant=f"t{number}")
             for gate in (one, two):
                 gate.add(labeled.rows)
             differ, step = 0, max(1, len(labeled.queries) // most)
@@ -77,7 +77,7 @@ def measure_ingest(server, count):
     rows = [{"id": f"r{n}", "text": text(rng, n)} for n in range(count)]
     with tempfile.TemporaryDirectory() as temporary:
         for name, store in (("SQLite", f"{temporary}/kb"), ("PostgreSQL", f"{server.url}?cache={temporary}/cache")):  # fmt: skip
-            with Headgate.open(store) as gate:
+            with Millgate.open(store) as gate:
                 began, spent, before = time.monotonic(), time.process_time(), server_cpu(server)
                 added = gate.add(rows)
                 wall, client = time.monotonic() - began, time.process_time() - spent
@@ -97,10 +97,10 @@ def measure_freshness(server, times):
         "narrowed": {"index": {"max_chunks": 100}, "wait_for_index": False},
     }
     with tempfile.TemporaryDirectory() as temporary:
-        writer = Headgate.open(f"{server.url}?cache={temporary}/writer")
+        writer = Millgate.open(f"{server.url}?cache={temporary}/writer")
         writer.add(rows)
         for name, settings in kinds.items():
-            with Headgate.open(f"{server.url}?cache={temporary}/{name[:5]}", **settings) as reader:
+            with Millgate.open(f"{server.url}?cache={temporary}/{name[:5]}", **settings) as reader:
                 reader.reindex()
                 waits = sorted(
                     wait_for_new(writer, reader, f"{name[:5]}-{n}") for n in range(times)
@@ -126,8 +126,8 @@ def server_cpu(server):
 
 GATEWAY = """
 import random, sys
-from headgate import Headgate
-gate = Headgate.open(sys.argv[1])
+from millgate import Millgate
+gate = Millgate.open(sys.argv[1])
 rng = random.Random(sys.argv[2])
 step = 0
 while True:
@@ -185,7 +185,7 @@ def kill_gateways(server, kills):
         steady.end()
         added |= steady.added
         missed += steady.missed
-        with Headgate.open(f"{server.url}?cache={temporary}/last") as gate:
+        with Millgate.open(f"{server.url}?cache={temporary}/last") as gate:
             held = gate.store.digests("default", "main")
             lost = added - held.keys()
             print(f"{kills} kills: {len(added):,} acknowledged writes, {len(lost)} lost; "
@@ -194,7 +194,7 @@ def kill_gateways(server, kills):
 
 def restart_server(server, times):
     with tempfile.TemporaryDirectory() as temporary:
-        gate = Headgate.open(f"{server.url}?cache={temporary}/a&timeout_s=20")
+        gate = Millgate.open(f"{server.url}?cache={temporary}/a&timeout_s=20")
         done, counts, slowest, added = threading.Event(), {}, [0.0], []
 
         def work(number):
@@ -207,7 +207,7 @@ def restart_server(server, times):
                     added.append(name)
                     context = gate.context(f"what is the code of {name}?", k=3)
                     outcome = "degraded" if context.degraded else "ok"
-                except HeadgateError as error:
+                except MillgateError as error:
                     outcome = type(error).__name__
                 counts[outcome] = counts.get(outcome, 0) + 1
                 slowest[0] = max(slowest[0], time.monotonic() - began)
@@ -227,7 +227,7 @@ def restart_server(server, times):
             thread.join()
         lost = set(added) - gate.store.digests("default", "main").keys()
         with psycopg.connect(server.admin, autocommit=True) as admin:
-            (open_now,) = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'headgate'").fetchone()  # fmt: skip
+            (open_now,) = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'millgate'").fetchone()  # fmt: skip
         gate.close()
     print(f"{times} restarts: {counts}, slowest {slowest[0]:.1f} s, {len(added):,} acknowledged, {len(lost)} lost, {open_now} connections")  # fmt: skip
 
@@ -252,7 +252,7 @@ def share(context, labels):
 
 def clear(url):
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS headgate CASCADE")
+        connection.execute("DROP SCHEMA IF EXISTS millgate CASCADE")
 
 
 def print_sizes(url, gate=None):
@@ -260,10 +260,10 @@ def print_sizes(url, gate=None):
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
-            " AND relnamespace = 'headgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
+            " AND relnamespace = 'millgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
         ).fetchall()
-        connection.execute("SET headgate.tenant = 'default'")
-        (count,) = connection.execute("SELECT chunks FROM headgate.collections").fetchone()
+        connection.execute("SET millgate.tenant = 'default'")
+        (count,) = connection.execute("SELECT chunks FROM millgate.collections").fetchone()
     tables = ", ".join(f"{name} {size / count:,.0f}" for name, size in found)
     print(f"bytes a chunk: {tables}")
     if gate:
@@ -272,30 +272,30 @@ def print_sizes(url, gate=None):
 
 
 MULTIPLY = """
-SET headgate.tenant = 'default';
-INSERT INTO headgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.document || '-' || k, c.place + k * {places},
+SET millgate.tenant = 'default';
+INSERT INTO millgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.document || '-' || k, c.place + k * {places},
   c.position, c.seq + k * {seq}, c.chars, c.bytes, c.source, c.title, c.metadata, c.admission, c.text
-  FROM headgate.chunks c, generate_series(1, {copies} - 1) k;
-INSERT INTO headgate.attachments SELECT a.tenant, a.collection, a.id || '-' || k, a.kind, a.value
-  FROM headgate.attachments a, generate_series(1, {copies} - 1) k;
-INSERT INTO headgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
-  FROM headgate.posting_drafts, generate_series(1, {copies} - 1) k;
-INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
-  FROM headgate.posting_lists, generate_series(1, {copies} - 1) k;
-INSERT INTO headgate.posting_blocks SELECT tenant, collection, block + k * {blocks}, chunks, gone
-  FROM headgate.posting_blocks, generate_series(1, {copies} - 1) k;
-UPDATE headgate.posting_terms SET chunks = chunks * {copies};
-UPDATE headgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
-UPDATE headgate.postings SET seen = seen * {copies};
+  FROM millgate.chunks c, generate_series(1, {copies} - 1) k;
+INSERT INTO millgate.attachments SELECT a.tenant, a.collection, a.id || '-' || k, a.kind, a.value
+  FROM millgate.attachments a, generate_series(1, {copies} - 1) k;
+INSERT INTO millgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
+  FROM millgate.posting_drafts, generate_series(1, {copies} - 1) k;
+INSERT INTO millgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
+  FROM millgate.posting_lists, generate_series(1, {copies} - 1) k;
+INSERT INTO millgate.posting_blocks SELECT tenant, collection, block + k * {blocks}, chunks, gone
+  FROM millgate.posting_blocks, generate_series(1, {copies} - 1) k;
+UPDATE millgate.posting_terms SET chunks = chunks * {copies};
+UPDATE millgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
+UPDATE millgate.postings SET seen = seen * {copies};
 """
 
 
 def multiply(url, copies):
     """Copy every chunk of the collection, with its postings and no text read again."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET headgate.tenant = 'default'")
-        seq, places = connection.execute("SELECT seq, place FROM headgate.collections").fetchone()
-        (totals,) = connection.execute("SELECT totals FROM headgate.postings").fetchone()
+        connection.execute("SET millgate.tenant = 'default'")
+        seq, places = connection.execute("SELECT seq, place FROM millgate.collections").fetchone()
+        (totals,) = connection.execute("SELECT totals FROM millgate.postings").fetchone()
         found = json.loads(totals)
         blocks = found["blocks"] + 1
         values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
@@ -305,19 +305,19 @@ def multiply(url, copies):
             found[field] *= copies
         for field in ("fields", "languages"):
             found[field] = [copies * number for number in found[field]]
-        connection.execute("UPDATE headgate.postings SET totals = %s", (json.dumps(found),))
+        connection.execute("UPDATE millgate.postings SET totals = %s", (json.dumps(found),))
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE headgate.posting_terms, headgate.posting_lists, headgate.posting_drafts, headgate.chunks")  # fmt: skip
+        connection.execute("VACUUM ANALYZE millgate.posting_terms, millgate.posting_lists, millgate.posting_drafts, millgate.chunks")  # fmt: skip
 
 
 def measure_large(server, rows, queries, given, *, before):
     """CPU of client and server of a narrowed collection, which is never held whole."""
     url = server.url
-    with Headgate.open(url, index={"max_chunks": 1}, **QUIET) as gate:
+    with Millgate.open(url, index={"max_chunks": 1}, **QUIET) as gate:
         gate.add(rows)
         gate.context("anything", budget=BUDGET)
         multiply(url, given.copies)
-    with Headgate.open(url, index={"max_chunks": given.max_chunks}, **QUIET) as gate:
+    with Millgate.open(url, index={"max_chunks": given.max_chunks}, **QUIET) as gate:
         for times in ("for the first time", "again"):
             made, cost = ask(gate, queries, server, before=before)
             facts = [step.facts for step in made[-1].trace.steps if "narrowed_to" in step.facts]
@@ -328,10 +328,10 @@ def measure_large(server, rows, queries, given, *, before):
 def measure_narrowed(server, name, rows, queries, most):
     url = server.url
     clear(url)
-    with Headgate.open(url, **QUIET) as whole:
+    with Millgate.open(url, **QUIET) as whole:
         whole.add(rows)
         held, cost_held = ask(whole, queries, server)
-        with Headgate.open(url, index={"max_chunks": most}, **QUIET) as small:
+        with Millgate.open(url, index={"max_chunks": most}, **QUIET) as small:
             narrowed, cost = ask(small, queries, server)
         if not queries[0].get("labels"):
             print_sizes(url, whole)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bench.fixtures.services import tree_cpu_seconds
 
-from headgate.guard import RepeatDetector
+from millgate.guard import RepeatDetector
 
 WORDS = [
     "gate", "water", "field", "stone", "channel", "keeper", "dawn", "wall", "river", "open",
@@ -76,17 +76,17 @@ async def upstream() -> None:
     await server.serve_forever()
 
 
-# Headgate
+# Millgate
 
 
 def serve(url: str, guard: str) -> None:
     import uvicorn
     from starlette.applications import Starlette
 
-    from headgate.guard.policy import GuardPolicy
-    from headgate.policy import ProxyPolicy
-    from headgate.service.proxy.app import routes
-    from headgate.service.proxy.proxy import Proxy
+    from millgate.guard.policy import GuardPolicy
+    from millgate.policy import ProxyPolicy
+    from millgate.service.proxy.app import routes
+    from millgate.service.proxy.proxy import Proxy
 
     policy = ProxyPolicy.model_validate({"upstreams": {"main": {"url": url}}})
     proxy = Proxy(policy, GuardPolicy(enabled=guard == "on"))
@@ -103,7 +103,7 @@ def serve(url: str, guard: str) -> None:
 
 
 async def load(
-    port: int, streams: int, chunks: int, *, model: str = "bench", prompt: str = "Tell me about headgates."
+    port: int, streams: int, chunks: int, *, model: str = "bench", prompt: str = "Tell me about millgates."
 ) -> dict:  # fmt: skip
     """Run streams at once; how many ended well, chunks that came, and times to the first of them."""
     body = json.dumps({"model": model, "stream": True, "seed": chunks,
@@ -218,7 +218,7 @@ def compare(args: argparse.Namespace) -> None:
                 waiting(port)
                 costs[guard], got = measured(proxy.pid, port, args.streams, args.chunks)
                 first = first_tokens(port)
-                row(f"headgate, guard {guard}", costs[guard], got, args.streams, first)
+                row(f"millgate, guard {guard}", costs[guard], got, args.streams, first)
                 if guard == "on":
                     crowd(proxy.pid, port, args)
                     long_prompt(source, port)
@@ -283,7 +283,7 @@ def peer(args: argparse.Namespace, url: str, ours: float) -> None:
             time.sleep(2)
             cost, got = measured(running.pid, port, args.streams, args.chunks)
             row("litellm", cost, got, args.streams, first_tokens(port))
-    print(f"litellm / headgate: {cost / ours:.1f} x")
+    print(f"litellm / millgate: {cost / ours:.1f} x")
 
 
 PROMPTS = (
@@ -306,7 +306,7 @@ def real(model: str) -> None:
             guarded = int(proxy.stdout.readline())
             waiting(guarded)
             for prompt in PROMPTS:
-                for name, at in (("alone", port), ("behind headgate", guarded)):
+                for name, at in (("alone", port), ("behind millgate", guarded)):
                     text, report = answered(at, prompt)
                     stall = RepeatDetector().feed(text)
                     found = f"loops from {stall.onset}: {stall.reason}" if stall else "no loop"

@@ -29,9 +29,9 @@ from bench.fixtures.small_model import serve
 from rich.console import Console
 from rich.table import Table
 
-from headgate.errors import LoopError
-from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
-from headgate.guard.resume import FINISH, NUDGE, TURNS
+from millgate.errors import LoopError
+from millgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
+from millgate.guard.resume import FINISH, NUDGE, TURNS
 
 TOKENS = 450  # limit of one call
 FEWER = 20  # prompts for each way but the default ones

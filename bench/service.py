@@ -4,7 +4,7 @@
     make bench-service ARGS="mcp [--chunks 10000] [--data DIR]"                                       1 minute
     make bench-service ARGS="dashboard [--chunks 100000] [--traces 10000]"                            3 minutes
 
-http: clients over plain sockets ask `headgate serve` for context, with a window of 8 000 tokens each. CPU is what the
+http: clients over plain sockets ask `millgate serve` for context, with a window of 8 000 tokens each. CPU is what the
 system books to the server's process; the library's is measured before and after, on the same store, questions and
 windows. Errors, times and the memory of the server are printed too.
 mcp: a server over stdio is asked with questions about its store. Each call is timed at the client, so that transport,
@@ -36,12 +36,12 @@ from bench.fixtures import texts
 from bench.fixtures.services import cpu_seconds, status
 from mcp import Client, StdioServerParameters
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.proxy.call_trace import call_trace, window_step
-from headgate.service.proxy.model_call import ModelCall
-from headgate.settings import Settings
-from headgate.types import Edge
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.proxy.call_trace import call_trace, window_step
+from millgate.service.proxy.model_call import ModelCall
+from millgate.settings import Settings
+from millgate.types import Edge
 
 # Over HTTP
 
@@ -61,7 +61,7 @@ def zipf_text(rng, words):
 
 def fill(folder, chunks):
     rng = random.Random(1)
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add({"id": f"d{n}", "text": zipf_text(rng, 60)} for n in range(chunks))
         gate.index()
 
@@ -70,14 +70,14 @@ def questions(folder, connections, tokens):
     """Questions in the words of some chunk, and windows of other text."""
     rng = random.Random(2)
     windows = [zipf_text(rng, int(tokens * 0.5)) for _ in range(connections)]
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         names = [f"d{rng.randrange(gate.index().count)}" for _ in range(200)]
         chunks = [gate.document(name)[0] for name in names]
     return [" ".join(rng.sample(chunk.text.split(), 5)) for chunk in chunks], windows
 
 
 async def library(folder, asked, windows, requests):
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         for at in range(30):
             await gate.acontext(asked[at % len(asked)], window=windows[at % len(windows)])
         gate.traces(limit=1)  # waits, as wait_for_traces does
@@ -127,7 +127,7 @@ def wait_for_traces(port):
 
 
 def served(folder, asked, windows, requests, rounds):
-    line = [sys.executable, "-m", "headgate", "serve", "--port", "0", "--store", folder, "--json"]
+    line = [sys.executable, "-m", "millgate", "serve", "--port", "0", "--store", folder, "--json"]
     server = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         port = int(json.loads(server.stdout.readline())["url"].rsplit(":", 1)[1])
@@ -190,7 +190,7 @@ def server_cpu_ms():
 
 async def measure_calls(store, questions):
     """Milliseconds of each call, by tool, and the server's CPU time a call."""
-    arguments = ["-m", "headgate", "mcp", "--store", store]
+    arguments = ["-m", "millgate", "mcp", "--store", store]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     found = {}
     async with Client(server, mode="legacy") as client:
@@ -215,7 +215,7 @@ async def measure_calls(store, questions):
 def mcp(given):
     warnings.filterwarnings("ignore", message="ping is removed")
     with tempfile.TemporaryDirectory() as store:
-        with Headgate.open(store) as hg:
+        with Millgate.open(store) as hg:
             hg.add(texts.rows(given.data, given.chunks))
             hg.index()
         found = asyncio.run(measure_calls(store, texts.questions(given.data, QUESTIONS)))
@@ -299,7 +299,7 @@ async def measure_pages(gate, chunks, fact):
 def dashboard(given):
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(store=folder, service={"log": False})
-        with Headgate.open(settings=settings) as gate:
+        with Millgate.open(settings=settings) as gate:
             messages = fill_traces(gate, given.chunks, given.traces)
             asyncio.run(measure_pages(gate, given.chunks, fill_memory(gate)))
     chars = sum(len(message["content"]) for message in messages)

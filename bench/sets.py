@@ -6,7 +6,7 @@
 
 code: every function is a passage, without its docstring. The first sentence of its docstring is a question that this
 function answers. pages: the first paragraph below the first heading of a page asks, and what follows it answers.
-Equal questions and equal passages are left out. `headgate eval retrieval` and the benchmarks that take labeled sets
+Equal questions and equal passages are left out. `millgate eval retrieval` and the benchmarks that take labeled sets
 read the result. Takes about ten seconds.
 """
 
@@ -21,7 +21,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-from headgate.ingest.html import extract
+from millgate.ingest.html import extract
 
 PASSAGES, QUESTIONS = 5000, 150
 FUNCTION = range(80, 4000)  # characters of a function

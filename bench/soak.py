@@ -28,7 +28,7 @@ from string import ascii_lowercase
 import httpx2
 from bench.fixtures.services import count_descriptors, serve, status, stopped_writer, text
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
@@ -85,7 +85,7 @@ class Soak:
             recent, self.recent = self.recent, []
             asked = sorted(s for kind, s in recent if kind == "context")
             self.times += asked
-            sizes = {p.name: p.stat().st_size for p in self.folder.glob("headgate.db*")}
+            sizes = {p.name: p.stat().st_size for p in self.folder.glob("millgate.db*")}
             self.samples.append({
                 "minute": (time.monotonic() - began) / 60,
                 "rss": status(self.pid, "VmRSS") / 1024,
@@ -95,8 +95,8 @@ class Soak:
                 "p50": 1000 * asked[len(asked) // 2] if asked else 0,
                 "p99": 1000 * asked[int(len(asked) * 0.99)] if asked else 0,
                 "requests": len(recent),
-                "database": sizes.get("headgate.db", 0) / 1e6,
-                "log": sizes.get("headgate.db-wal", 0) / 1e6,
+                "database": sizes.get("millgate.db", 0) / 1e6,
+                "log": sizes.get("millgate.db-wal", 0) / 1e6,
             })  # fmt: skip
             print(json.dumps({k: round(v, 2) for k, v in self.samples[-1].items()}), flush=True)
 
@@ -132,7 +132,7 @@ class Soak:
 def prepare(folder, tenants):
     """A store with some documents for each tenant, and a key for each."""
     rng, keys = random.Random(0), []
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         for n in range(tenants):
             own = gate.for_tenant(f"tenant{n}")
             own.add([{"id": f"d{i}", "text": text(rng)} for i in range(DOCUMENTS)])
@@ -257,7 +257,7 @@ def main():
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp()) / "kb"
     keys = prepare(folder, args.tenants)
-    server, url = serve(folder, HEADGATE_SERVICE__RATE="1000000", HEADGATE_TRACE__KEEP="50")
+    server, url = serve(folder, MILLGATE_SERVICE__RATE="1000000", MILLGATE_TRACE__KEEP="50")
     soak = Soak(url, server.pid, folder, keys, random.Random(1))
     try:
         warm_up(url, keys)
@@ -265,7 +265,7 @@ def main():
     finally:
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
-    raw = sqlite3.connect(folder / "headgate.db")
+    raw = sqlite3.connect(folder / "millgate.db")
     sound = raw.execute("PRAGMA integrity_check").fetchone()[0]
     raw.close()
     plot(soak.samples, PLOT)

@@ -18,10 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from headgate import Headgate
+from millgate import Millgate
 
 QUESTION = "how are refunds for late parcels paid?"
-BARS = {"headgate --help": 0.1, "headgate context": 0.6, "headgate wrap": 0.3, "headgate mcp": 0.3}
+BARS = {"millgate --help": 0.1, "millgate context": 0.6, "millgate wrap": 0.3, "millgate mcp": 0.3}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}  # fmt: skip
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -69,7 +69,7 @@ def fill(store: Path, chunks: int) -> None:
     def text() -> str:
         return " ".join(words[min(int(chance.paretovariate(0.6)), len(words)) - 1] for _ in range(90))  # fmt: skip
 
-    with Headgate.open(store) as hg:
+    with Millgate.open(store) as hg:
         hg.add({"id": f"d{n}", "text": f"{text()}. Refunds of kind {n} are paid late."} for n in range(chunks))  # fmt: skip
         hg.context(QUESTION)  # the index is made and saved
 
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
     asked = parser.parse_args()
-    run = [sys.executable, "-m", "headgate"]
+    run = [sys.executable, "-m", "millgate"]
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "kb")
         fill(store, asked.chunks)
@@ -88,9 +88,9 @@ def main() -> None:
             "python -c pass": [sys.executable, "-c", "pass"],
             "import numpy": [sys.executable, "-c", "import numpy"],
             "import pydantic": [sys.executable, "-c", "from pydantic import BaseModel"],
-            "wrap's gateway": [sys.executable, "-c", "import headgate.service.wrap.gateway"],
-            "headgate --help": [*run, "--help"],
-            "headgate context": [*run, "context", QUESTION, "--store", str(store)],
+            "wrap's gateway": [sys.executable, "-c", "import millgate.service.wrap.gateway"],
+            "millgate --help": [*run, "--help"],
+            "millgate context": [*run, "context", QUESTION, "--store", str(store)],
         }
         for command in commands.values():
             cpu(command)  # files are read and compiled once
@@ -100,8 +100,8 @@ def main() -> None:
             bar = f"   bar {BARS[name]:.2f}" if name in BARS else ""
             print(f"{name:<18} {seconds:.3f}{bar}")
         for name, measure in (
-            ("headgate wrap", lambda: wrap_cpu(run)),
-            ("headgate mcp", lambda: mcp_cpu(run, store)),
+            ("millgate wrap", lambda: wrap_cpu(run)),
+            ("millgate mcp", lambda: mcp_cpu(run, store)),
         ):
             seconds = statistics.median(measure() for _ in range(asked.runs))
             print(f"{name:<18} {seconds:.3f}   bar {BARS[name]:.2f}")

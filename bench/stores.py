@@ -36,15 +36,15 @@ import numpy as np
 from bench.fixtures import texts
 from bench.fixtures.services import count_descriptors, serve, status
 
-from headgate.gateway import Headgate
-from headgate.graph.knowledge import GraphPolicy, traverse
-from headgate.memory.facts import Facts
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy
-from headgate.memory.providers import prefetch_all
-from headgate.operations.backup import backup
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.types import Edge
+from millgate.gateway import Millgate
+from millgate.graph.knowledge import GraphPolicy, traverse
+from millgate.memory.facts import Facts
+from millgate.memory.provider_pool import ProviderPool, RecallPolicy
+from millgate.memory.providers import prefetch_all
+from millgate.operations.backup import backup
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.types import Edge
 
 QUIET = {"trace": {"keep": 0}, "log": {"enabled": False}}
 QUERIES, RUNS = 30, 3
@@ -55,9 +55,9 @@ PREDICATES = ("depends_on", "uses", "part_of", "mentions", "links_to", "author")
 WRITER = """
 import os, sys
 from bench.fixtures import texts
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 rows = [{{**row, "id": f"{{os.getpid()}}-{{row['id']}}"}} for row in texts.rows({data!r}, {count}, seed=11)]
-with Headgate.open({folder!r}, **{quiet!r}) as gate:
+with Millgate.open({folder!r}, **{quiet!r}) as gate:
     print("ready", flush=True)
     sys.stdin.readline()
     gate.add(rows)
@@ -68,7 +68,7 @@ with Headgate.open({folder!r}, **{quiet!r}) as gate:
 
 
 def make(folder, data, count):
-    with Headgate.open(folder, **QUIET) as gate:
+    with Millgate.open(folder, **QUIET) as gate:
         held = gate.collections().get("main")
         if held is None or held.chunks < count:
             gate.add(texts.rows(data, count))
@@ -76,7 +76,7 @@ def make(folder, data, count):
 
 def following_cpu():
     """CPU seconds of the threads that follow the change feed."""
-    mine = [t for t in threading.enumerate() if t.name == "headgate-indexes"]
+    mine = [t for t in threading.enumerate() if t.name == "millgate-indexes"]
     return sum(time.clock_gettime(time.pthread_getcpuclockid(t.ident)) for t in mine)
 
 
@@ -105,7 +105,7 @@ def measure_requests(folder, data):
     dice = random.Random(1)
     queries = texts.questions(None, QUERIES)
     other = start_writer(folder, data, ADDED)
-    with Headgate.open(folder, wait_for_index=False, **QUIET) as gate:
+    with Millgate.open(folder, wait_for_index=False, **QUIET) as gate:
         gate.index()
         gc.freeze()  # as in the service: imported modules are not searched for garbage
         held = gate.collections()["main"].chunks
@@ -150,7 +150,7 @@ def fill_collections(folder, count):
         for part in (1, 2)
     )  # fmt: skip
     began = time.process_time()
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add(rows)
     print(f"{count:,} collections made in {time.process_time() - began:.0f} s CPU", flush=True)
 

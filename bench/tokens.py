@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.evaluate.labeled import sample, sets
-from headgate.gateway import Headgate
-from headgate.text.tokens import RunningTokens, counter, estimate_tokens
+from millgate.evaluate.labeled import sample, sets
+from millgate.gateway import Millgate
+from millgate.text.tokens import RunningTokens, counter, estimate_tokens
 
 LANGUAGES = ("de", "fr", "es", "ru", "uk", "zh_CN", "ja", "ko", "ar", "vi")
 SIZE = 1200
@@ -102,7 +102,7 @@ def describe(name, texts, counters):
 
 def contexts(labeled):
     """Contexts for the questions of a set, of which those that fill the budget."""
-    with Headgate.open(":memory:", grade={"enabled": False}) as hg:
+    with Millgate.open(":memory:", grade={"enabled": False}) as hg:
         hg.add(labeled.rows)
         for query in labeled.queries:
             text = hg.context(

@@ -19,15 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.evaluate.labeled import sets
-from headgate.published.self_reference import adjust_score, compute_overlaps
-from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
-from headgate.text.hashes import Tokens
-from headgate.text.sketch import Sketch
-from headgate.text.window_cache import WindowCache
-from headgate.text.words import tokens
-from headgate.types import Candidate, Chunk, Window
+from millgate.evaluate.labeled import sets
+from millgate.published.self_reference import adjust_score, compute_overlaps
+from millgate.stages.penalize import PenalizePolicy, penalize
+from millgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
+from millgate.text.hashes import Tokens
+from millgate.text.sketch import Sketch
+from millgate.text.window_cache import WindowCache
+from millgate.text.words import tokens
+from millgate.types import Candidate, Chunk, Window
 
 BUDGET = 500
 TOP = 100

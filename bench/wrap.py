@@ -1,4 +1,4 @@
-"""The gateway of `headgate wrap` killed, stopped, stalled and slowed down during SDK sessions: whether a turn fails.
+"""The gateway of `millgate wrap` killed, stopped, stalled and slowed down during SDK sessions: whether a turn fails.
 
     make bench-wrap [ARGS="--moments 100"]      15 minutes
 
@@ -26,13 +26,13 @@ import anthropic
 import openai
 from aiohttp import web
 
-from headgate.service.wrap.address import redirect
-from headgate.service.wrap.spec import MEMORY, GatewaySpec
-from headgate.service.wrap.supervisor import Supervisor
+from millgate.service.wrap.address import redirect
+from millgate.service.wrap.spec import MEMORY, GatewaySpec
+from millgate.service.wrap.supervisor import Supervisor
 
 PIECE_S = 0.025
 PROSE = (
-    "The headgate of a channel decides how much water enters the fields below it. In a dry year it stays nearly closed, "
+    "The millgate of a channel decides how much water enters the fields below it. In a dry year it stays nearly closed, "
     "and the keeper opens it for an hour at dawn. In a wet one it may stand open for weeks without anybody giving it a "
     "thought, until the first storm of autumn carries branches down from the hills and somebody has to walk up there, "
     "with a rake and a lamp, to clear the grating before the lower meadow is under water. "

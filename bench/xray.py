@@ -1,4 +1,4 @@
-"""Recorded agent sessions of many MB through `headgate xray`: CPU and memory.
+"""Recorded agent sessions of many MB through `millgate xray`: CPU and memory.
 
     make bench-xray [ARGS="--mb 100"]      1 minute
 
@@ -101,7 +101,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         written = write(Path(name), given.mb * 1_000_000)
-        command = [sys.executable, "-m", "headgate", "xray", name, "--json"]
+        command = [sys.executable, "-m", "millgate", "xray", name, "--json"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024

@@ -1,6 +1,6 @@
 """The reference pages, made from the code: `make docs` writes them, a test compares them.
 
-    python docs/generate.py       writes api.md, commands.md, errors.md, http.md, metrics.md, settings.md, headgate.toml
+    python docs/generate.py       writes api.md, commands.md, errors.md, http.md, metrics.md, settings.md, millgate.toml
 
 What a page says stands in the code: signatures and docstrings, the commands' own help, the OpenAPI schema. Only the
 bodies in EXAMPLES, which a test sends to the service, and the openings of the pages are written here.
@@ -22,26 +22,26 @@ from pydantic import BaseModel
 HERE = Path(__file__).parent
 
 MODULES = (
-    "headgate",
-    "headgate.types",
-    "headgate.settings",
-    "headgate.errors",
-    "headgate.notes",
-    "headgate.protocols",
-    "headgate.guard",
-    "headgate.guard.tools",
-    "headgate.guard.adapters",
-    "headgate.published.context_strategy",
-    "headgate.published.entropy_gating",
-    "headgate.published.self_reference",
-    "headgate.published.stream_failsafe",
-    "headgate.stages.decide",
-    "headgate.stages.strategy",
-    "headgate.stages.gate",
-    "headgate.text.entropy",
-    "headgate.text.fingerprint",
-    "headgate.text.tokens",
-    "headgate.testing",
+    "millgate",
+    "millgate.types",
+    "millgate.settings",
+    "millgate.errors",
+    "millgate.notes",
+    "millgate.protocols",
+    "millgate.guard",
+    "millgate.guard.tools",
+    "millgate.guard.adapters",
+    "millgate.published.context_strategy",
+    "millgate.published.entropy_gating",
+    "millgate.published.self_reference",
+    "millgate.published.stream_failsafe",
+    "millgate.stages.decide",
+    "millgate.stages.strategy",
+    "millgate.stages.gate",
+    "millgate.text.entropy",
+    "millgate.text.fingerprint",
+    "millgate.text.tokens",
+    "millgate.testing",
 )
 
 EXAMPLES: dict[str, Any] = {
@@ -90,19 +90,19 @@ PUBLIC = """These modules are public: other programs may rely on what they expor
 and may change in any release, even if a page shows one of them at work. So may names with a leading underscore.
 """
 
-ERRORS_HEAD = """Everything Headgate raises on purpose is a `HeadgateError`. It has a message (what happened, where, which
+ERRORS_HEAD = """Everything Millgate raises on purpose is a `MillgateError`. It has a message (what happened, where, which
 values are allowed), a hint (what to do) and the HTTP status that a server should answer. The command line prints
 message and hint and exits with 2; the service answers problem JSON. An error with … in front is a kind of the one above it.
 """
 
 ERRORS_EXAMPLE = """
 ```python
-from headgate import Headgate, HeadgateError
+from millgate import Millgate, MillgateError
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     try:
         hg.context("refunds", budget=-1)
-    except HeadgateError as error:
+    except MillgateError as error:
         print(f"{error.status}: {error.message}\\n{error.hint}")
 ```
 
@@ -122,7 +122,7 @@ def api_page() -> str:
     """Every public name with its signature and what it promises; one that has several homes at the first of them."""
     parts = ["# Python API\n", MADE, PUBLIC]
     parts += [f"- [`{name}`](#{name.replace('.', '')})" for name in MODULES]
-    parts += ["- `headgate.integrations.*`, on the page of [integrations](integrations.md)"]
+    parts += ["- `millgate.integrations.*`, on the page of [integrations](integrations.md)"]
     homes: dict[int, str] = {}
     for name in MODULES:
         module = importlib.import_module(name)
@@ -249,10 +249,10 @@ def _without_modules(text: str) -> str:
 
 def commands_page() -> str:
     """Every command with its help."""
-    from headgate.cli import app
+    from millgate.cli import app
 
-    parts = ["# Commands\n", MADE, "`headgate COMMAND --help` prints the same. [Start](start.md#what-all-commands-share) says what all commands\nshare.\n"]  # fmt: skip
-    for path, command in _commands(app, "headgate"):
+    parts = ["# Commands\n", MADE, "`millgate COMMAND --help` prints the same. [Start](start.md#what-all-commands-share) says what all commands\nshare.\n"]  # fmt: skip
+    for path, command in _commands(app, "millgate"):
         context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
         parts += [f"## {path}", "", "```text", command.get_help(context).rstrip(), "```", ""]
     return "\n".join(parts).rstrip() + "\n"
@@ -329,7 +329,7 @@ def _lengths_of(schema: dict[str, Any], field: dict[str, Any]) -> Iterator[str]:
 
 
 def _tool_lengths() -> Iterator[tuple[str, str, str]]:
-    from headgate.integrations.mcp.tools import TOOLS
+    from millgate.integrations.mcp.tools import TOOLS
 
     for tool in TOOLS.values():
         whole = tool.arguments_model(local=True).model_json_schema()
@@ -339,12 +339,12 @@ def _tool_lengths() -> Iterator[tuple[str, str, str]]:
 
 
 def _header_lengths() -> Iterator[tuple[str, str, str]]:
-    from headgate.service.protocol import BoundedProtocol
-    from headgate.types import lengths
+    from millgate.service.protocol import BoundedProtocol
+    from millgate.types import lengths
 
-    yield "x-headgate-*", f"{lengths.NAME_CHARS:,} characters", "headers of the proxy"
+    yield "x-millgate-*", f"{lengths.NAME_CHARS:,} characters", "headers of the proxy"
     yield (
-        "x-headgate-session",
+        "x-millgate-session",
         f"{lengths.SESSION_CHARS:,} characters",
         "headers of the proxy; a longer name is hashed",
     )
@@ -358,7 +358,7 @@ def _header_lengths() -> Iterator[tuple[str, str, str]]:
 
 
 def _row_lengths() -> Iterator[tuple[str, str, str]]:
-    from headgate.types import lengths
+    from millgate.types import lengths
 
     yield (
         "text",
@@ -372,10 +372,10 @@ def _row_lengths() -> Iterator[tuple[str, str, str]]:
 
 def openapi() -> dict[str, Any]:
     """The schema of a service with default settings."""
-    from headgate import Headgate
-    from headgate.service.app import create
+    from millgate import Millgate
+    from millgate.service.app import create
 
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         return create(gate).openapi()
 
 
@@ -445,11 +445,11 @@ def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
 
 def errors_page() -> str:
     """Every error with its status and when it is raised, each kind below its base."""
-    from headgate.errors import HeadgateError
+    from millgate.errors import MillgateError
 
     rows = [
         f"| `{error.__name__}` | {error.status} | {'… ' * depth}{_first_paragraph(error)} |"
-        for error, depth in _subclasses(HeadgateError)
+        for error, depth in _subclasses(MillgateError)
     ]
     head = ["# Errors\n", MADE, ERRORS_HEAD, "| error | status | when |", "|---|---|---|"]
     return "\n".join([*head, *rows, ERRORS_EXAMPLE])
@@ -467,7 +467,7 @@ def _subclasses(base: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
 
 def metrics_page() -> str:
     """Every metric of the service with its labels."""
-    from headgate.service.metrics import Metrics
+    from millgate.service.metrics import Metrics
 
     rows = [
         f"| `{name}` | {family.type} | {', '.join(labels) or '–'} | {family.documentation} |"
@@ -502,8 +502,8 @@ def _short(text: str, most: int = 160) -> str:
 
 def pages() -> dict[str, str]:
     """File name and text of every generated page."""
-    from headgate.settings import page as settings_page
-    from headgate.settings.show import example_file
+    from millgate.settings import page as settings_page
+    from millgate.settings.show import example_file
 
     return {
         "api.md": api_page(),
@@ -512,7 +512,7 @@ def pages() -> dict[str, str]:
         "http.md": http_page(),
         "metrics.md": metrics_page(),
         "settings.md": settings_page(),
-        "headgate.toml": example_file(),
+        "millgate.toml": example_file(),
     }
 
 

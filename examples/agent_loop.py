@@ -1,6 +1,6 @@
 """An agent loop whose recall follows its window: a free window gets much context, a full one none; nothing twice."""
 
-from headgate import ContextBudget, Headgate
+from millgate import ContextBudget, Millgate
 
 NOTES = [
     {"id": "deploy", "text": "Deploys go out on Tuesdays, after the smoke tests of staging."},
@@ -14,7 +14,7 @@ TURNS = [
     ("who answers pages?", 7_900),
 ]
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     hg.add(NOTES)
     messages: list[dict[str, str]] = []
     for question, used in TURNS:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from headgate.guard import adapters
+from millgate.guard import adapters
 
 try:
     from openai import AsyncOpenAI

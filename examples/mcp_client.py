@@ -1,4 +1,4 @@
-"""Ask Headgate over MCP: start `headgate mcp` on a small store, list its tools, and get a context."""
+"""Ask Millgate over MCP: start `millgate mcp` on a small store, list its tools, and get a context."""
 
 import asyncio
 import os
@@ -7,14 +7,14 @@ import tempfile
 
 from mcp import Client, StdioServerParameters
 
-from headgate import Headgate
+from millgate import Millgate
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as store:
-        with Headgate.open(store) as hg:
+        with Millgate.open(store) as hg:
             hg.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
-        arguments = ["-m", "headgate", "mcp", "--store", store]
+        arguments = ["-m", "millgate", "mcp", "--store", store]
         server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
         async with Client(server) as agent:
             print(*(tool.name for tool in (await agent.list_tools()).tools))

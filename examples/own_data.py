@@ -25,8 +25,8 @@ with tempfile.TemporaryDirectory() as name:
     labels = [f"{question}\t{document}\t1\n" for question, document in QUESTIONS.items()]
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(labels))
 
-    # the same as: headgate eval retrieval FOLDER --json
-    command = [sys.executable, "-m", "headgate", "eval", "retrieval", name, "--json"]
+    # the same as: millgate eval retrieval FOLDER --json
+    command = [sys.executable, "-m", "millgate", "eval", "retrieval", name, "--json"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 for figure in ("passages", "queries", "ndcg@10", "context_evidence@1000"):

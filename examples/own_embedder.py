@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from headgate import Headgate
+from millgate import Millgate
 
 NOTES = [
     {"id": "tide", "text": "The tides turn at six."},
@@ -26,6 +26,6 @@ class HashedWords:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-with Headgate.open(":memory:", embedder=HashedWords()) as hg:
+with Millgate.open(":memory:", embedder=HashedWords()) as hg:
     hg.add(NOTES)
     print([chunk.id for chunk in hg.context("when does the tide turn?", budget=100).chunks])

@@ -1,6 +1,6 @@
 """A grader of your own: how sure is it, from 0 to 1, that a chunk helps to answer the query?"""
 
-from headgate import Headgate
+from millgate import Millgate
 
 
 class NeedsANumber:
@@ -10,7 +10,7 @@ class NeedsANumber:
         return [float(any(c.isdigit() for c in each.chunk.text)) for each in candidates]
 
 
-with Headgate.open(":memory:", grader=NeedsANumber()) as hg:
+with Millgate.open(":memory:", grader=NeedsANumber()) as hg:
     hg.add([
         {"id": "exact", "text": "Refunds are paid within 14 days."},
         {"id": "vague", "text": "Refunds are paid soon."},

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headgate import Headgate
+from millgate import Millgate
 
 
 class TeamDiary:
@@ -16,6 +16,6 @@ class TeamDiary:
         return "- deploys go out on Fridays\n- the harbor master is called Ines"
 
 
-with Headgate.open(":memory:", providers=[TeamDiary()]) as hg:
+with Millgate.open(":memory:", providers=[TeamDiary()]) as hg:
     context = hg.context("when do deploys go out?", budget=100)
     print("Fridays" in context.text, context.degraded)

@@ -1,7 +1,7 @@
 """A store of your own: here one that tells what is written. The contract tests say when it is right."""
 
-from headgate import Headgate
-from headgate.stores.memory.store import MemoryStore
+from millgate import Millgate
+from millgate.stores.memory.store import MemoryStore
 
 
 class AuditedStore:
@@ -18,7 +18,7 @@ class AuditedStore:
         return self._store.put(tenant, documents, **beside)
 
 
-# test it like ours: subclass headgate.testing.StoreContract and give it this store
-with Headgate.open(store=AuditedStore(MemoryStore())) as hg:
+# test it like ours: subclass millgate.testing.StoreContract and give it this store
+with Millgate.open(store=AuditedStore(MemoryStore())) as hg:
     hg.add([{"id": "tide", "text": "The tide turns at six."}])
     print(hg.context("when does the tide turn?", budget=100).chunks[0].id)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from headgate import Headgate
+from millgate import Millgate
 
 try:
     from openai import OpenAI
@@ -24,7 +24,7 @@ def main() -> None:
         {"role": "user", "content": "Refunds are paid within 14 days to the card that was charged."}
     ]
     question = "What does the customer send to get a refund?"
-    with Headgate.open(":memory:") as hg, small_model() as url:  # yours is the API: OpenAI()
+    with Millgate.open(":memory:") as hg, small_model() as url:  # yours is the API: OpenAI()
         hg.add(ROWS)
         context = hg.context(question, window=window, budget=200)
         messages = [*window, {"role": "user", "content": f"{context}\n\n{question}"}]

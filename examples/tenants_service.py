@@ -4,19 +4,19 @@ import asyncio
 
 import httpx2
 
-from headgate import Headgate
-from headgate.service.app import create
+from millgate import Millgate
+from millgate.service.app import create
 
 DOCUMENTS = {"documents": [{"id": "price", "text": "Acme pays 12 euros a unit."}]}
 QUESTION = {"query": "what does a unit cost?"}
 
 
 async def main() -> None:
-    with Headgate.open(":memory:") as hg:
-        # `headgate keys create --tenant acme --scope read --scope write` does the same
+    with Millgate.open(":memory:") as hg:
+        # `millgate keys create --tenant acme --scope read --scope write` does the same
         acme = hg.for_tenant("acme").keys.create(scopes=("read", "write")).token
         globex = hg.for_tenant("globex").keys.create(scopes=("read",)).token
-        transport = httpx2.ASGITransport(create(hg))  # yours is a URL: `headgate serve`
+        transport = httpx2.ASGITransport(create(hg))  # yours is a URL: `millgate serve`
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await client.post("/v1/documents", json=DOCUMENTS, headers=bearer(acme))
             for name, token in (("acme", acme), ("globex", globex)):

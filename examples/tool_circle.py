@@ -3,7 +3,7 @@
 import json
 from itertools import count
 
-from headgate.guard.tools import check
+from millgate.guard.tools import check
 
 messages: list[dict[str, object]] = [{"role": "user", "content": "Make the tests pass."}]
 for turn in count(1):

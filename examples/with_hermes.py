@@ -1,13 +1,13 @@
-"""Headgate as the memory of hermes-agent, called as hermes-agent calls it."""
+"""Millgate as the memory of hermes-agent, called as hermes-agent calls it."""
 
 import json
 
-from headgate import Headgate
-from headgate.integrations.hermes import HeadgateMemory, MemoryManager
+from millgate import Millgate
+from millgate.integrations.hermes import MemoryManager, MillgateMemory
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    memory = MemoryManager([HeadgateMemory(hg)], tenant=hg.tenant)
+    memory = MemoryManager([MillgateMemory(hg)], tenant=hg.tenant)
     memory.initialize_all("monday", platform="cli")
     fact = {"action": "add", "content": "Ann signs all refunds"}
     print(json.loads(memory.handle_tool_call("fact_store", fact))["status"])

@@ -4,17 +4,17 @@ from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from headgate import Headgate
-from headgate.integrations.langchain import HeadgateRetriever
-from headgate.integrations.langchain_agent import HeadgateMiddleware
+from millgate import Millgate
+from millgate.integrations.langchain import MillgateRetriever
+from millgate.integrations.langchain_agent import MillgateMiddleware
 
 QUESTION = "How long does a refund take?"
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    print(HeadgateRetriever(gate=hg, budget=500).invoke(QUESTION)[0].page_content)
+    print(MillgateRetriever(gate=hg, budget=500).invoke(QUESTION)[0].page_content)
 
     model = GenericFakeChatModel(messages=iter([AIMessage("Five working days.")]))  # or your own
-    agent = create_agent(model, middleware=[HeadgateMiddleware(hg)])
+    agent = create_agent(model, middleware=[MillgateMiddleware(hg)])
     for message in agent.invoke({"messages": [("user", QUESTION)]})["messages"]:
         print(message.type, "five working days" in message.text.lower())

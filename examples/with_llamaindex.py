@@ -1,4 +1,4 @@
-"""LlamaIndex: a query engine over Headgate, and a memory that recalls what left the chat history."""
+"""LlamaIndex: a query engine over Millgate, and a memory that recalls what left the chat history."""
 
 import asyncio
 
@@ -6,14 +6,14 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 
-from headgate import Headgate
-from headgate.integrations.llamaindex import HeadgateMemoryBlock, HeadgateRetriever
+from millgate import Millgate
+from millgate.integrations.llamaindex import MillgateMemoryBlock, MillgateRetriever
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    engine = RetrieverQueryEngine.from_args(HeadgateRetriever(hg, budget=500), llm=MockLLM())
+    engine = RetrieverQueryEngine.from_args(MillgateRetriever(hg, budget=500), llm=MockLLM())
     print("five working days" in str(engine.query("How long does a refund take?")))
 
-    block = HeadgateMemoryBlock(gate=hg)  # for Memory.from_defaults(memory_blocks=[block])
+    block = MillgateMemoryBlock(gate=hg)  # for Memory.from_defaults(memory_blocks=[block])
     asyncio.run(block.aput([ChatMessage("My sister Ann moved to Lisbon.")]))
     print("Lisbon" in asyncio.run(block.aget([ChatMessage("Where did Ann move?")])))

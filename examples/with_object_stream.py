@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from headgate.guard.objects import GuardedObjects
+from millgate.guard.objects import GuardedObjects
 
 
 @dataclass

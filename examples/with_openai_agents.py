@@ -7,12 +7,12 @@ import asyncio
 
 from agents.run import CallModelData, ModelInputData
 
-from headgate import Headgate
-from headgate.integrations.openai_agents import add_context
+from millgate import Millgate
+from millgate.integrations.openai_agents import add_context
 
 
 async def main():
-    async with Headgate.open(":memory:") as hg:
+    async with Millgate.open(":memory:") as hg:
         await hg.aadd([{"id": "refunds", "text": "A refund takes five working days."}])
         asked = ModelInputData([{"role": "user", "content": "How long does a refund take?"}], None)
         sent = await add_context(hg, budget=500)(CallModelData(asked, None, None))

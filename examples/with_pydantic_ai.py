@@ -5,8 +5,8 @@ from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
 
-from headgate import Headgate
-from headgate.integrations.pydantic_ai import add_context, toolset
+from millgate import Millgate
+from millgate.integrations.pydantic_ai import add_context, toolset
 
 
 def answer(messages, info):
@@ -15,7 +15,7 @@ def answer(messages, info):
     return ModelResponse(parts=[TextPart("Five working days.")])
 
 
-with Headgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as hg:
     hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
     context = ProcessHistory(add_context(hg, budget=500))
     agent = Agent(FunctionModel(answer), capabilities=[context], toolsets=[toolset(hg)])

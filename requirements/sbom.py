@@ -1,4 +1,4 @@
-"""SBOM: what is installed with Headgate, as CycloneDX JSON on stdout.
+"""SBOM: what is installed with Millgate, as CycloneDX JSON on stdout.
 
 python requirements/sbom.py requirements/service.txt > sbom.json
 """

@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from headgate.pipeline.engine import Engine
-from headgate.pipeline.resources import Resources
-from headgate.pipeline.sizes import CollectionTokens
-from headgate.pipeline.threads import LoopCalls
-from headgate.relevance.model import chances
-from headgate.stages.grade import (
+from millgate.pipeline.engine import Engine
+from millgate.pipeline.resources import Resources
+from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.threads import LoopCalls
+from millgate.relevance.model import chances
+from millgate.stages.grade import (
     ask_grader,
     bands_of,
     grade,
@@ -17,7 +17,7 @@ from headgate.stages.grade import (
     pass_ungraded,
     strips_of_long,
 )
-from headgate.text.tokens import estimate_tokens
+from millgate.text.tokens import estimate_tokens
 
 
 def engine_over(store, views, policy, **resources):

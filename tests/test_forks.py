@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from headgate import Headgate
-from headgate.errors import StoreError
-from headgate.stores.sqlite import connection as module
+from millgate import Millgate
+from millgate.errors import StoreError
+from millgate.stores.sqlite import connection as module
 
 SCRIPT = """
 import os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
-from headgate import Headgate
+from millgate import Millgate
 
-gate = Headgate.open(sys.argv[1])
+gate = Millgate.open(sys.argv[1])
 gate.add({"id": f"p{n}", "text": f"The refund {n} of the ferry is paid by card."} for n in range(50))
 assert gate.context("refund of the ferry").chunks
 gate.remember("Ada maintains the ferry.")
@@ -97,7 +97,7 @@ def row(id):
 
 
 def test_what_a_child_wrote_stays_when_the_parent_closes_meanwhile(tmp_path):
-    gate = Headgate.open(tmp_path)
+    gate = Millgate.open(tmp_path)
     gate.add([row("parent")])
     (wrote, tell_wrote), (closed, tell_closed) = os.pipe(), os.pipe()
 
@@ -115,13 +115,13 @@ def test_what_a_child_wrote_stays_when_the_parent_closes_meanwhile(tmp_path):
     assert succeeds(child)
     for descriptor in (wrote, tell_wrote, closed, tell_closed):
         os.close(descriptor)
-    with Headgate.open(tmp_path) as again:
+    with Millgate.open(tmp_path) as again:
         found = {chunk.id for chunk in again.store.scan("default", "main")}
     assert found == {"parent", "before", "after"}
 
 
 def test_a_gate_in_memory_goes_on_in_a_child_with_what_it_holds():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         other = gate.for_tenant("other")
         other.add([row("a")])
         assert other.context("the ferry").chunks
@@ -136,14 +136,14 @@ def test_a_gate_in_memory_goes_on_in_a_child_with_what_it_holds():
 
 def test_a_child_that_was_forked_in_the_middle_of_a_call_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_FORK_S", 0.0)
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add([row("a")])
 
         def refused():
             with pytest.raises(StoreError, match="in use when this process was forked"):
                 gate.collections()
             with pytest.raises(StoreError, match="in use when this process was forked"):
-                Headgate.open(tmp_path)
+                Millgate.open(tmp_path)
             return True
 
         with gate.store._pool.read():
@@ -153,7 +153,7 @@ def test_a_child_that_was_forked_in_the_middle_of_a_call_is_refused(tmp_path, mo
 
 
 def test_a_child_that_closes_a_gate_leaves_the_parents_open(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add([row("a")])
         assert gate.context("the ferry").chunks
 

@@ -12,12 +12,12 @@ from unittest.mock import create_autospec
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
-from headgate.gateway import Headgate
-from headgate.guard import adapters, tools
-from headgate.settings import load
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import ContextBudget, Request
+from millgate.errors import ConfigError, InputError, MillgateError, NotFound, StoreError
+from millgate.gateway import Millgate
+from millgate.guard import adapters, tools
+from millgate.settings import load
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import ContextBudget, Request
 
 SECRET = "sk-" + "a1B2" * 12
 
@@ -32,16 +32,16 @@ def rows(count):
 def test_a_long_add_is_indexed_by_the_time_it_returns_a_short_one_by_the_next_question(
     tmp_path, count, indexed
 ):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add(rows(count))
         assert any((tmp_path / "kb" / "index").rglob("*.json")) is indexed
         assert gate.index().count == count
 
 
 def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add(rows(1_500))
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         folder = next((tmp_path / "kb" / "index").rglob("*.json")).parent
         for file in folder.iterdir():
             file.write_bytes(b"damaged")
@@ -62,14 +62,14 @@ def example(hg):
 
 async def test_the_example_runs_and_closes_inside_a_running_event_loop():
     before = set(threading.enumerate())
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         assert [chunk.id for chunk in example(hg).chunks] == ["steps"]
     assert {t for t in threading.enumerate() if t not in before and t.is_alive()} == set()
 
 
 async def test_everything_that_waits_or_writes_has_an_async_form(tmp_path):
     (tmp_path / "tide.md").write_text("The tide turns at six.")
-    async with Headgate.open(":memory:") as hg:
+    async with Millgate.open(":memory:") as hg:
         assert (await hg.aadd(rows(3))).documents == 3
         assert (await hg.aadd_files(tmp_path / "tide.md")).documents == 1
         assert (await hg.aadd_stream(b"Boats leave at dawn.", id="boats")).documents == 1
@@ -89,12 +89,12 @@ async def test_everything_that_waits_or_writes_has_an_async_form(tmp_path):
 
 
 def test_help_shows_the_parameters_and_defaults_of_context():
-    for method in (Headgate.context, Headgate.acontext):
+    for method in (Millgate.context, Millgate.acontext):
         parameters = inspect.signature(method).parameters
         assert parameters["budget"].default == Request("").budget
         assert {f.name for f in fields(Request)} - {"tenant", "asker"} <= set(parameters)
-    assert (Headgate.context.__name__, Headgate.aadd.__name__) == ("context", "aadd")
-    assert not inspect.iscoroutinefunction(Headgate.context)
+    assert (Millgate.context.__name__, Millgate.aadd.__name__) == ("context", "aadd")
+    assert not inspect.iscoroutinefunction(Millgate.context)
 
 
 ARGUMENTS = {
@@ -123,7 +123,7 @@ async def use(hg, name):
 
 PUBLIC = sorted(
     name
-    for name in vars(Headgate)
+    for name in vars(Millgate)
     if not name.startswith("_") and name not in ("open", "close", "aclose")
 )
 
@@ -131,16 +131,16 @@ PUBLIC = sorted(
 @pytest.mark.parametrize("who", ["itself", "a tenant's gate", "its owner"])
 @pytest.mark.parametrize("name", PUBLIC)
 async def test_after_closing_every_public_name_says_that_it_is_closed(name, who):
-    owner = Headgate.open(":memory:")
+    owner = Millgate.open(":memory:")
     hg = owner if who == "itself" else owner.for_tenant("other")
     (owner if who == "its owner" else hg).close()
-    with pytest.raises(StoreError, match="this Headgate is closed"):
+    with pytest.raises(StoreError, match="this Millgate is closed"):
         await use(hg, name)
     owner.close()
 
 
 def test_closing_twice_is_no_mistake():
-    hg = Headgate.open(":memory:")
+    hg = Millgate.open(":memory:")
     hg.context("x")
     hg.close()
     hg.close()
@@ -175,7 +175,7 @@ def test_closing_twice_is_no_mistake():
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         asked = {"query": "boats"} | {name: value}
         with pytest.raises(InputError, match=name):
             hg.context(**asked)
@@ -183,11 +183,11 @@ def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
 
 def test_settings_that_are_no_settings_say_how_to_write_them():
     with pytest.raises(ConfigError, match="settings is dict, not Settings"):
-        Headgate.open(":memory:", settings={"retrieve.k1": 1})
+        Millgate.open(":memory:", settings={"retrieve.k1": 1})
 
 
 def test_a_misspelt_keyword_of_a_part_names_the_right_one():
-    with Headgate.open(":memory:") as hg, pytest.raises(InputError, match="did you mean category"):
+    with Millgate.open(":memory:") as hg, pytest.raises(InputError, match="did you mean category"):
         hg.facts.add("boats float", catgory="a")
 
 
@@ -202,7 +202,7 @@ def test_a_misspelt_keyword_of_a_part_names_the_right_one():
     ],
 )
 def test_a_misspelt_keyword_is_an_error_that_says_what_the_method_takes(method, given, meant):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add({"id": "boats", "text": "boats"})
         first = [hg.context("boats").trace.id] if method == "replay" else ["boats"]
         first = [] if method == "collections" else first
@@ -230,7 +230,7 @@ WRONG = {
 
 @pytest.mark.parametrize("said", WRONG)
 def test_a_value_of_the_wrong_type_is_an_error_that_names_it(said):
-    with Headgate.open(":memory:") as hg, pytest.raises(InputError, match=said):
+    with Millgate.open(":memory:") as hg, pytest.raises(InputError, match=said):
         WRONG[said](hg)
 
 
@@ -239,7 +239,7 @@ def test_a_tenant_or_collection_that_no_store_can_hold_is_refused_before_anythin
     name, tmp_path
 ):
     (tmp_path / "a.md").write_text("Boats leave at noon.")
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         with pytest.raises(InputError, match="tenant "):
             hg.for_tenant(name)
         for add in (
@@ -256,7 +256,7 @@ def test_a_tenant_or_collection_that_no_store_can_hold_is_refused_before_anythin
 @pytest.mark.parametrize("rows", [5, None])
 def test_what_is_no_row_at_all_is_an_error_that_says_what_add_takes(rows):
     with (
-        Headgate.open(":memory:") as hg,
+        Millgate.open(":memory:") as hg,
         pytest.raises(InputError, match=f"this is {type(rows).__name__}"),
     ):
         hg.add(rows)
@@ -264,7 +264,7 @@ def test_what_is_no_row_at_all_is_an_error_that_says_what_add_takes(rows):
 
 def test_a_gate_without_a_store_says_how_to_open_one():
     with pytest.raises(ConfigError, match="opens nothing"):
-        Headgate()
+        Millgate()
 
 
 def test_a_wrong_number_of_the_models_window_is_named_too():
@@ -280,13 +280,13 @@ def test_closing_while_others_wait_is_our_own_error_for_them(tmp_path):
             started.set()
             await asyncio.sleep(60)
 
-    hg = Headgate.open(tmp_path, grader=Slow())
+    hg = Millgate.open(tmp_path, grader=Slow())
     hg.add(rows(3))
 
     def ask():
         try:
             hg.context("harbor")
-        except HeadgateError as error:
+        except MillgateError as error:
             failures.append(error)
 
     waiting = threading.Thread(target=ask)
@@ -313,14 +313,14 @@ class Counted:
 
 def test_no_request_lists_all_collections():
     store = Counted(MemoryStore())
-    with Headgate.open(store=store) as hg:
+    with Millgate.open(store=store) as hg:
         hg.add(rows(3))
         hg.context("harbor")
         assert store.listed == 0
 
 
 def test_a_gate_that_does_not_wait_answers_from_what_was_just_added(tmp_path):
-    with Headgate.open(tmp_path / "kb", wait_for_index=False) as gate:
+    with Millgate.open(tmp_path / "kb", wait_for_index=False) as gate:
         gate.add(rows(900))
         assert gate.index(wait=False).count == 900
         gate.add([{"id": "late", "text": "A late row tells of the lighthouse."}])
@@ -330,13 +330,13 @@ def test_a_gate_that_does_not_wait_answers_from_what_was_just_added(tmp_path):
 @pytest.mark.parametrize("waits", [True, False])
 def test_progress_is_told_after_each_batch_whether_or_not_the_index_follows(waits):
     seen = []
-    with Headgate.open(":memory:", wait_for_index=waits) as gate:
+    with Millgate.open(":memory:", wait_for_index=waits) as gate:
         gate.add(rows(3), on_progress=lambda progress: seen.append(progress.chunks))
     assert seen[-1] == 3
 
 
 def test_a_document_that_is_not_there_is_named():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows(1))
         assert [chunk.id for chunk in gate.document("r0")] == ["r0"]
         with pytest.raises(NotFound, match="no document 'r1' in 'main'"):
@@ -344,7 +344,7 @@ def test_a_document_that_is_not_there_is_named():
 
 
 def test_a_trace_at_hand_stands_for_itself_but_not_for_another_tenant():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows(1))
         trace = gate.context("harbor").trace
         assert gate.trace(trace) is trace
@@ -357,7 +357,7 @@ def test_a_trace_at_hand_stands_for_itself_but_not_for_another_tenant():
 
 @pytest.mark.parametrize(("keep", "kept"), [(0, 0), (5, 1)])
 def test_traces_are_kept_if_the_settings_say_so(keep, kept):
-    with Headgate.open(":memory:", trace={"keep": keep}) as gate:
+    with Millgate.open(":memory:", trace={"keep": keep}) as gate:
         gate.add(rows(1))
         trace = gate.context("harbor").trace
         assert len(gate.traces()) == kept
@@ -367,7 +367,7 @@ def test_traces_are_kept_if_the_settings_say_so(keep, kept):
 
 @pytest.mark.parametrize(("redact", "text", "kept"), [(True, True, "[redacted"), (False, True, SECRET), (True, False, "")])  # fmt: skip
 def test_a_secret_is_taken_out_of_what_is_kept_of_a_request(redact, text, kept):
-    with Headgate.open(":memory:", redact=redact, trace={"text": text}) as gate:
+    with Millgate.open(":memory:", redact=redact, trace={"text": text}) as gate:
         gate.add(rows(1))
         made = gate.context("harbor", window=[f"The key is {SECRET}."], budget=100)
         stored = gate.trace(made.trace.id).request.window.texts
@@ -385,7 +385,7 @@ def test_each_part_says_whether_it_can_serve():
         def prefetch(self, query):
             raise OSError("broke its leg")
 
-    with Headgate.open(":memory:", providers=[Lame()]) as gate:
+    with Millgate.open(":memory:", providers=[Lame()]) as gate:
         gate.add(rows(1))
         assert [gate.check(part) for part in ("store", "index", "providers")] == ["", "", ""]
         gate.context("harbor")
@@ -395,7 +395,7 @@ def test_each_part_says_whether_it_can_serve():
 
 
 def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.for_tenant("other").close()
         gate.add(rows(1))
         assert gate.collections()["main"].chunks == 1
@@ -404,10 +404,10 @@ def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_gates_of_other_tenants_share_one_loop_and_open_nothing_of_their_own():
     def loops_and_descriptors():
-        loops = [thread for thread in threading.enumerate() if thread.name == "headgate"]
+        loops = [thread for thread in threading.enumerate() if thread.name == "millgate"]
         return len(loops), len(list(Path("/proc/self/fd").iterdir()))
 
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.for_tenant("first").add(rows(1))
         assert gate.for_tenant("first").context("harbor").chunks
         before = loops_and_descriptors()
@@ -417,7 +417,7 @@ def test_gates_of_other_tenants_share_one_loop_and_open_nothing_of_their_own():
 
 
 def test_closing_the_gate_of_a_tenant_leaves_the_calls_of_others_alone():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows(1))
         with gate.for_tenant("other") as other:
             assert other.context("harbor").chunks == ()
@@ -429,7 +429,7 @@ def test_closing_the_gate_of_a_tenant_leaves_the_calls_of_others_alone():
 
 
 def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(tmp_path):
-    with Headgate.open(":memory:", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+    with Millgate.open(":memory:", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
         gate.add(rows(1))
         made = gate.context("harbor", budget=100)
         assert made.chunks
@@ -438,7 +438,7 @@ def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(t
 
 
 def test_a_ready_made_request_is_answered_for_the_tenant_of_the_gate():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "ours", "text": "The harbor opens at nine."}])
         other = hg.for_tenant("acme")
         other.add([{"id": "theirs", "text": "The harbor opens at ten."}])
@@ -457,7 +457,7 @@ STREET = "Die Straße nach Köln ist lang und schön und führt am Rhein entlang
 def test_a_word_of_any_language_is_found_beside_texts_of_another(question, german):
     english = ["Parcels leave at noon every weekday.", "The tide turns at six in the harbor.", "def tide(): return 6"]  # fmt: skip
     texts = [STREET, "Die Pakete liegen im Lager.", "Das Wasser steigt am Abend."][:german]
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([*texts, *english])
         found = hg.context(question)
     assert [chunk.text for chunk in found.chunks][:1] == [STREET]
@@ -467,15 +467,15 @@ def test_a_word_of_any_language_is_found_beside_texts_of_another(question, germa
 def test_what_names_no_folder_opens_nothing(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="the path is"):
-        Headgate.open(path)
-    with pytest.raises(InputError, match="a path is"), Headgate.open(":memory:") as gate:
+        Millgate.open(path)
+    with pytest.raises(InputError, match="a path is"), Millgate.open(":memory:") as gate:
         gate.add_files(path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_blank_variable_names_no_store(monkeypatch):
-    monkeypatch.setenv("HEADGATE_STORE", "")
-    assert load().store == ".headgate"
+    monkeypatch.setenv("MILLGATE_STORE", "")
+    assert load().store == ".millgate"
 
 
 @pytest.mark.parametrize(
@@ -484,27 +484,27 @@ def test_a_blank_variable_names_no_store(monkeypatch):
         ("search", r"did you mean context\(question\)"),
         ("get", r"did you mean document\(id\)"),
         ("delete", r"did you mean remove\(documents=\[id\]\)"),
-        ("status", "headgate status"),
+        ("status", "millgate status"),
         ("contxt", "did you mean context"),
-        ("zzzz", "Headgate has no zzzz$"),
-        ("_private", "Headgate has no _private$"),
+        ("zzzz", "Millgate has no zzzz$"),
+        ("_private", "Millgate has no _private$"),
     ],
 )
 def test_a_name_that_is_no_method_names_the_one_that_was_meant(name, meant):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         assert not hasattr(hg, name)
         with pytest.raises(AttributeError, match=meant):
             getattr(hg, name)
 
 
 def test_an_error_inside_a_property_is_not_taken_for_a_missing_name(monkeypatch):
-    monkeypatch.setattr(Headgate, "facts", property(lambda self: self.store.nothing_there))
-    with Headgate.open(":memory:") as hg, pytest.raises(AttributeError, match="nothing_there"):
+    monkeypatch.setattr(Millgate, "facts", property(lambda self: self.store.nothing_there))
+    with Millgate.open(":memory:") as hg, pytest.raises(AttributeError, match="nothing_there"):
         hg.facts  # noqa: B018
 
 
 def test_a_gate_can_be_copied_and_mocked():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         assert copy.copy(hg).context("when are refunds paid?").chunks
         mock = create_autospec(hg, instance=True)
@@ -528,13 +528,13 @@ def test_a_gate_can_be_copied_and_mocked():
     ],
 )
 def test_a_value_that_cannot_be_used_is_an_input_error(call, said):
-    with Headgate.open(":memory:") as hg, pytest.raises(InputError) as raised:
+    with Millgate.open(":memory:") as hg, pytest.raises(InputError) as raised:
         call(hg)
     assert said in str(raised.value)
 
 
 def test_a_message_that_only_calls_a_tool_may_stand_in_a_window():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.context(
             "refunds",
             window=[

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from headgate import Headgate
+from millgate import Millgate
 
 DICE = random.Random(5)
 BASE64 = base64.b64encode(DICE.randbytes(9000)).decode()
@@ -35,7 +35,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def hg():
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         opened.add(ROWS)
         yield opened
 
@@ -59,6 +59,6 @@ def test_one_rare_word_brings_its_chunk(hg):
 
 
 def test_a_collection_of_single_characters_answers():
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         opened.add([{"id": letter, "text": letter} for letter in "abcdefgxyz"])
         assert [chunk.id for chunk in opened.context("x").chunks] == ["x"]

@@ -5,18 +5,18 @@ import sys
 
 from tests.waiting import MOST_S
 
-import headgate
+import millgate
 
 UNASKED = (
-    "headgate.graph.graph",
-    "headgate.guard.ladder",
-    "headgate.guard.resume",
-    "headgate.index.large",
-    "headgate.index.shared",
-    "headgate.ingest.load",
-    "headgate.keys",
-    "headgate.memory.sessions",
-    "headgate.stores.memory.store",
+    "millgate.graph.graph",
+    "millgate.guard.ladder",
+    "millgate.guard.resume",
+    "millgate.index.large",
+    "millgate.index.shared",
+    "millgate.ingest.load",
+    "millgate.keys",
+    "millgate.memory.sessions",
+    "millgate.stores.memory.store",
     "numpy.ma",
 )
 HEAVY = ("numpy", "pydantic", "rich", "click", "orjson", "Stemmer", "asyncio")
@@ -32,37 +32,37 @@ def loaded(statement):
 
 def test_a_plain_import_loads_the_package_and_nothing_of_it():
     before = loaded("from importlib import import_module; import typing")
-    assert {m for m in loaded("import headgate") - before if not m.startswith("_")} == {"headgate"}
+    assert {m for m in loaded("import millgate") - before if not m.startswith("_")} == {"millgate"}
 
 
 def test_the_nouns_load_no_dependency():
-    found = loaded("from headgate import Chunk, ContextBudget, HeadgateError, LoopError")
+    found = loaded("from millgate import Chunk, ContextBudget, MillgateError, LoopError")
     assert found.isdisjoint(HEAVY)
 
 
 def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
     store = str(tmp_path / "kb")
-    with headgate.Headgate.open(store) as hg:
+    with millgate.Millgate.open(store) as hg:
         hg.add([{"id": "a", "text": "Refunds for late parcels are paid by Anna Berg in May."}])
     found = loaded(
-        f"from headgate import Headgate\nwith Headgate.open({store!r}) as hg:\n"
+        f"from millgate import Millgate\nwith Millgate.open({store!r}) as hg:\n"
         "    assert hg.context('How are refunds for late parcels of Anna Berg paid?').chunks"
     )
-    assert "headgate.stages.retrieve" in found
+    assert "millgate.stages.retrieve" in found
     assert found.isdisjoint(UNASKED)
 
 
 def test_the_gateway_of_a_wrapped_agent_loads_no_page_and_no_framework():
-    found = loaded("import headgate.service.wrap.gateway")
-    assert "headgate.service.proxy.app" in found
-    assert found.isdisjoint({"fastapi", "headgate.service.app", "headgate.service.dashboard.app"})
+    found = loaded("import millgate.service.wrap.gateway")
+    assert "millgate.service.proxy.app" in found
+    assert found.isdisjoint({"fastapi", "millgate.service.app", "millgate.service.dashboard.app"})
 
 
 def test_every_public_name_resolves_and_is_listed_in_order():
-    assert list(headgate.__all__) == sorted(headgate.__all__)
-    assert all(getattr(headgate, name) is not None for name in headgate.__all__)
-    assert set(headgate.__all__) <= set(dir(headgate))
+    assert list(millgate.__all__) == sorted(millgate.__all__)
+    assert all(getattr(millgate, name) is not None for name in millgate.__all__)
+    assert set(millgate.__all__) <= set(dir(millgate))
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    assert not hasattr(headgate, "Headgates")
+    assert not hasattr(millgate, "Millgates")

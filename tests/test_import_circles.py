@@ -3,9 +3,9 @@
 import ast
 from pathlib import Path
 
-import headgate
+import millgate
 
-ROOT = Path(headgate.__file__).parent
+ROOT = Path(millgate.__file__).parent
 
 
 def module_name(path: Path) -> str:
@@ -49,9 +49,9 @@ def test_a_circle_is_found():
 
 
 def test_an_import_inside_a_function_counts():
-    tree = ast.parse("def f():\n    from headgate.text import terms\n    import headgate.errors\n")
-    known = {"headgate.text", "headgate.text.terms", "headgate.errors"}
-    assert imported(tree, known) == {"headgate.text.terms", "headgate.errors"}
+    tree = ast.parse("def f():\n    from millgate.text import terms\n    import millgate.errors\n")
+    known = {"millgate.text", "millgate.text.terms", "millgate.errors"}
+    assert imported(tree, known) == {"millgate.text.terms", "millgate.errors"}
 
 
 def test_no_modules_import_each_other_in_a_circle():

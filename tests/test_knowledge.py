@@ -5,9 +5,9 @@ import random
 import pytest
 from tests.surfaces import SURFACES, ask_library, run_command
 
-from headgate import Headgate
-from headgate.notes import Stage
-from headgate.types import Edge
+from millgate import Millgate
+from millgate.notes import Stage
+from millgate.types import Edge
 
 FILLER = [f"Notice {n}: the {w} of the valley was painted." for n, w in enumerate(("gate", "mill", "lock", "weir", "barn", "hut", "quay", "inn", "well", "yard"))]  # fmt: skip
 QUESTION = "what does payments need?"
@@ -23,7 +23,7 @@ def folder(tmp_path):
     """A store with some texts of which no word leads from one to the other."""
 
     def make(edges, **texts):
-        with Headgate.open(tmp_path / "kb") as hg:
+        with Millgate.open(tmp_path / "kb") as hg:
             rows = [{"id": id, "text": text} for id, text in texts.items()]
             rows += [{"id": f"f{n}", "text": text} for n, text in enumerate(FILLER)]
             hg.add(rows)
@@ -112,7 +112,7 @@ def test_a_link_leads_to_the_page_beside_and_to_every_part_of_a_long_one(ask, tm
 def test_a_second_query_names_what_an_edge_leads_to_though_nothing_propagates(tmp_path):
     seen = "Payments takes cards at noon."
     texts = {"pay": seen, "rows": "A ledger of rows is bound in leather."}
-    with Headgate.open(tmp_path / "kb", propagate={"mode": "off"}) as hg:
+    with Millgate.open(tmp_path / "kb", propagate={"mode": "off"}) as hg:
         hg.add([{"id": id, "text": text} for id, text in texts.items()])
         hg.graph.link([Edge("Payments", "depends_on", "Ledger")])
         context = hg.context("when does payments take cards?", window=[seen])
@@ -121,7 +121,7 @@ def test_a_second_query_names_what_an_edge_leads_to_though_nothing_propagates(tm
 
 
 def test_a_common_word_of_a_text_is_no_name(tmp_path):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.add([{"id": f"n{n}", "text": f"The time of tide {n} is noted."} for n in range(40)])
         hg.add([{"id": "clock", "text": "Brass wheels turn."}])
         hg.graph.link([Edge("Time", "uses", "clock")])
@@ -130,7 +130,7 @@ def test_a_common_word_of_a_text_is_no_name(tmp_path):
 
 
 def test_paths_show_names_as_the_graph_spells_them(tmp_path):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.graph.link([Edge("Payments", "depends_on", "Ledger"), Edge("ledger", "uses", "Vault")])
         lines = [found.path.line for found in hg.graph.paths("PAYMENTS")]
     assert lines == [

@@ -4,8 +4,8 @@ import string
 
 import pytest
 
-from headgate.notes import SENTENCES, Fate, Note, NoteCode, Stage
-from headgate.stores.codec import decode, encode
+from millgate.notes import SENTENCES, Fate, Note, NoteCode, Stage
+from millgate.stores.codec import decode, encode
 
 
 def needs(code):

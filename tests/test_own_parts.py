@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.waiting import MOST_S
 
-from headgate import Headgate
-from headgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
-from headgate.own_parts import ThreadCalls, await_part, contain, is_failure
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FixedClock, strict
+from millgate import Millgate
+from millgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
+from millgate.own_parts import ThreadCalls, await_part, contain, is_failure
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FixedClock, strict
 
 ROWS = [
     {"id": f"ferry-{n}", "text": f"Ferry {n} leaves the quay at {n} o'clock."} for n in range(4)
@@ -107,7 +107,7 @@ def in_thread(call, *args):
 )
 def test_a_part_that_exits_fails_alone_and_later_calls_and_close_go_on(name, kind, error):
     part = kind()
-    with Headgate.open(":memory:", **{name: [part] if name == "providers" else part}) as gate:
+    with Millgate.open(":memory:", **{name: [part] if name == "providers" else part}) as gate:
         gate.add(ROWS)
         part.error = error
         context = in_thread(
@@ -122,7 +122,7 @@ def test_a_part_that_exits_fails_alone_and_later_calls_and_close_go_on(name, kin
 
 @pytest.mark.parametrize("error", EXITS[:1], ids=lambda error: type(error).__name__)
 async def test_a_part_that_exits_does_not_end_the_callers_own_loop(error):
-    with Headgate.open(":memory:", grader=Failing(error), clock=Failing()) as gate:
+    with Millgate.open(":memory:", grader=Failing(error), clock=Failing()) as gate:
         gate.add(ROWS)
         context = await gate.acontext(QUESTION)
         assert "the grader failed: SystemExit: 2" in " ".join(context.degraded)
@@ -131,7 +131,7 @@ async def test_a_part_that_exits_does_not_end_the_callers_own_loop(error):
 @pytest.mark.parametrize("error", [SystemExit(2), StopIteration()], ids=["exit", "stop"])
 async def test_an_async_call_whose_store_exits_raises_an_error_that_can_be_handled(error):
     store = FailingStore()
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         gate.add(ROWS)
 
         def fail(*_, **__):
@@ -170,7 +170,7 @@ def test_for_a_counter_and_a_clock_that_fail_ours_answer_and_the_log_says_so_onc
             raise answer
         return answer
 
-    with Headgate.open(":memory:", **{part: fail}) as gate, strict():
+    with Millgate.open(":memory:", **{part: fail}) as gate, strict():
         gate.add(ROWS)
         context = gate.context(QUESTION)
         assert "ferry-2" in [chunk.id for chunk in context.chunks]
@@ -183,7 +183,7 @@ def test_for_a_counter_and_a_clock_that_fail_ours_answer_and_the_log_says_so_onc
 
 
 def test_a_counter_may_count_in_fractions():
-    with Headgate.open(":memory:", counter=lambda text: len(text) / 4) as gate:
+    with Millgate.open(":memory:", counter=lambda text: len(text) / 4) as gate:
         assert gate.count_tokens("tides") == 2
 
 
@@ -227,7 +227,7 @@ def hanging():
 
 
 def test_a_grader_that_hangs_is_left_out_after_its_time(hanging):
-    with Headgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.1}) as gate:
+    with Millgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.1}) as gate:
         gate.add(ROWS)
         context = gate.context(QUESTION)
         assert context.chunks
@@ -236,7 +236,7 @@ def test_a_grader_that_hangs_is_left_out_after_its_time(hanging):
 
 def test_a_grader_that_keeps_hanging_rests_and_is_asked_again(hanging):
     clock = FixedClock()
-    with Headgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.05}) as gate:
+    with Millgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.05}) as gate:
         gate.add(ROWS)
         rest = gate._opened.components.engine.resources.grader_rest
         rest._clock = clock
@@ -259,13 +259,13 @@ def test_a_grader_that_keeps_hanging_rests_and_is_asked_again(hanging):
 
 
 def test_a_search_that_keeps_hanging_rests(hanging):
-    with Headgate.open(":memory:", search=hanging, grade={"deadline_s": 0.05}) as gate:
+    with Millgate.open(":memory:", search=hanging, grade={"deadline_s": 0.05}) as gate:
         told = [" ".join(gate.context("what is the price of tea?").degraded) for _ in range(4)]
     assert ["the search is resting" in one for one in told] == [False, False, False, True]
 
 
 async def test_a_request_that_is_cancelled_says_nothing_of_the_grader(hanging):
-    with Headgate.open(":memory:", grader=hanging) as gate:
+    with Millgate.open(":memory:", grader=hanging) as gate:
         rest = gate._opened.components.engine.resources.grader_rest
         gate.add(ROWS)
         for _ in range(4):
@@ -278,14 +278,14 @@ async def test_a_request_that_is_cancelled_says_nothing_of_the_grader(hanging):
 
 
 def test_a_search_that_hangs_is_left_out_after_its_time(hanging):
-    with Headgate.open(":memory:", search=hanging, grade={"deadline_s": 0.1}) as gate:
+    with Millgate.open(":memory:", search=hanging, grade={"deadline_s": 0.1}) as gate:
         context = gate.context("what is the price of tea?")
         assert "the search gave no answer in 0.1 s" in " ".join(context.degraded)
 
 
 def test_a_grader_that_blocks_its_loop_costs_later_calls_and_close_no_more_than_its_time():
     grader = Blocking()
-    gate = Headgate.open(":memory:", grader=grader, grade={"deadline_s": 0.1})
+    gate = Millgate.open(":memory:", grader=grader, grade={"deadline_s": 0.1})
     try:
         gate.add(ROWS)
         for _ in range(2):
@@ -300,7 +300,7 @@ def test_a_grader_that_blocks_its_loop_costs_later_calls_and_close_no_more_than_
 
 
 def test_an_embedder_that_hangs_leaves_the_search_to_words(hanging):
-    with Headgate.open(":memory:", embedder=hanging, embed={"timeout_s": 0.1}) as gate:
+    with Millgate.open(":memory:", embedder=hanging, embed={"timeout_s": 0.1}) as gate:
         gate.add(ROWS)
         context = gate.context(QUESTION)
         assert [chunk.id for chunk in context.chunks][:1] == ["ferry-2"]
@@ -308,7 +308,7 @@ def test_an_embedder_that_hangs_leaves_the_search_to_words(hanging):
 
 
 def test_close_does_not_wait_for_an_embedder_that_hangs(hanging):
-    gate = Headgate.open(":memory:", embedder=hanging)
+    gate = Millgate.open(":memory:", embedder=hanging)
     gate.add(ROWS)
     asked = threading.Event()
     failed = []
@@ -380,7 +380,7 @@ class NamelessEmbedder:
 )
 def test_what_is_no_part_is_refused_at_once(parts, message):
     with pytest.raises(ConfigError, match=message):
-        Headgate.open(":memory:" if "store" not in parts else None, **parts)
+        Millgate.open(":memory:" if "store" not in parts else None, **parts)
 
 
 def test_what_a_grader_or_search_raises_is_one_line_and_no_bug_of_ours(caplog):
@@ -391,7 +391,7 @@ def test_what_a_grader_or_search_raises_is_one_line_and_no_bug_of_ours(caplog):
         async def search(self, query, *, limit):
             raise KeyError("my key")
 
-    with Headgate.open(":memory:", grader=Raising(), search=Raising()) as hg:
+    with Millgate.open(":memory:", grader=Raising(), search=Raising()) as hg:
         hg.add(ROWS)
         graded = hg.context(QUESTION, budget=100)
     assert "grade: the grader failed: ValueError: my own" in graded.trace.degraded

@@ -11,11 +11,11 @@ import pytest
 from mcp import Client
 from tests.surfaces import SURFACES
 
-from headgate import Headgate
-from headgate.integrations.hermes import HeadgateMemory
-from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.server import build
-from headgate.keys import SCOPES
+from millgate import Millgate
+from millgate.integrations.hermes import MillgateMemory
+from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.server import build
+from millgate.keys import SCOPES
 
 LENGTH, THRESHOLD, ASKED = 100_000, 75_000, 5_000
 QUESTION = "what do you remember of the mill, its keepers and geese?"
@@ -43,7 +43,7 @@ TABLE = table()
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pressure") / "kb"
-    with Headgate.open(place) as hg:
+    with Millgate.open(place) as hg:
         # some 14,000 tokens: too many to be loaded whole for 5,000
         hg.add(
             {"id": f"p{n}", "text": f"Page {n}. The mill of number {n} has geese, keepers and {n} wheels. " + " ".join(f"w{n}x{k}" for k in range(60))}
@@ -89,7 +89,7 @@ def test_a_plan_is_as_the_table_says(folder, surface, percent, threshold):
 @pytest.mark.parametrize(("percent", "threshold"), TABLE)
 def test_mcp_gives_what_the_table_says(folder, percent, threshold):
     async def ask():
-        with Headgate.open(folder) as gate:
+        with Millgate.open(folder) as gate:
             async with Client(
                 build(lambda _: Access(gate, frozenset(SCOPES), local=True))
             ) as client:
@@ -107,8 +107,8 @@ def test_mcp_gives_what_the_table_says(folder, percent, threshold):
 
 @pytest.mark.parametrize(("percent", "threshold"), TABLE)
 def test_hermes_gives_what_the_table_says(folder, percent, threshold):
-    with Headgate.open(folder) as gate:
-        memory = HeadgateMemory(gate, budget=ASKED)
+    with Millgate.open(folder) as gate:
+        memory = MillgateMemory(gate, budget=ASKED)
         memory.initialize("monday")
         memory.set_context_budget(**window(percent, threshold), compression_enabled=True)
         given = memory.prefetch(QUESTION)

@@ -3,8 +3,8 @@
 import doctest
 import inspect
 
-from headgate import Headgate, protocols
-from headgate.stores.memory.store import MemoryStore
+from millgate import Millgate, protocols
+from millgate.stores.memory.store import MemoryStore
 
 
 def test_the_examples_run_and_print_what_they_say():
@@ -14,14 +14,14 @@ def test_the_examples_run_and_print_what_they_say():
 
 def test_every_part_that_open_takes_stands_in_the_list():
     listed = protocols.__doc__ or ""
-    parameters = inspect.signature(Headgate.open).parameters
+    parameters = inspect.signature(Millgate.open).parameters
     for name in parameters.keys() - {"path", "tenant", "settings", "wait_for_index", "arguments"}:
-        assert f"Headgate.open({name}=" in listed
+        assert f"Millgate.open({name}=" in listed
 
 
 def test_every_protocol_that_the_list_names_exists():
     for line in (protocols.__doc__ or "").splitlines():
-        if "handed in" not in line and "Headgate.open(" in line and line.startswith("    "):
+        if "handed in" not in line and "Millgate.open(" in line and line.startswith("    "):
             assert line.split()[1] in protocols.__all__
 
 
@@ -32,6 +32,6 @@ def test_a_grader_and_a_store_may_lack_what_is_optional():
 
     assert not isinstance(Plain(), protocols.GraderWithBands)
     assert not isinstance(MemoryStore(), protocols.PostingStore | protocols.ReadOnlyStore)
-    with Headgate.open(store=MemoryStore(), grader=Plain()) as hg:
+    with Millgate.open(store=MemoryStore(), grader=Plain()) as hg:
         hg.add([{"id": "tide", "text": "The tide turns at six."}])
         assert hg.context("when does the tide turn?", budget=100).chunks[0].id == "tide"

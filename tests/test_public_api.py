@@ -1,15 +1,15 @@
-"""Headgate.open: every component that a user replaces is the one that is used."""
+"""Millgate.open: every component that a user replaces is the one that is used."""
 
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError, InputError, NotFound
-from headgate.gateway import Headgate
-from headgate.policy import LogPolicy
-from headgate.settings import Settings
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FixedClock
-from headgate.types import Chunk, Edge
+from millgate.errors import ConfigError, InputError, NotFound
+from millgate.gateway import Millgate
+from millgate.policy import LogPolicy
+from millgate.settings import Settings
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FixedClock
+from millgate.types import Chunk, Edge
 
 ROWS = [
     {"id": "tides", "text": "The tide in the harbor turns twice a day."},
@@ -65,21 +65,21 @@ class Diary:
 
 def test_a_store_of_ones_own_is_written_to_and_read_from():
     store = MemoryStore()
-    with Headgate.open(store=store) as hg:
+    with Millgate.open(store=store) as hg:
         hg.add(ROWS)
         assert [c.id for c in store.scan("default", "main")] == ["tides", "boats"]
         assert hg.context("when do fishing boats leave?", budget=100).chunks[0].id == "boats"
 
 
 def test_beside_a_store_of_ones_own_the_path_is_the_folder_of_the_index_and_the_log(tmp_path):
-    with Headgate.open(tmp_path / "derived", store=MemoryStore()) as hg:
+    with Millgate.open(tmp_path / "derived", store=MemoryStore()) as hg:
         hg.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(1_100)])
     assert {p.name for p in (tmp_path / "derived").iterdir()} == {"index"}
 
 
 def test_nothing_is_written_beside_a_store_of_ones_own_without_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Headgate.open(store=MemoryStore()) as hg:
+    with Millgate.open(store=MemoryStore()) as hg:
         hg.add(ROWS)
         hg.context("boats", budget=100)
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +87,7 @@ def test_nothing_is_written_beside_a_store_of_ones_own_without_a_path(tmp_path, 
 
 def test_an_embedder_of_ones_own_embeds_chunks_and_queries():
     embedder = LetterEmbedder()
-    with Headgate.open(":memory:", embedder=embedder) as hg:
+    with Millgate.open(":memory:", embedder=embedder) as hg:
         hg.add(ROWS)
         hg.context("when does the tide turn?", budget=100)
         assert hg.embed("boats").shape == (4,)
@@ -96,7 +96,7 @@ def test_an_embedder_of_ones_own_embeds_chunks_and_queries():
 
 
 def test_a_grader_of_ones_own_decides_what_is_relevant():
-    with Headgate.open(":memory:", grader=PickyGrader()) as hg:
+    with Millgate.open(":memory:", grader=PickyGrader()) as hg:
         hg.add(ROWS)
         found = hg.context("what happens in the harbor?", budget=100)
     assert [chunk.id for chunk in found.chunks] == ["boats"]
@@ -104,7 +104,7 @@ def test_a_grader_of_ones_own_decides_what_is_relevant():
 
 def test_a_search_of_ones_own_is_asked_if_the_collection_does_not_know():
     search = Almanac()
-    with Headgate.open(":memory:", search=search) as hg:
+    with Millgate.open(":memory:", search=search) as hg:
         hg.add(ROWS)
         found = hg.context("what moves the moon and the stars?", budget=100)
     assert search.asked
@@ -112,7 +112,7 @@ def test_a_search_of_ones_own_is_asked_if_the_collection_does_not_know():
 
 
 def test_a_memory_provider_of_ones_own_takes_part():
-    with Headgate.open(":memory:", providers=[Diary()]) as hg:
+    with Millgate.open(":memory:", providers=[Diary()]) as hg:
         hg.add(ROWS)
         found = hg.context("who is the harbor master?", budget=200)
     assert "Ann" in found.text
@@ -125,7 +125,7 @@ def test_a_token_counter_of_ones_own_measures_the_budget():
         counted.append(text)
         return len(text)
 
-    with Headgate.open(":memory:", counter=count) as hg:
+    with Millgate.open(":memory:", counter=count) as hg:
         hg.add(ROWS)
         assert hg.count_tokens("harbor") == 6
         assert hg.context("fishing boats in the harbor", budget=30).chunks == ()
@@ -135,7 +135,7 @@ def test_a_token_counter_of_ones_own_measures_the_budget():
 
 def test_a_clock_of_ones_own_dates_everything():
     clock = FixedClock(1_000_000.0)
-    with Headgate.open(":memory:", clock=clock) as hg:
+    with Millgate.open(":memory:", clock=clock) as hg:
         hg.add(ROWS)
         assert hg.remember("The quay is 300 m long.").fact.created == 1_000_000.0
         assert hg.context("boats", budget=100).trace.created == 1_000_000.0
@@ -145,7 +145,7 @@ def test_a_clock_of_ones_own_dates_everything():
 
 def test_settings_and_arguments_meet_in_the_folder_that_is_opened(tmp_path):
     settings = Settings(log=LogPolicy(enabled=False))
-    with Headgate.open(tmp_path / "kb", settings=settings, gate={"min_ratio": 0.01}) as hg:
+    with Millgate.open(tmp_path / "kb", settings=settings, gate={"min_ratio": 0.01}) as hg:
         assert (hg.settings.gate.min_ratio, hg.settings.log.enabled) == (0.01, False)
 
 
@@ -155,13 +155,13 @@ def test_an_address_of_an_unknown_kind_is_refused_and_its_password_kept_quiet(
 ):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="://") as caught:
-        Headgate.open(address)
+        Millgate.open(address)
     assert "s3cret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_graph_links_follows_and_signs_for_its_tenant_alone():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         assert hg.graph.link([Edge("harbor", "Part Of", "town")]) == 1
         ((path, score),) = hg.graph.paths("harbor", max_hops=1)
         assert (path.line, score) == ("harbor -[part_of]-> town", 0.6)
@@ -174,7 +174,7 @@ def test_the_graph_links_follows_and_signs_for_its_tenant_alone():
 
 
 def test_keys_are_made_found_and_revoked():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         made = hg.keys.create(["read"], name="ci")
         assert hg.keys.find(made.token) == made.key
         assert hg.keys.find("hg_nonsense") is None
@@ -185,7 +185,7 @@ def test_keys_are_made_found_and_revoked():
 
 
 async def test_facts_reviews_and_keys_have_async_forms_too():
-    async with Headgate.open(":memory:") as hg:
+    async with Millgate.open(":memory:") as hg:
         fact = (await hg.facts.aadd("The quay is 300 m long.")).fact
         assert (await hg.facts.asearch("how long is the quay?"))[0].fact.id == fact.id
         await hg.facts.aforget(fact.id)
@@ -198,7 +198,7 @@ async def test_facts_reviews_and_keys_have_async_forms_too():
 
 @pytest.fixture
 def hg():
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         yield opened
 
 
@@ -222,36 +222,36 @@ def test_a_list_of_paths_is_refused_with_how_to_give_them(hg, tmp_path):
 
 
 def test_the_constructor_says_how_a_store_is_opened():
-    with pytest.raises(ConfigError, match=r"Headgate\.open\('\./kb'\)"):
-        Headgate("./kb")
+    with pytest.raises(ConfigError, match=r"Millgate\.open\('\./kb'\)"):
+        Millgate("./kb")
 
 
 def test_an_argument_of_open_that_is_misspelt_names_the_right_one():
     with pytest.raises(ConfigError, match="did you mean embedder"):
-        Headgate.open(":memory:", embeder=LetterEmbedder())
+        Millgate.open(":memory:", embeder=LetterEmbedder())
 
 
 def test_a_store_may_be_named_as_the_store():
-    with Headgate.open(store=":memory:") as hg:
-        assert repr(hg) == "<Headgate ':memory:', tenant 'default'>"
+    with Millgate.open(store=":memory:") as hg:
+        assert repr(hg) == "<Millgate ':memory:', tenant 'default'>"
     assert "closed" in repr(hg)
 
 
 def test_two_stores_are_refused():
     with pytest.raises(ConfigError, match="two stores"):
-        Headgate.open("./kb", store=":memory:")
+        Millgate.open("./kb", store=":memory:")
 
 
 def test_an_embedder_may_be_named_and_an_unknown_name_is_refused():
-    with Headgate.open(":memory:", embedder="none") as hg:
+    with Millgate.open(":memory:", embedder="none") as hg:
         assert hg.settings.embed.model == "none"
     with pytest.raises(ConfigError, match="'nope' is neither known"):
-        Headgate.open(":memory:", embedder="nope")
+        Millgate.open(":memory:", embedder="nope")
 
 
 def test_a_grader_that_is_a_name_is_refused():
     with pytest.raises(ConfigError, match="grader is a text"):
-        Headgate.open(":memory:", grader="judge")
+        Millgate.open(":memory:", grader="judge")
 
 
 def test_a_replay_takes_fields_of_the_request_as_keywords(hg):
@@ -285,7 +285,7 @@ def test_why_of_an_id_that_the_store_has_not_says_so(hg):
 
 
 def test_the_last_trace_and_the_beginning_of_an_id_are_enough():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "Boats float."}, {"id": "b", "text": "Boats sink."}])
         with pytest.raises(NotFound, match="no trace 'last'"):
             hg.why("last", "a")
@@ -296,7 +296,7 @@ def test_the_last_trace_and_the_beginning_of_an_id_are_enough():
 
 
 def test_a_replay_says_why_a_chunk_leaves():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": n, "text": f"Boats of class {n} float on {n} seas."} for n in "abc"])
         hg.context("Which boats float?", budget=200)
         made = hg.replay("last", budget=80)

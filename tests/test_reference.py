@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.service.clients import connected
 
-from headgate import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -44,7 +44,7 @@ def test_every_route_that_takes_a_body_shows_one():
 
 async def test_the_service_takes_every_body_that_is_shown():
     settings = Settings(store=":memory:")
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         async with connected(create(gate)) as client:
             known = {}
             for route, body in generate.EXAMPLES.items():

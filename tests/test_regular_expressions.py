@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from tests.hostile import grows_faster, pumped, repeats_that_go_back
 
-import headgate
-from headgate.text.lazy_pattern import LazyPattern
+import millgate
+from millgate.text.lazy_pattern import LazyPattern
 
 pytestmark = pytest.mark.slow  # times every pattern, and imports every framework
 
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
-TRUSTED = {"headgate.settings.environment"}
+TRUSTED = {"millgate.settings.environment"}
 # What may go back into a repeated group, because it reads no more than this.
-SHORT = {"headgate.text.small_talk": "80 characters", "headgate.text.names": "20 000 characters"}
+SHORT = {"millgate.text.small_talk": "80 characters", "millgate.text.names": "20 000 characters"}
 
 
-ROOT = Path(headgate.__file__).parent
+ROOT = Path(millgate.__file__).parent
 # what lies in the package: one test each, since what is imported for one need not be for the others
 PACKAGES = sorted(path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())  # fmt: skip
 
@@ -97,7 +97,7 @@ over_packages = pytest.mark.parametrize("package", PACKAGES)
 def test_the_search_finds_the_patterns_of_the_package():
     assert {"graph", "guard", "text"} <= {*PACKAGES}
     assert len(found("text")) >= 20
-    assert any(name == "headgate.text.fence" for name, *_ in found("text"))
+    assert any(name == "millgate.text.fence" for name, *_ in found("text"))
 
 
 @over_packages

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.policy import Policy
-from headgate.settings import Settings, inspect, load
-from headgate.stages.gate import GatePolicy
-from headgate.stages.retrieve import RetrievePolicy
+from millgate.errors import ConfigError
+from millgate.policy import Policy
+from millgate.settings import Settings, inspect, load
+from millgate.stages.gate import GatePolicy
+from millgate.stages.retrieve import RetrievePolicy
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def test_what_is_set_is_checked_as_when_everything_is():
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
-    (tmp_path / "headgate.toml").write_text("[gate]\nmin_entropy = 0.1\nmin_ratio = 0.5\n")
-    environ = {"HEADGATE_TENANT": "env", "HEADGATE_GATE__MIN_ENTROPY": "0.2"}
+    (tmp_path / "millgate.toml").write_text("[gate]\nmin_entropy = 0.1\nmin_ratio = 0.5\n")
+    environ = {"MILLGATE_TENANT": "env", "MILLGATE_GATE__MIN_ENTROPY": "0.2"}
     settings = load(environ=environ, arguments={"gate.min_entropy": 0.9})
     assert settings.tenant == "env"
     assert (settings.gate.min_entropy, settings.gate.min_ratio) == (0.9, 0.5)
@@ -55,35 +55,35 @@ def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
 
 def test_a_named_file_is_used_and_a_missing_one_is_an_error(tmp_path):
     (tmp_path / "other.toml").write_text('tenant = "other"')
-    assert load(environ={"HEADGATE_CONFIG": "other.toml"}).tenant == "other"
+    assert load(environ={"MILLGATE_CONFIG": "other.toml"}).tenant == "other"
     with pytest.raises(ConfigError, match=r"cannot read gone\.toml"):
         load("gone.toml", environ={})
 
 
 def test_lists_are_written_as_json():
-    settings = load(environ={"HEADGATE_GRAPH__HIGH_SIGNAL": '["uses"]'})
+    settings = load(environ={"MILLGATE_GRAPH__HIGH_SIGNAL": '["uses"]'})
     assert settings.graph.high_signal == {"uses"}
 
 
 @pytest.mark.parametrize(
     ("environ", "parts"),
     [
-        ({"HEADGATE_GATE__MIN_RATIO": "3"}, ["gate.min_ratio", "'3'", "equal to 1"]),
+        ({"MILLGATE_GATE__MIN_RATIO": "3"}, ["gate.min_ratio", "'3'", "equal to 1"]),
         (
-            {"HEADGATE_GATE__MIN_RATOI": "1"},
-            ["gate.min_ratoi is not a setting", "did you mean HEADGATE_GATE__MIN_RATIO?"],
+            {"MILLGATE_GATE__MIN_RATOI": "1"},
+            ["gate.min_ratoi is not a setting", "did you mean MILLGATE_GATE__MIN_RATIO?"],
         ),
-        ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "HEADGATE_GATES__X"]),
-        ({"HEADGATE_SERVICE__PORT": "many"}, ["service.port", "'many'", "HEADGATE_SERVICE__PORT"]),
-        ({"HEADGATE_STOER": "kb"}, ["HEADGATE_STOER", "did you mean HEADGATE_STORE?"]),
-        ({"HEADGATE_GATE_MIN_RATIO": "0"}, ["did you mean HEADGATE_GATE__MIN_RATIO?"]),
-        ({"HEADGATE_CONFG": "x.toml"}, ["did you mean HEADGATE_CONFIG?"]),
-        ({"HEADGATE_GATE": "1", "HEADGATE_GATE__MIN_RATIO": "1"}, ["HEADGATE_GATE", "group"]),
+        ({"MILLGATE_GATES__X": "1"}, ["gates is not a setting", "MILLGATE_GATES__X"]),
+        ({"MILLGATE_SERVICE__PORT": "many"}, ["service.port", "'many'", "MILLGATE_SERVICE__PORT"]),
+        ({"MILLGATE_STOER": "kb"}, ["MILLGATE_STOER", "did you mean MILLGATE_STORE?"]),
+        ({"MILLGATE_GATE_MIN_RATIO": "0"}, ["did you mean MILLGATE_GATE__MIN_RATIO?"]),
+        ({"MILLGATE_CONFG": "x.toml"}, ["did you mean MILLGATE_CONFIG?"]),
+        ({"MILLGATE_GATE": "1", "MILLGATE_GATE__MIN_RATIO": "1"}, ["MILLGATE_GATE", "group"]),
         (
-            {"HEADGATE_RETRIEVE__K1": "1.5"},
-            ["retrieve.k1", "HEADGATE_RETRIEVE__K1", "RetrievePolicy(k1=...)"],
+            {"MILLGATE_RETRIEVE__K1": "1.5"},
+            ["retrieve.k1", "MILLGATE_RETRIEVE__K1", "RetrievePolicy(k1=...)"],
         ),
-        ({"HEADGATE_SLICE__DECAY": "1"}, ["slice.decay", "argument in Python"]),
+        ({"MILLGATE_SLICE__DECAY": "1"}, ["slice.decay", "argument in Python"]),
     ],
 )
 def test_a_mistake_names_the_key_the_value_and_what_is_allowed(environ, parts):
@@ -94,24 +94,24 @@ def test_a_mistake_names_the_key_the_value_and_what_is_allowed(environ, parts):
 
 @pytest.mark.parametrize("text", ["tenant = ", "\udcff", "[gate]\nnope = 1"])
 def test_a_broken_file_is_named(tmp_path, text):
-    (tmp_path / "headgate.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ConfigError, match=r"headgate\.toml"):
-        load("headgate.toml", environ={})
+    (tmp_path / "millgate.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError, match=r"millgate\.toml"):
+        load("millgate.toml", environ={})
 
 
 def test_what_kubernetes_injects_is_ignored_with_one_debug_line(caplog):
     injected = {
-        "HEADGATE_SERVICE_HOST": "10.0.0.7",
-        "HEADGATE_SERVICE_PORT": "8642",
-        "HEADGATE_SERVICE_PORT_HTTP": "8642",
-        "HEADGATE_PORT": "tcp://10.0.0.7:8642",
-        "HEADGATE_PORT_8642_TCP": "tcp://10.0.0.7:8642",
-        "HEADGATE_PORT_8642_TCP_PROTO": "tcp",
-        "HEADGATE_PORT_8642_TCP_ADDR": "10.0.0.7",
-        "HEADGATE_API_SERVICE_HOST": "10.0.0.8",
-        "HEADGATE_BUILD_COMMIT_SHA": "abc",
+        "MILLGATE_SERVICE_HOST": "10.0.0.7",
+        "MILLGATE_SERVICE_PORT": "8642",
+        "MILLGATE_SERVICE_PORT_HTTP": "8642",
+        "MILLGATE_PORT": "tcp://10.0.0.7:8642",
+        "MILLGATE_PORT_8642_TCP": "tcp://10.0.0.7:8642",
+        "MILLGATE_PORT_8642_TCP_PROTO": "tcp",
+        "MILLGATE_PORT_8642_TCP_ADDR": "10.0.0.7",
+        "MILLGATE_API_SERVICE_HOST": "10.0.0.8",
+        "MILLGATE_BUILD_COMMIT_SHA": "abc",
     }
-    with caplog.at_level(logging.DEBUG, logger="headgate.settings"):
+    with caplog.at_level(logging.DEBUG, logger="millgate.settings"):
         assert load(environ=injected) == Settings()
     (line,) = caplog.records
     assert all(name in line.getMessage() for name in injected)
@@ -120,30 +120,30 @@ def test_what_kubernetes_injects_is_ignored_with_one_debug_line(caplog):
 def test_a_tuning_argument_is_taken_in_python_and_refused_in_a_file(tmp_path):
     assert Settings(retrieve=RetrievePolicy(k1=1.5)).retrieve.k1 == 1.5
     assert load(environ={}, arguments={"retrieve.k1": 1.5}).retrieve.k1 == 1.5
-    (tmp_path / "headgate.toml").write_text("[retrieve]\nk1 = 1.5")
-    with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from headgate\.toml\).*RetrievePolicy"):
-        load("headgate.toml", environ={})
+    (tmp_path / "millgate.toml").write_text("[retrieve]\nk1 = 1.5")
+    with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from millgate\.toml\).*RetrievePolicy"):
+        load("millgate.toml", environ={})
 
 
 def test_inspect_tells_where_each_value_came_from(tmp_path):
-    (tmp_path / "headgate.toml").write_text("[gate]\nmin_ratio = 0.5")
-    found = {s.name: s for s in inspect(environ={"HEADGATE_TENANT": "t"}).settings}
-    assert found["tenant"].origin == "HEADGATE_TENANT"
-    assert found["gate.min_ratio"].origin == "headgate.toml"
+    (tmp_path / "millgate.toml").write_text("[gate]\nmin_ratio = 0.5")
+    found = {s.name: s for s in inspect(environ={"MILLGATE_TENANT": "t"}).settings}
+    assert found["tenant"].origin == "MILLGATE_TENANT"
+    assert found["gate.min_ratio"].origin == "millgate.toml"
     assert found["gate.min_entropy"].origin == "default"
 
 
 def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
-    (tmp_path / "headgate.toml").write_text("nope = 1\n[gate]\nmin_ratio = 7\nmin_entropy = 0.2")
+    (tmp_path / "millgate.toml").write_text("nope = 1\n[gate]\nmin_ratio = 7\nmin_entropy = 0.2")
     environ = {
-        "HEADGATE_STOER": "x",
-        "HEADGATE_TENANT": "t",
-        "HEADGATE_PROXY__UPSTREAMS__MAIN__KEY": "k",
+        "MILLGATE_STOER": "x",
+        "MILLGATE_TENANT": "t",
+        "MILLGATE_PROXY__UPSTREAMS__MAIN__KEY": "k",
     }
     settings, errors = inspect(environ=environ)
     found = {s.name: s.value for s in settings}
     assert (found["tenant"], found["gate.min_entropy"], found["gate.min_ratio"]) == ("t", 0.2, 0.08)
-    named = ("HEADGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
+    named = ("MILLGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
     assert [any(name in str(error) for error in errors) for name in named] == [True] * 4
     assert len(errors) == 4
 
@@ -165,7 +165,7 @@ def test_the_published_environment_names_are_read_and_ours_goes_before():
         "CONTEXT_GATEWAY_SELFREF_SHINGLE_SIZE": "5",
         "CONTEXT_GATEWAY_SELFREF_MINHASH_PERM": "128",
         "CONTEXT_GATEWAY_PORT": "of another program",
-        "HEADGATE_EXPAND__MIN_NOVEL": "4",
+        "MILLGATE_EXPAND__MIN_NOVEL": "4",
     }
     settings = load(environ=environ)
     assert (settings.penalize.enabled, settings.penalize.dup_hamming) == (False, 5)
@@ -180,8 +180,8 @@ def test_a_published_name_with_a_wrong_value_is_named():
 @pytest.mark.parametrize(
     ("environ", "arguments", "named"),
     [
-        ({"HEADGATE_GATE__MIN_RATIO": "0.1"}, {"gate": 5}, "gate"),
-        ({"HEADGATE_STORE": "kb"}, {"store": {"path": "kb"}}, "store"),
+        ({"MILLGATE_GATE__MIN_RATIO": "0.1"}, {"gate": 5}, "gate"),
+        ({"MILLGATE_STORE": "kb"}, {"store": {"path": "kb"}}, "store"),
     ],
 )
 def test_a_value_over_a_group_and_a_group_over_a_value_are_mistakes(environ, arguments, named):
@@ -192,15 +192,15 @@ def test_a_value_over_a_group_and_a_group_over_a_value_are_mistakes(environ, arg
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({"HEADGATE_RETRIEVE__MODE": "rrf"}, "reciprocal_rank_fusion"),
-        ({"HEADGATE_GATE__ORDER": "entropy"}, "prune_to_budget"),
-        ({"HEADGATE_PROPAGATE__MODE": "fire"}, "integrate_and_fire"),
+        ({"MILLGATE_RETRIEVE__MODE": "rrf"}, "reciprocal_rank_fusion"),
+        ({"MILLGATE_GATE__ORDER": "entropy"}, "prune_to_budget"),
+        ({"MILLGATE_PROPAGATE__MODE": "fire"}, "integrate_and_fire"),
     ],
 )
 def test_a_setting_that_is_gone_says_where_its_rule_is(environ, said):
     with pytest.raises(ConfigError, match="no longer") as caught:
         load(environ=environ)
-    assert f"headgate.published.entropy_gating.{said}" in caught.value.hint
+    assert f"millgate.published.entropy_gating.{said}" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_name_that_was_meant_is_looked_for_in_its_own_group_first(arguments,
 
 
 def test_layers_that_set_parts_of_one_group_are_joined():
-    found = load(environ={"HEADGATE_GATE__MIN_ENTROPY": "0.2"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
+    found = load(environ={"MILLGATE_GATE__MIN_ENTROPY": "0.2"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
     assert (found.gate.min_entropy, found.gate.min_ratio) == (0.2, 0.5)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError
-from headgate.settings import Settings, inspect, load, settings_file
-from headgate.settings.found import refuse, warn
-from headgate.settings.schema import values
+from millgate.errors import ConfigError
+from millgate.settings import Settings, inspect, load, settings_file
+from millgate.settings.found import refuse, warn
+from millgate.settings.schema import values
 
 VALUES = st.sampled_from([0.5, -1, True, "word", [], [1, "x"]])
 KEYS = st.sampled_from(
@@ -36,7 +36,7 @@ def _here(tmp_path, monkeypatch):
         '[embed]\nmodel = "../elsewhere"',
         '[log]\npath = "/tmp/elsewhere.log"',
         'store = "../elsewhere"',
-        'store = "/etc/headgate"',
+        'store = "/etc/millgate"',
         '[proxy.upstreams.main]\nurl = "http://evil.example/v1"',
         '[service]\nhost = "0.0.0.0"',
         '[service]\nkeyless = "loopback"',
@@ -57,19 +57,19 @@ def _here(tmp_path, monkeypatch):
     ],
 )
 def test_what_reaches_out_is_left_out_until_the_file_is_named(tmp_path, written, caplog):
-    (tmp_path / "headgate.toml").write_text(written)
+    (tmp_path / "millgate.toml").write_text(written)
     warn.cache_clear()
     assert load(environ={}) == Settings()
     assert "current folder may not set it" in caplog.text
-    assert "HEADGATE_CONFIG" in caplog.text
-    assert load(environ={"HEADGATE_CONFIG": "headgate.toml"}) != Settings() or "rungs" in written
+    assert "MILLGATE_CONFIG" in caplog.text
+    assert load(environ={"MILLGATE_CONFIG": "millgate.toml"}) != Settings() or "rungs" in written
     assert inspect(environ={}).errors
 
 
 @pytest.mark.parametrize("path", ["loop", "loop/kb", "a\\u0000b"])
 def test_a_store_whose_path_leads_nowhere_stops_nobody(tmp_path, path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    (tmp_path / "headgate.toml").write_text(f'store = "{path}"')
+    (tmp_path / "millgate.toml").write_text(f'store = "{path}"')
     assert load(environ={}) == Settings()
 
 
@@ -85,7 +85,7 @@ def test_a_store_whose_path_leads_nowhere_stops_nobody(tmp_path, path):
     ],
 )
 def test_what_tunes_retrieval_in_the_folder_is_taken(tmp_path, written):
-    (tmp_path / "headgate.toml").write_text(written)
+    (tmp_path / "millgate.toml").write_text(written)
     assert load(environ={}) != Settings()
 
 
@@ -99,35 +99,35 @@ def test_what_tunes_retrieval_in_the_folder_is_taken(tmp_path, written):
     ],
 )
 def test_a_found_file_with_a_mistake_stops_nobody(tmp_path, written, said, caplog):
-    (tmp_path / "headgate.toml").write_text(f'store = "data"\n{written}')
+    (tmp_path / "millgate.toml").write_text(f'store = "data"\n{written}')
     warn.cache_clear()
     assert load(environ={}).gate == Settings().gate
     assert said in caplog.text
     with pytest.raises(ConfigError, match=said.split(" is ")[0]):
-        load(environ={"HEADGATE_CONFIG": "headgate.toml"})
+        load(environ={"MILLGATE_CONFIG": "millgate.toml"})
 
 
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("[retrieval]\nbuget = 5", "retrieval.buget is not a setting (from headgate.toml) (did you mean proxy.budget?)"),
-        ("[gate]\nfloor = 0.3", "gate.floor is not a setting (from headgate.toml) (did you mean grade.floor?)"),
-        ("redcat = false", "redcat is not a setting (from headgate.toml) (did you mean redact?)"),
+        ("[retrieval]\nbuget = 5", "retrieval.buget is not a setting (from millgate.toml) (did you mean proxy.budget?)"),
+        ("[gate]\nfloor = 0.3", "gate.floor is not a setting (from millgate.toml) (did you mean grade.floor?)"),
+        ("redcat = false", "redcat is not a setting (from millgate.toml) (did you mean redact?)"),
         ("[gate\n", "(at line 1, column 6) (mend that line)"),
     ],
 )  # fmt: skip
 def test_a_slip_in_a_found_file_is_no_matter_of_what_it_may_set(tmp_path, written, said, caplog):
-    (tmp_path / "headgate.toml").write_text(written)
+    (tmp_path / "millgate.toml").write_text(written)
     warn.cache_clear()
     load(environ={})
     assert said in caplog.text
-    assert "HEADGATE_CONFIG" not in caplog.text, "to name the file would mend nothing"
+    assert "MILLGATE_CONFIG" not in caplog.text, "to name the file would mend nothing"
 
 
 def test_config_check_lists_what_is_ignored(tmp_path, capsys):
-    from headgate import cli
+    from millgate import cli
 
-    (tmp_path / "headgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5\nfloor = 1")
+    (tmp_path / "millgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5\nfloor = 1")
     for words in ([], ["--json"]):
         with pytest.raises(SystemExit) as ended:
             cli.main(["config", "check", *words])
@@ -146,7 +146,7 @@ def test_config_check_lists_what_is_ignored(tmp_path, capsys):
 @given(st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=6))
 def test_whatever_stands_in_a_found_file_the_settings_can_be_read(tree):
     tree = tree if isinstance(tree, dict) else {"": tree}
-    Path("headgate.toml").write_text("\n".join(_toml(tree)), "utf-8")
+    Path("millgate.toml").write_text("\n".join(_toml(tree)), "utf-8")
     assert isinstance(load(environ={}), Settings)
 
 
@@ -168,14 +168,14 @@ def _inline(value):
     ],
 )
 def test_a_found_file_of_any_size_costs_no_time(written, said, caplog):
-    Path("headgate.toml").write_text(written)
+    Path("millgate.toml").write_text(written)
     warn.cache_clear()
     assert load(environ={}) == Settings()
     assert said in caplog.text
 
 
 def test_the_rest_of_a_found_file_holds(tmp_path):
-    (tmp_path / "headgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5")
+    (tmp_path / "millgate.toml").write_text("redact = false\n[gate]\nmin_ratio = 0.5")
     loaded = load(environ={})
     assert (loaded.redact, loaded.gate.min_ratio) == (Settings().redact, 0.5)
 
@@ -196,9 +196,9 @@ def _takes_anything(name):
 
 
 def test_the_command_line_says_what_a_found_file_sets(tmp_path, capsys):
-    from headgate import cli
+    from millgate import cli
 
-    (tmp_path / "headgate.toml").write_text(
+    (tmp_path / "millgate.toml").write_text(
         '[gate]\nmin_ratio = 0.5\n[retrieve]\n"\\u001b[31mx" = 1'
     )
     with pytest.raises(SystemExit):
@@ -209,20 +209,20 @@ def test_the_command_line_says_what_a_found_file_sets(tmp_path, capsys):
 
 
 def test_the_command_line_says_which_file_is_in_force(tmp_path, capsys):
-    from headgate import cli
+    from millgate import cli
 
-    (tmp_path / "headgate.toml").write_text("[gate]\nmin_ratio = 0.5")
+    (tmp_path / "millgate.toml").write_text("[gate]\nmin_ratio = 0.5")
     with pytest.raises(SystemExit):
         cli.main(["config", "check"])
-    assert f"settings: {tmp_path / 'headgate.toml'}" in capsys.readouterr().err
+    assert f"settings: {tmp_path / 'millgate.toml'}" in capsys.readouterr().err
     assert settings_file(environ={}).named is False
 
 
 def test_secrets_are_shown_nowhere(capsys):
     environ = {
-        "HEADGATE_PROXY__UPSTREAMS": '{"a": {"url": "http://x/v1", "headers": {"api-key": "s3cret"}, "key": "s3cret"}}'
+        "MILLGATE_PROXY__UPSTREAMS": '{"a": {"url": "http://x/v1", "headers": {"api-key": "s3cret"}, "key": "s3cret"}}'
     }
     assert "s3cret" not in str(inspect(environ=environ).settings)
     with pytest.raises(ConfigError) as refused:
-        load(environ={"HEADGATE_EMBED__KEY": '["s3cret"]'})
+        load(environ={"MILLGATE_EMBED__KEY": '["s3cret"]'})
     assert "s3cret" not in str(refused.value)

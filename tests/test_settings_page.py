@@ -1,12 +1,12 @@
-"""docs/settings.md and docs/headgate.toml are generated from the schema; a test says how to renew them."""
+"""docs/settings.md and docs/millgate.toml are generated from the schema; a test says how to renew them."""
 
 import re
 import tomllib
 from pathlib import Path
 
-from headgate.settings import Settings, load, page
-from headgate.settings.schema import values
-from headgate.settings.show import example_file
+from millgate.settings import Settings, load, page
+from millgate.settings.schema import values
+from millgate.settings.show import example_file
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -16,7 +16,7 @@ def test_the_page_of_settings_is_up_to_date():
 
 
 def test_the_example_file_is_up_to_date_and_sets_nothing():
-    assert (DOCS / "headgate.toml").read_text() == example_file(), "run: make docs"
+    assert (DOCS / "millgate.toml").read_text() == example_file(), "run: make docs"
     assert tomllib.loads(example_file()) == {}
 
 

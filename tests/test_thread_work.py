@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.thread_work import TurnQueue, WorkThreads, follow_threads
+from millgate.thread_work import TurnQueue, WorkThreads, follow_threads
 
 
 def test_those_who_wait_take_turns_by_owner():

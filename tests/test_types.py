@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.types import (
+from millgate.errors import InputError
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.types import (
     Candidate,
     Chunk,
     Context,
@@ -22,7 +22,7 @@ from headgate.types import (
     Trace,
     Window,
 )
-from headgate.types.check import unique_names
+from millgate.types.check import unique_names
 
 A = Candidate(Chunk("a", "kept text"), 0.9).with_note(
     Stage.GATE, Fate.KEEP, NoteCode.FITS, tokens=4, value=1.0

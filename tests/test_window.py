@@ -3,17 +3,17 @@
 import pytest
 from pydantic import BaseModel
 
-from headgate import Headgate
-from headgate.errors import InputError
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.fingerprint import KIND, WindowFingerprint
-from headgate.types import Window
+from millgate import Millgate
+from millgate.errors import InputError
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.fingerprint import KIND, WindowFingerprint
+from millgate.types import Window
 
 FACTS = [
-    "The headgate of the canal opens at dawn and lets the river into the upper field.",
-    "A canal warden checks the headgate every evening and writes the level of the river down.",
-    "When the river floods, the headgate closes by itself and a bell rings in the village.",
-    "The old canal was dug by hand in nine years, long before there was a headgate.",
+    "The millgate of the canal opens at dawn and lets the river into the upper field.",
+    "A canal warden checks the millgate every evening and writes the level of the river down.",
+    "When the river floods, the millgate closes by itself and a bell rings in the village.",
+    "The old canal was dug by hand in nine years, long before there was a millgate.",
     "Bakers in the village open their shops at five and sell bread to the wardens.",
 ]
 
@@ -23,13 +23,13 @@ def gate():
     rows = [{"id": f"f{i}", "text": text} for i, text in enumerate(FACTS)]
     # Passages enough that the plan retrieves instead of loading everything.
     rows += [{"id": f"n{i}", "text": f"note {i} about nothing of {i * 7}"} for i in range(400)]
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         opened.add(rows)
         yield opened
 
 
 def ask(gate, **more):
-    return gate.context("headgate canal river", budget=200, **more)
+    return gate.context("millgate canal river", budget=200, **more)
 
 
 def fate(context, id):
@@ -70,7 +70,7 @@ def test_a_window_that_holds_everything_makes_the_store_be_asked_again(gate):
 
 def test_fingerprints_are_stored_at_ingest():
     store = MemoryStore()
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         gate.add([{"id": "f0", "text": FACTS[0]}])
         assert sorted(store.attachments("default", "main", KIND, ["f0"])) == ["f0"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.errors import ConfigError, InputError, LimitError
-from headgate.models.search import SearchPolicy
-from headgate.settings import Settings
-from headgate.wiring import build, engine_with
+from millgate.errors import ConfigError, InputError, LimitError
+from millgate.models.search import SearchPolicy
+from millgate.settings import Settings
+from millgate.wiring import build, engine_with
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from bench.attacks.target import ATTACKS, Target
 from bench.attacks.upstreams import answer_badly
 from bench.fixtures.services import serve, status
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 BUDGET_MB = 256
 MOST_S = {"health": 1.0, "context": 3.0, "stream": 3.0}  # that others may wait
@@ -161,7 +161,7 @@ async def attack_all(names, seconds, rows):
     began = [time.monotonic()]
     port = upstream.sockets[0].getsockname()[1]
     folder = Path(tempfile.mkdtemp()) / "kb"
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add([{"id": f"d{n}", "text": f"Refunds of kind {n} are paid within {n} days."} for n in range(200)])  # fmt: skip
         read = gate.keys.create(scopes=("read",)).token
         write = gate.keys.create(scopes=("read", "write")).token
@@ -176,8 +176,8 @@ async def attack_all(names, seconds, rows):
     }
     server, url = serve(
         folder,
-        HEADGATE_PROXY__UPSTREAMS=json.dumps(upstreams),
-        HEADGATE_SERVICE__MEMORY_BYTES=str(BUDGET_MB << 20),
+        MILLGATE_PROXY__UPSTREAMS=json.dumps(upstreams),
+        MILLGATE_SERVICE__MEMORY_BYTES=str(BUDGET_MB << 20),
     )
     target = Target(url, read, write, other, unused, seconds)
     try:

@@ -115,7 +115,7 @@ async def strange_names(target):
         for path in ("requests", "store", "facts", "graph", "context", "static", "reviews"):
             await target.send("GET", f"/dashboard/{path}/{quoted}?collection={quoted}&q={quoted}&page={quoted}")  # fmt: skip
         printable = name.encode("latin-1", "replace").replace(b"\0", b"").replace(b"\r", b"").replace(b"\n", b"")  # fmt: skip
-        headers = {f"x-headgate-{of}": printable for of in ("collection", "session", "upstream", "budget", "k", "guard", "circles")}  # fmt: skip
+        headers = {f"x-millgate-{of}": printable for of in ("collection", "session", "upstream", "budget", "k", "guard", "circles")}  # fmt: skip
         await target.send("POST", "/v1/chat/completions", headers={**headers, "x-request-id": printable}, content=b'{"model": "shape-4", "messages": []}')  # fmt: skip
 
 

@@ -38,7 +38,7 @@ async def long_names_everywhere(target):
     await target.post("/v1/strategy", {"query": "x", "available_tools": [long] * 20})
     await target.chat(long)
     await target.send("POST", "/v1/embeddings", content=b'{"model": "%b"}' % long.encode())
-    for header in ("x-headgate-session", "x-headgate-collection", "session-id"):
+    for header in ("x-millgate-session", "x-millgate-collection", "session-id"):
         await target.send("POST", "/v1/chat/completions", headers={header: "h" * 60_000}, content=b'{"model": "shape-4", "messages": []}')  # fmt: skip
     for path in ("traces", "documents", "sessions", "facts"):
         await target.send("GET", f"/v1/{path}/{'p' * 60_000}")

@@ -26,7 +26,7 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202egpj.exe\u2066"
 async def command(target, folder, *line):
     """Run one command in a folder; what it printed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "headgate", *line, cwd=folder,
+        sys.executable, "-m", "millgate", *line, cwd=folder,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
@@ -35,12 +35,12 @@ async def command(target, folder, *line):
     except TimeoutError:
         process.kill()
         await process.wait()
-        target.won.append(f"headgate {line[0]} did not end")
+        target.won.append(f"millgate {line[0]} did not end")
         return ""
     if "Traceback" in printed:
-        target.won.append(f"headgate {line[0]} failed: {printed.splitlines()[-1][:200]}")
+        target.won.append(f"millgate {line[0]} failed: {printed.splitlines()[-1][:200]}")
     if found := STEERING.search(printed):
-        target.won.append(f"headgate {line[0]} printed {found[0]!r}")
+        target.won.append(f"millgate {line[0]} printed {found[0]!r}")
     return printed
 
 
@@ -84,7 +84,7 @@ async def hostile_settings(target):
             folder = Path(place, "inside")
             folder.mkdir()
             (folder / "a.md").write_text("Parcels ship by rail.")
-            (folder / "headgate.toml").write_text(line)
+            (folder / "millgate.toml").write_text(line)
             await command(target, folder, "context", "what is the xylophone number?")
             if list(Path(place).rglob("owned")):
                 target.won.append(f"a found file ran or wrote something: {line}")

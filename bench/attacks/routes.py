@@ -59,7 +59,7 @@ async def hostile_calls(target):
         call("initialize", {"protocolVersion": "9" * 100_000, "capabilities": nested(900), "clientInfo": {"name": "x", "version": "y"}}),
         call("tools/call", {"name": "get_context", "arguments": {"query": "refunds", "budget": 10**300}}),
         call("resources/read", {"uri": "file:///etc/passwd"}),
-        call("resources/read", {"uri": "headgate://" + "%2e%2e/" * 10_000}),
+        call("resources/read", {"uri": "millgate://" + "%2e%2e/" * 10_000}),
         call("prompts/get", {"name": "../../x", "arguments": {"x": "{{7*7}}"}}),
         {"jsonrpc": "2.0", "id": nested(500), "result": {}},
         call("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "y", "value": "z" * 1_000_000}}),
@@ -90,7 +90,7 @@ async def hostile_queries(target):
     for headers in (
         {"cookie": "a=b; " * 12_000},
         {"cookie": '"' * 50_000},
-        {"cookie": "headgate-key=" + "\\" * 50_000},
+        {"cookie": "millgate-key=" + "\\" * 50_000},
         {"accept": "text/html;q=0.1," * 3_500},
         {"content-type": "application/json;" + "a=" * 25_000},
         {"content-type": "multipart/form-data; boundary=" + "-" * 50_000},
@@ -124,7 +124,7 @@ async def hostile_conversations(target):
     for messages in conversations:
         for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions"):
             fields = {"model": "shape-4", "messages": messages, "input": messages, "prompt": [[1] * 1_000] * 10, "tools": tools, "max_tokens": 10**9}  # fmt: skip
-            headers = {"x-headgate-context": "on", "x-headgate-budget": "1000"}
+            headers = {"x-millgate-context": "on", "x-millgate-budget": "1000"}
             await target.send("POST", path, content=json.dumps(fields).encode(), headers=headers)
 
 
@@ -164,7 +164,7 @@ async def many_turns(target):
 async def long_documents(target):
     """A document of very many chunks, and every way to read it, many times at once."""
     await target.post("/v1/documents", {"documents": [{"id": "log", "text": "User: x\n" * 40_000}], "collection": "long"}, target.write)  # fmt: skip
-    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "headgate://documents/long/log"}}  # fmt: skip
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "millgate://documents/long/log"}}  # fmt: skip
     paths = ("/v1/documents/log?collection=long", "/dashboard/store/document?collection=long&id=log&page=3", "/dashboard/store/remove?collection=long&document=log")  # fmt: skip
     await asyncio.gather(
         *(target.send("GET", path, key=target.write) for path in paths for _ in range(12)),

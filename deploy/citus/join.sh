@@ -5,7 +5,7 @@
 set -euo pipefail
 
 sql() {
-  psql -qAtX -v ON_ERROR_STOP=1 -v password="$PGPASSWORD" -h "$1" -U postgres -d headgate
+  psql -qAtX -v ON_ERROR_STOP=1 -v password="$PGPASSWORD" -h "$1" -U postgres -d millgate
 }
 
 coordinator=$1
@@ -15,7 +15,7 @@ for node in "$coordinator" "$@"; do
 SET citus.enable_ddl_propagation = off;
 SELECT format('CREATE ROLE gate LOGIN CREATEROLE PASSWORD %L', :'password')
 WHERE NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'gate') \gexec
-ALTER DATABASE headgate OWNER TO gate;
+ALTER DATABASE millgate OWNER TO gate;
 CREATE EXTENSION IF NOT EXISTS citus;
 END
 done

@@ -9,7 +9,7 @@ from tests.agents.service import Service
 
 @pytest.fixture(scope="session")
 def bed(tmp_path_factory):
-    """A model service, and `headgate serve` in front of it."""
+    """A model service, and `millgate serve` in front of it."""
     with ExitStack() as stack:
         service = Service()
         stack.callback(service.close)

@@ -1,4 +1,4 @@
-"""Install the agents, each at one version, into a cache folder: $AGENTS_FOLDER or ~/.cache/headgate-agents.
+"""Install the agents, each at one version, into a cache folder: $AGENTS_FOLDER or ~/.cache/millgate-agents.
 
 python -m tests.agents.install [NAME ...] installs them ahead of the tests, and prints where each is. One that is named
 must be had; of all, those that cannot be are told, and their tests are skipped.
@@ -46,7 +46,7 @@ class Package:
 
 
 def cache_folder():
-    return Path(os.environ.get("AGENTS_FOLDER") or Path.home() / ".cache" / "headgate-agents")
+    return Path(os.environ.get("AGENTS_FOLDER") or Path.home() / ".cache" / "millgate-agents")
 
 
 def is_installed(package):

@@ -14,7 +14,7 @@ from tests.agents.ask import Reply
 from tests.agents.install import Package
 from tests.agents.task import ACCOUNT, RESULT, STRAY
 
-HEADGATE = (sys.executable, "-P", "-m", "headgate")
+MILLGATE = (sys.executable, "-P", "-m", "millgate")
 KEY = "sk-of-nobody-0000000000000000000000000000"
 
 
@@ -24,8 +24,8 @@ class Agent:
     name: ClassVar[str]
     package: ClassVar[Package]
     shell: ClassVar[str]  # its tool for commands
-    mcp_client: ClassVar[str] = ""  # what `headgate mcp install` calls it
-    mcp_tool: ClassVar[str] = "mcp__headgate__{}"  # how it names a tool of the server
+    mcp_client: ClassVar[str] = ""  # what `millgate mcp install` calls it
+    mcp_tool: ClassVar[str] = "mcp__millgate__{}"  # how it names a tool of the server
     can: ClassVar[frozenset[str]] = frozenset({"tools"})  # what a scenario may need
 
     def set_up(self, home, project, root):
@@ -36,8 +36,8 @@ class Agent:
         """Log the user in at the service on this port, if that is more than a key."""
 
     def add_mcp(self, home, project, store):
-        """Add Headgate's MCP server to the configuration, as a user would."""
-        line = [*HEADGATE, "mcp", "install", "--client", self.mcp_client, "--store", str(store)]
+        """Add Millgate's MCP server to the configuration, as a user would."""
+        line = [*MILLGATE, "mcp", "install", "--client", self.mcp_client, "--store", str(store)]
         environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
         subprocess.run(line, cwd=project, env=environ, check=True, capture_output=True)
 
@@ -58,7 +58,7 @@ class Agent:
         return self.act(text, command)
 
     def ask_mcp(self, text, tool, arguments):
-        """A reply that calls a tool of Headgate's MCP server."""
+        """A reply that calls a tool of Millgate's MCP server."""
         return Reply(text=text, calls=((self.mcp_tool.format(tool), arguments),))
 
     def finish(self, text):
@@ -190,7 +190,7 @@ class OpenCode(Agent):
     # newer ones need instructions that not every ARM processor has
     package = Package("npm", "opencode-ai", "1.18.18")
     shell = "bash"
-    mcp_tool = "headgate_{}"
+    mcp_tool = "millgate_{}"
     can = frozenset({"tools", "compaction", "mcp"})
 
     def set_up(self, home, project, root):
@@ -212,8 +212,8 @@ class OpenCode(Agent):
 
     def add_mcp(self, home, project, store):
         config = json.loads((project / "opencode.json").read_text())
-        command = [*HEADGATE, "mcp", "--store", str(store)]
-        config["mcp"] = {"headgate": {"type": "local", "command": command, "enabled": True}}
+        command = [*MILLGATE, "mcp", "--store", str(store)]
+        config["mcp"] = {"millgate": {"type": "local", "command": command, "enabled": True}}
         (project / "opencode.json").write_text(json.dumps(config))
 
     def results(self, ask):
@@ -231,7 +231,7 @@ class Gemini(Agent):
     package = Package("npm", "@google/gemini-cli", "0.61.0")
     shell = "run_shell_command"
     mcp_client = "gemini"
-    mcp_tool = "mcp_headgate_{}"
+    mcp_tool = "mcp_millgate_{}"
     can = frozenset({"tools", "mcp"})
 
     def set_up(self, home, project, root):

@@ -1,6 +1,6 @@
 """Record what agents send and keep: conversations with their own results, and transcripts in their own formats.
 
-python -m tests.agents.record [NAME ...] writes `recordings/`, from runs without Headgate. Words of the agent's own that
+python -m tests.agents.record [NAME ...] writes `recordings/`, from runs without Millgate. Words of the agent's own that
 are long, such as its system prompt, are cut out: they are not ours, and no test needs them.
 """
 

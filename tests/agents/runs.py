@@ -1,4 +1,4 @@
-"""Run an agent in one of three ways: straight to the model service, under `headgate wrap`, or with `headgate serve`."""
+"""Run an agent in one of three ways: straight to the model service, under `millgate wrap`, or with `millgate serve`."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 from tests.agents.install import is_installed
-from tests.agents.known import HEADGATE
+from tests.agents.known import MILLGATE
 from tests.agents.scenarios import PASSAGE
 from tests.agents.task import RESULT, TASK
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 WAYS = ("direct", "wrap", "serve")
 MOST_S = 300  # ends an agent that hangs; a machine may be very busy
@@ -60,7 +60,7 @@ class Bed:
     def __init__(self, folder, service):
         self.folder, self.service, self.gateway = folder, service, ""
         self.store = folder / "store"
-        with Headgate.open(self.store) as gate:
+        with Millgate.open(self.store) as gate:
             gate.add([{"id": "list", "text": PASSAGE}])
 
     @property
@@ -85,7 +85,7 @@ class Bed:
             agent.add_mcp(home, project, self.store)
         command = agent.command(task)
         if way == "wrap":
-            command = [*HEADGATE, "wrap", *options, *command]
+            command = [*MILLGATE, "wrap", *options, *command]
         before = files_in(project)
         done = (run or run_to_end)(command, cwd=project, env=environ)
         files = {name: data for name, data in files_in(project).items() if name not in before}
@@ -140,13 +140,13 @@ def run_to_end(command, *, cwd, env, meanwhile=None):
 
 @contextmanager
 def serving(folder, service):
-    """`headgate serve` in front of the service: its address."""
+    """`millgate serve` in front of the service: its address."""
     environ = {
         **os.environ,
         "HOME": str(folder),
-        "HEADGATE_PROXY__UPSTREAMS__MAIN__URL": f"{service.root}/v1",
+        "MILLGATE_PROXY__UPSTREAMS__MAIN__URL": f"{service.root}/v1",
     }
-    line = [*HEADGATE, "serve", "--port", "0", "--store", str(folder / "store")]
+    line = [*MILLGATE, "serve", "--port", "0", "--store", str(folder / "store")]
     with (folder / "serve.log").open("w") as log:
         process = subprocess.Popen(line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)  # fmt: skip
         try:

@@ -18,7 +18,7 @@ LOOP = INTRO + UNIT * 150  # 2 500 tokens: a short one, as loops go
 CIRCLE = 14  # calls of a circle until the model gives up by itself
 WRITE_ALL = "printf 'one\\ntwo\\nthree\\n' > result.txt && echo all is written"
 FULL = 2_000_000  # tokens: more than any window
-NOTE = "[headgate: "  # how a note in a tool's result begins
+NOTE = "[millgate: "  # how a note in a tool's result begins
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Scenario:
     """A model that does its task."""
 
     name: str = "healthy"
-    loops: bool = False  # the model strays, and Headgate may change what it is asked
+    loops: bool = False  # the model strays, and Millgate may change what it is asked
     same_requests: int | None = None  # how many must be the same as without us; None: all
-    recovers: bool = False  # direct, the task stays undone; with Headgate it must be done
+    recovers: bool = False  # direct, the task stays undone; with Millgate it must be done
     needs: str = ""  # what an agent must be capable of to come into it
-    more_calls: int = 0  # that Headgate may make for a loop that it does not get out of
+    more_calls: int = 0  # that Millgate may make for a loop that it does not get out of
 
     def answer(self, agent, ask, done, attempt):
         """The steps of an answer."""
@@ -186,7 +186,7 @@ class Compaction(Scenario):
 
 @dataclass(frozen=True)
 class Mcp(Scenario):
-    """The model asks Headgate's MCP server first, and can do its task only with the answer."""
+    """The model asks Millgate's MCP server first, and can do its task only with the answer."""
 
     def reply(self, agent, done):
         if done and PASSAGE in done[0]:

@@ -1,4 +1,4 @@
-"""Real agents with Headgate are as good as without it, or better, whatever the model and its service do."""
+"""Real agents with Millgate are as good as without it, or better, whatever the model and its service do."""
 
 import os
 

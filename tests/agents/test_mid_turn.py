@@ -14,15 +14,15 @@ from tests.agents.scenarios import SCENARIOS, MidTurn
 from tests.proxy.conftest import Loop
 from tests.waiting import until
 
-from headgate.service.wrap.agents.launch import plan_launch
-from headgate.service.wrap.spec import MEMORY, GatewaySpec
-from headgate.service.wrap.supervisor import Supervisor
+from millgate.service.wrap.agents.launch import plan_launch
+from millgate.service.wrap.spec import MEMORY, GatewaySpec
+from millgate.service.wrap.supervisor import Supervisor
 
 KILLS = 3
 
 
 class Supervised:
-    """Runs a command as `headgate wrap` does, with the supervisor in this process: its gateways are at hand."""
+    """Runs a command as `millgate wrap` does, with the supervisor in this process: its gateways are at hand."""
 
     def __call__(self, command, *, cwd, env):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -65,7 +65,7 @@ def test_an_interrupt_ends_an_agent_as_without_us_and_nothing_is_left_behind(bed
     assert shell_code(other) == shell_code(direct), other.stderr
     assert len(other.play.main) == len(direct.play.main) == 1
     places = (bed.folder / name for name in ("home", "project", "tmp"))
-    assert not [path for place in places for path in place.rglob("*headgate*")]
+    assert not [path for place in places for path in place.rglob("*millgate*")]
 
 
 def interrupt(bed, agent, way):

@@ -1,4 +1,4 @@
-"""What `headgate wrap` does when it is asked for more: real agents with --fold and --remember."""
+"""What `millgate wrap` does when it is asked for more: real agents with --fold and --remember."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.agents.runs import PATIENCE
 from tests.agents.scenarios import REREAD, SCENARIOS, Reread
 from tests.agents.task import TASK
 
-from headgate import expand
+from millgate import expand
 
 POINTER = "Nothing was deleted; read them there."
 BROKE = "because the prompt cache broke"

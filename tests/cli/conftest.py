@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate import cli
+from millgate import cli
 
 
 @pytest.fixture

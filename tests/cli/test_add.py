@@ -1,4 +1,4 @@
-"""`headgate add` and `headgate store remove`, as a person or a script runs them."""
+"""`millgate add` and `millgate store remove`, as a person or a script runs them."""
 
 import json
 import os
@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 from tests.waiting import MOST_S
 
-from headgate.cli import app
-from headgate.cli.add import SHOWN, _print_summary
-from headgate.errors import InputError, NotFound
-from headgate.gateway import Headgate
-from headgate.ingest.load import Skip, Summary
-from headgate.stores.sqlite.store import SqliteStore
+from millgate.cli import app
+from millgate.cli.add import SHOWN, _print_summary
+from millgate.errors import InputError, NotFound
+from millgate.gateway import Millgate
+from millgate.ingest.load import Skip, Summary
+from millgate.stores.sqlite.store import SqliteStore
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -94,7 +94,7 @@ def test_pruning_follows_the_folder(run, tmp_path):
 
 
 def test_documents_chunks_and_collections_are_removed(run):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": name, "text": name} for name in "abcd"])
     assert "removed 1 chunk" in run("store", "remove", "a", "--store", "kb").stdout
     answer = run("store", "remove", "--chunk", "b", "--store", "kb", "--json").stdout
@@ -119,13 +119,13 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
     )
     (tmp_path / "rows.jsonl").write_text(rows)
     process = subprocess.Popen(
-        [sys.executable, "-m", "headgate", "add", "rows.jsonl", "--store", "kb"],
+        [sys.executable, "-m", "millgate", "add", "rows.jsonl", "--store", "kb"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(SRC)},
         text=True,
     )
-    while process.poll() is None and not (tmp_path / "kb" / "headgate.db-wal").exists():
+    while process.poll() is None and not (tmp_path / "kb" / "millgate.db-wal").exists():
         time.sleep(0.01)
     store = SqliteStore(tmp_path / "kb")
     while process.poll() is None and not store.head("default", "main"):
@@ -148,7 +148,7 @@ def test_a_text_that_is_said_to_be_a_conversation_is_cut_at_its_lines(run, tmp_p
         "yes, by train",
         "bring the boat",
     ]
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         assert hg.index("main").conversational
 
 
@@ -156,7 +156,7 @@ def test_a_text_that_is_said_to_be_a_conversation_is_cut_at_its_lines(run, tmp_p
 def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
     run("add", "-", "--conversation", "--store", "kb", input=data)
     assert len(held("kb")) == 2
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         assert hg.index("main").conversational
 
 
@@ -164,7 +164,7 @@ def test_what_looks_like_a_chat_is_none_if_it_is_said_to_be_documents(run, tmp_p
     (tmp_path / "log.txt").write_text("[8 May 2023] Ann: words\n[9 May 2023] Bob: more\n" * 9)
     run("add", "log.txt", "--documents", "--store", "kb")
     assert len(held("kb")) == 1
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         assert not hg.index("main").conversational
 
 
@@ -224,7 +224,7 @@ def test_adding_again_says_that_nothing_has_changed(run, tmp_path):
 def test_watch_adds_what_changes_until_it_is_interrupted(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/a.txt").write_text("words")
-    command = [sys.executable, "-m", "headgate", "add", "docs", "--watch", "--store", "kb"]
+    command = [sys.executable, "-m", "millgate", "add", "docs", "--watch", "--store", "kb"]
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

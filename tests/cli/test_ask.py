@@ -1,4 +1,4 @@
-"""`headgate ask`: an answer with citations from a model, or the context alone."""
+"""`millgate ask`: an answer with citations from a model, or the context alone."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 
@@ -15,7 +15,7 @@ VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPI
 def store(tmp_path, monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    with Headgate.open(tmp_path / ".headgate") as hg:
+    with Millgate.open(tmp_path / ".millgate") as hg:
         hg.add({"id": "policy", "text": "Refunds are paid within 14 days."})
 
 
@@ -73,7 +73,7 @@ def test_a_model_that_is_named_and_has_no_key_is_an_error_that_names_the_variabl
     run, monkeypatch, name, key
 ):
     if not name:
-        monkeypatch.setenv("HEADGATE_ASK__MODEL", "own")
+        monkeypatch.setenv("MILLGATE_ASK__MODEL", "own")
     code, out, err = run("ask", "how long do refunds take?", *(["--model", name] if name else []))
     assert (code, out) == (2, "")
     assert f"there is no key for the model {name or 'own'}" in err
@@ -102,8 +102,8 @@ def test_the_model_that_the_variables_name_answers_with_its_sources(
 def test_the_settings_go_before_the_variables_and_their_keys_stay_apart(run, model, monkeypatch):
     url, asked = model
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
-    monkeypatch.setenv("HEADGATE_ASK__URL", f"{url}/v1")
-    monkeypatch.setenv("HEADGATE_ASK__MODEL", "m")
+    monkeypatch.setenv("MILLGATE_ASK__URL", f"{url}/v1")
+    monkeypatch.setenv("MILLGATE_ASK__MODEL", "m")
     code, out, _ = run("ask", "how long do refunds take?", "--json")
     assert code == 0
     assert json.loads(out)["cited"] == {"1": "policy"}
@@ -121,7 +121,7 @@ def test_a_model_must_be_named_and_must_say_something(run, model, monkeypatch):
 def test_what_other_tools_call_search_leads_to_context(run):
     for name in ("search", "query"):
         code, _, err = run(name, "refunds")
-        assert (code, "headgate context" in err) == (2, True)
+        assert (code, "millgate context" in err) == (2, True)
 
 
 def test_a_model_that_fails_is_told_with_its_address_its_words_and_what_to_do(

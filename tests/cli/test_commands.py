@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from tests.waiting import MOST_S, until
 
-from headgate import Headgate, cli
+from millgate import Millgate, cli
 
 
 def test_help_lists_every_command_and_each_command_loads():
@@ -30,7 +30,7 @@ def test_a_command_starts_no_threads_for_matrices_and_leaves_the_environment_as_
     if given:
         environment["OPENBLAS_NUM_THREADS"] = given
     script = """
-import os, headgate.cli as cli
+import os, millgate.cli as cli
 cli.app.get_command(None, "context")
 import numpy
 print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
@@ -42,10 +42,10 @@ print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS")
 
 
 def test_ctrl_c_ends_a_command_with_130(tmp_path):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.add({"id": "a", "text": "words"})
     os.mkfifo(tmp_path / "window")
-    command = [sys.executable, "-m", "headgate", "context", "words", "--store", "kb", "--window", "window"]  # fmt: skip
+    command = [sys.executable, "-m", "millgate", "context", "words", "--store", "kb", "--window", "window"]  # fmt: skip
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
 
     def reads_window():
@@ -61,7 +61,7 @@ def test_ctrl_c_ends_a_command_with_130(tmp_path):
 
 
 def test_ctrl_c_at_a_question_is_130_and_the_answer_no_is_1(run, tmp_path, monkeypatch):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.add({"id": "a", "text": "words"})
 
     def interrupt(prompt=""):
@@ -105,7 +105,7 @@ def test_bad_input_is_two_lines_and_exit_2(run, args, said):
 
 
 def test_config_shows_what_is_set_and_checks_it(run, monkeypatch):
-    monkeypatch.setenv("HEADGATE_GATE__MIN_RATIO", "0.5")
+    monkeypatch.setenv("MILLGATE_GATE__MIN_RATIO", "0.5")
     code, out, _ = run("config", "show", "--changed", "--json")
     assert (code, json.loads(out)) == (
         0,
@@ -114,24 +114,24 @@ def test_config_shows_what_is_set_and_checks_it(run, monkeypatch):
                 "name": "gate.min_ratio",
                 "value": 0.5,
                 "default": 0.08,
-                "origin": "HEADGATE_GATE__MIN_RATIO",
+                "origin": "MILLGATE_GATE__MIN_RATIO",
             }
         ],
     )
     assert "gate.min_ratio" in run("config", "show")[1]
     assert "1 given" in run("config", "check")[1]
-    monkeypatch.setenv("HEADGATE_GATE__MIN_RATIO", "5")
+    monkeypatch.setenv("MILLGATE_GATE__MIN_RATIO", "5")
     code, _, err = run("config", "check")
     assert code == 2
     assert "gate.min_ratio is '5'" in err
 
 
 def test_config_show_shows_the_rest_beside_a_variable_that_is_no_setting(run, monkeypatch):
-    monkeypatch.setenv("HEADGATE_STOER", "kb")
-    monkeypatch.setenv("HEADGATE_TENANT", "acme")
+    monkeypatch.setenv("MILLGATE_STOER", "kb")
+    monkeypatch.setenv("MILLGATE_TENANT", "acme")
     code, out, err = run("config", "show", "--changed", "--json")
     assert (code, [s["name"] for s in json.loads(out)]) == (2, ["tenant"])
-    assert "HEADGATE_STOER" in err
+    assert "MILLGATE_STOER" in err
 
 
 def test_context_takes_the_size_of_the_window_and_tells_what_it_means(run, tmp_path):
@@ -172,8 +172,8 @@ def test_a_mistyped_command_names_the_nearest(run, typed, meant):
         (["store", "rm"], "Did you mean 'remove'?"),
         (["keys", "rm"], "Did you mean 'revoke'?"),
         (["facts", "rememeber"], "Did you mean 'remember'?"),
-        (["store", "help"], "Try: headgate store --help"),
-        (["help"], "Try: headgate --help"),
+        (["store", "help"], "Try: millgate store --help"),
+        (["help"], "Try: millgate --help"),
     ],
 )
 def test_a_command_of_other_tools_names_ours(run, typed, said):
@@ -184,7 +184,7 @@ def test_a_command_of_other_tools_names_ours(run, typed, said):
 
 @pytest.mark.parametrize(("old", "new"), cli.MOVED.items())
 def test_a_former_name_runs_its_command_and_says_where_it_went(run, old, new):
-    note = f"note: 'headgate {old}' is now 'headgate {new}'\n"
+    note = f"note: 'millgate {old}' is now 'millgate {new}'\n"
     assert run(old, "--help") == (0, run(*new.split(), "--help")[1], note)
 
 
@@ -219,7 +219,7 @@ def test_the_help_of_a_command_has_an_example_that_can_be_parsed(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "all.jsonl").touch()  # an argument that must be there
-    start = f"headgate {' '.join(path)}"
+    start = f"millgate {' '.join(path)}"
     assert start in command.epilog
     line = command.epilog.partition(start)[2].partition("\n")[0]
     arguments = shlex.split(line.partition(" > ")[0].partition(')"')[0])
@@ -293,7 +293,7 @@ def test_an_address_without_its_protocol_is_named_before_anything_is_called(
 ):
     (tmp_path / "a.md").write_text("Refunds are paid within 14 days.")
     run("add", "a.md")
-    variable = name if name.startswith("OPENAI") else f"HEADGATE_{name}"
+    variable = name if name.startswith("OPENAI") else f"MILLGATE_{name}"
     monkeypatch.setenv(variable, "localhost:11434/v1")
     code, _, err = run("ask", "how are refunds paid?", "--model", "some-model")
     assert code == 2
@@ -302,7 +302,7 @@ def test_an_address_without_its_protocol_is_named_before_anything_is_called(
 
 
 def test_an_address_may_hold_a_user_and_a_password(run, monkeypatch):
-    monkeypatch.setenv("HEADGATE_SEARCH__SEARX", "http://ann:secret@localhost:8080/")
+    monkeypatch.setenv("MILLGATE_SEARCH__SEARX", "http://ann:secret@localhost:8080/")
     assert run("config", "check")[0] == 0
 
 

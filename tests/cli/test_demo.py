@@ -1,4 +1,4 @@
-"""`headgate demo`, from a checkout and from the wheel that users install; and the completion of commands."""
+"""`millgate demo`, from a checkout and from the wheel that users install; and the completion of commands."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.cli.demo import RESUMED, STREAM, break_circle, cut_and_resume
+from millgate.cli.demo import RESUMED, STREAM, break_circle, cut_and_resume
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def test_the_demo_runs_from_a_wheel(tmp_path):
     wheel = tmp_path / made.stdout.split()[-1]
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     done = subprocess.run(
-        [sys.executable, "-m", "headgate", "demo"],
+        [sys.executable, "-m", "millgate", "demo"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
         capture_output=True,
@@ -73,12 +73,12 @@ def test_the_demo_runs_from_a_wheel(tmp_path):
 def test_each_shell_gets_its_script(run, shell):
     code, out, _ = run("config", "completion", shell)
     assert code == 0
-    assert "_HEADGATE_COMPLETE" in out
+    assert "_MILLGATE_COMPLETE" in out
 
 
 def test_commands_are_completed_without_loading_any():
     script = (
-        "import sys; from headgate.cli import app; import click\n"
+        "import sys; from millgate.cli import app; import click\n"
         "found = app.shell_complete(click.Context(app), 're')\n"
         "print(*[item.value for item in found]); print('numpy' in sys.modules)"
     )
@@ -91,7 +91,7 @@ def test_commands_are_completed_without_loading_any():
 
 
 def test_help_loads_neither_rich_nor_numpy_nor_pydantic():
-    script = "import sys; sys.argv = ['headgate', '--help']\nfrom headgate.cli import main\ntry: main()\nexcept SystemExit: print(*sorted({'rich', 'numpy', 'pydantic'} & set(sys.modules)), 'end')"
+    script = "import sys; sys.argv = ['millgate', '--help']\nfrom millgate.cli import main\ntry: main()\nexcept SystemExit: print(*sorted({'rich', 'numpy', 'pydantic'} & set(sys.modules)), 'end')"
     done = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )

@@ -7,9 +7,9 @@ import urllib.request
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.cli import demo, demo_service
-from headgate.cli.demo_script import EVENTS, Compacts, Human, Says, Uses, conversations, streams
-from headgate.cli.demo_service import ScriptedService
+from millgate.cli import demo, demo_service
+from millgate.cli.demo_script import EVENTS, Compacts, Human, Says, Uses, conversations, streams
+from millgate.cli.demo_service import ScriptedService
 
 
 def test_each_turn_of_the_model_is_one_call_and_each_stream_is_sent():
@@ -84,12 +84,12 @@ def test_the_script_is_served_and_played_and_opened_if_that_is_asked(
 @pytest.mark.parametrize(
     ("program", "on_path", "said"),
     [
-        ("/opt/bin/pytest", None, "headgate"),
-        ("/home/a/.cache/uv/x/bin/headgate", None, "uvx --from . headgate"),
-        ("/home/a/.local/pipx-venvs/bin/headgate", None, "pipx run --spec . headgate"),
-        ("/opt/bin/headgate", "/opt/bin/headgate", "headgate"),
-        ("/opt/bin/headgate", "/usr/bin/headgate", "/opt/bin/headgate"),
-        ("/opt/bin/headgate", None, "/opt/bin/headgate"),
+        ("/opt/bin/pytest", None, "millgate"),
+        ("/home/a/.cache/uv/x/bin/millgate", None, "uvx --from . millgate"),
+        ("/home/a/.local/pipx-venvs/bin/millgate", None, "pipx run --spec . millgate"),
+        ("/opt/bin/millgate", "/opt/bin/millgate", "millgate"),
+        ("/opt/bin/millgate", "/usr/bin/millgate", "/opt/bin/millgate"),
+        ("/opt/bin/millgate", None, "/opt/bin/millgate"),
     ],
 )
 def test_the_next_steps_are_written_as_this_program_is_called_here(monkeypatch, program, on_path, said):  # fmt: skip

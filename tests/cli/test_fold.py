@@ -1,4 +1,4 @@
-"""`headgate fold` and `headgate expand`: requests of every API there and back, and the report of what folding did."""
+"""`millgate fold` and `millgate expand`: requests of every API there and back, and the report of what folding did."""
 
 import json
 import time
@@ -6,10 +6,10 @@ import time
 import pytest
 from bench.fixtures.coding import coding_session, render_all
 
-from headgate.gateway import Headgate
-from headgate.guard.dialects.gemini import GeminiDialect
-from headgate.notes import Stage
-from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.gateway import Millgate
+from millgate.guard.dialects.gemini import GeminiDialect
+from millgate.notes import Stage
+from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
 SEED = 3  # of a session with several folds
 
@@ -62,7 +62,7 @@ def keep_call(gate, session, group, **facts):
 
 
 def test_the_report_compares_folded_sessions_with_those_held_out(run, tmp_path):
-    with Headgate.open(str(tmp_path / "store")) as gate:
+    with Millgate.open(str(tmp_path / "store")) as gate:
         keep_call(gate, "a", "on", saved_tokens=300, saved_cost=0.2, repeated_calls=1)
         keep_call(gate, "a", "on", saved_tokens=400, saved_cost=0.1, stops=1)
         keep_call(gate, "b", "holdout", would_save=500)
@@ -77,6 +77,6 @@ def test_the_report_compares_folded_sessions_with_those_held_out(run, tmp_path):
 
 
 def test_a_store_without_folded_calls_says_so(run, tmp_path):
-    Headgate.open(str(tmp_path / "store")).close()
+    Millgate.open(str(tmp_path / "store")).close()
     _, out, _ = run("fold", "report", "--store", "store")
     assert "no call was folded or measured yet" in out

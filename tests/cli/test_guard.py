@@ -1,4 +1,4 @@
-"""`headgate guard`: a filter that ends a looping stream, tells why, and draws."""
+"""`millgate guard`: a filter that ends a looping stream, tells why, and draws."""
 
 import json
 import struct
@@ -6,8 +6,8 @@ import struct
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app, main
-from headgate.guard.plot import SAMPLES, Profile, png, terminal
+from millgate.cli import app, main
+from millgate.guard.plot import SAMPLES, Profile, png, terminal
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "
@@ -107,8 +107,8 @@ def test_an_empty_profile_can_be_drawn(tmp_path):
 def test_settings_and_options_choose_the_detector(monkeypatch):
     clean = run(INTRO * 3)
     assert clean.exit_code == 0
-    monkeypatch.setenv("HEADGATE_GUARD__DETECTOR", "entropy")
-    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__MIN_BITS", "8")
+    monkeypatch.setenv("MILLGATE_GUARD__DETECTOR", "entropy")
+    monkeypatch.setenv("MILLGATE_GUARD__ENTROPY__MIN_BITS", "8")
     assert "absolute" in run(INTRO).stderr
     assert run(INTRO, "--min-bits", "0", "--max-drop", "9").exit_code == 0
     assert run(INTRO * 3, "--detector", "repeat").stderr == clean.stderr
@@ -133,7 +133,7 @@ def test_warm_up_and_span_of_the_entropy_rule_are_options():
 
 
 def test_a_model_has_settings_of_its_own(monkeypatch):
-    monkeypatch.setenv("HEADGATE_GUARD__MODELS", '{"odd-*": {"detector": "entropy"}}')
+    monkeypatch.setenv("MILLGATE_GUARD__MODELS", '{"odd-*": {"detector": "entropy"}}')
     text = INTRO + "a" * 64
     assert run(text).exit_code == 0
     assert run(text, "--model", "odd-1").exit_code == 3

@@ -1,4 +1,4 @@
-"""`headgate hermes`: the plugin folder is written, said where, and taken away."""
+"""`millgate hermes`: the plugin folder is written, said where, and taken away."""
 
 import json
 
@@ -6,8 +6,8 @@ import json
 def test_it_writes_the_plugin_folder_and_says_what_comes_next(run, tmp_path):
     code, out, err = run("hermes", "install", "--home", str(tmp_path))
     assert code == 0
-    assert str(tmp_path / "plugins" / "headgate") in out
-    assert "hermes config set memory.provider headgate" in out
+    assert str(tmp_path / "plugins" / "millgate") in out
+    assert "hermes config set memory.provider millgate" in out
     assert "hermes-agent is not installed in this Python" in err
     assert "is there already" in run("hermes", "install", "--home", str(tmp_path))[1]
 
@@ -17,7 +17,7 @@ def test_the_home_may_come_from_the_environment(run, tmp_path, monkeypatch):
     _, out, _ = run("hermes", "install", "--json")
     written = json.loads(out)
     assert written == {
-        "path": str(tmp_path / "profile" / "plugins" / "headgate"),
+        "path": str(tmp_path / "profile" / "plugins" / "millgate"),
         "changed": True,
         "hermes_agent_found": False,
     }
@@ -27,7 +27,7 @@ def test_the_home_may_come_from_the_environment(run, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_ours_is_an_error_with_a_hint(run, tmp_path):
-    folder = tmp_path / "plugins" / "headgate"
+    folder = tmp_path / "plugins" / "millgate"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: theirs\n")
     code, _, err = run("hermes", "install", "--home", str(tmp_path))

@@ -1,4 +1,4 @@
-"""`headgate mcp`: what install and uninstall print and change, and with what the server is started."""
+"""`millgate mcp`: what install and uninstall print and change, and with what the server is started."""
 
 import json
 from pathlib import Path
@@ -16,10 +16,10 @@ def home(tmp_path, monkeypatch):
 def test_an_entry_is_added_once_and_removed_once_and_each_says_which(run, home):
     where = ("--client", "cursor")
     file = home / ".cursor" / "mcp.json"
-    assert run("mcp", "install", *where)[1] == f"added headgate to {file}; restart Cursor to use it\n"  # fmt: skip
-    assert run("mcp", "install", *where)[1] == f"headgate is in {file} already\n"
-    assert run("mcp", "uninstall", *where)[1] == f"removed headgate from {file}\n"
-    assert run("mcp", "uninstall", *where)[1] == f"headgate is not in {file}\n"
+    assert run("mcp", "install", *where)[1] == f"added millgate to {file}; restart Cursor to use it\n"  # fmt: skip
+    assert run("mcp", "install", *where)[1] == f"millgate is in {file} already\n"
+    assert run("mcp", "uninstall", *where)[1] == f"removed millgate from {file}\n"
+    assert run("mcp", "uninstall", *where)[1] == f"millgate is not in {file}\n"
 
 
 def test_json_says_whether_the_file_changed(run, home):
@@ -38,7 +38,7 @@ def test_print_shows_the_entry_and_changes_nothing(run, home):
 
 
 def test_a_server_that_could_not_start_is_not_installed(run, home, monkeypatch):
-    monkeypatch.setattr("headgate.cli.mcp.find_spec", lambda name: None)
+    monkeypatch.setattr("millgate.cli.mcp.find_spec", lambda name: None)
     served, installed = run("mcp"), run("mcp", "install", "--client", "cursor")
     assert served[0] == installed[0] == 2
     assert installed[2] == served[2]
@@ -50,7 +50,7 @@ def test_a_server_that_could_not_start_is_not_installed(run, home, monkeypatch):
 def test_a_project_shares_a_command_that_works_on_every_machine(run, scope, portable):
     out = run("mcp", "install", "--client", "claude", "--scope", scope, "--store", "kb", "--print")[1]  # fmt: skip
     (entry,) = json.loads(out)["mcpServers"].values()
-    assert (entry["command"] == "headgate") is portable
+    assert (entry["command"] == "millgate") is portable
     assert ("kb" in entry["args"]) is portable
 
 
@@ -63,7 +63,7 @@ def test_a_name_is_letters_digits_hyphens_and_underscores(run, name, good):
 
 @pytest.mark.parametrize("result", ["both", "text"])
 def test_the_server_gets_the_collection_and_the_form_of_results(run, monkeypatch, result):
-    stdio = pytest.importorskip("headgate.integrations.mcp.stdio")
+    stdio = pytest.importorskip("millgate.integrations.mcp.stdio")
     served = []
     monkeypatch.setattr(stdio, "serve", lambda gate, **how: served.append(how))
     code, _, err = run("mcp", "--store", "kb", "--collection", "notes", "--result", result)
@@ -73,7 +73,7 @@ def test_the_server_gets_the_collection_and_the_form_of_results(run, monkeypatch
 
 
 def test_at_a_terminal_it_says_that_it_waits(run, monkeypatch):
-    stdio = pytest.importorskip("headgate.integrations.mcp.stdio")
+    stdio = pytest.importorskip("millgate.integrations.mcp.stdio")
     monkeypatch.setattr(stdio, "serve", lambda gate, **how: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert "waiting for an MCP client on stdin" in run("mcp", "--store", "kb")[2]

@@ -2,11 +2,11 @@
 
 import json
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 
 def fill():
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
 
 
@@ -33,7 +33,7 @@ def test_a_check_that_finds_something_ends_with_one(run, tmp_path):
     fill()
     import sqlite3
 
-    raw = sqlite3.connect(tmp_path / "kb" / "headgate.db", isolation_level=None)
+    raw = sqlite3.connect(tmp_path / "kb" / "millgate.db", isolation_level=None)
     raw.execute("DELETE FROM attachments")
     raw.close()
     code, out, _ = run("store", "check", "--store", "kb")

@@ -5,13 +5,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from headgate import Headgate
-from headgate.cli.store_upkeep import reindex
-from headgate.errors import StoreError
+from millgate import Millgate
+from millgate.cli.store_upkeep import reindex
+from millgate.errors import StoreError
 
 
 def test_an_index_is_made_anew(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "a", "text": "harbor contract"}, {"id": "b", "text": "turbine"}])
     done = CliRunner().invoke(reindex, ["--store", str(tmp_path / "kb"), "--json"])
     assert json.loads(done.stdout) == {"collection": "main", "chunks": 2, "conversation": False}
@@ -19,14 +19,14 @@ def test_an_index_is_made_anew(tmp_path):
 
 
 def test_an_index_that_cannot_be_deleted_is_an_error_and_no_traceback(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "a", "text": "harbor contract"}])
         gate.context("harbor")
     (manifest,) = (tmp_path / "kb" / "index").glob("*/manifest.json")
     manifest.unlink()
     (manifest / "busy").mkdir(parents=True)  # as a file on a disk that can only be read
     with (
-        Headgate.open(tmp_path / "kb") as gate,
+        Millgate.open(tmp_path / "kb") as gate,
         pytest.raises(StoreError, match="the index of collection 'main' cannot be deleted"),
     ):
         gate.reindex()

@@ -1,16 +1,16 @@
-"""`headgate reviews`: the questions that wait, in lines for a person and as JSON for a program."""
+"""`millgate reviews`: the questions that wait, in lines for a person and as JSON for a program."""
 
 import json
 
 import pytest
 
-from headgate import Headgate
+from millgate import Millgate
 
 
 @pytest.fixture
 def asked(run):
     """A store "kb" with a question that waits, the id of it, and of a fact that was found for it."""
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         fact = hg.remember("The key hangs by the door.").fact
         review = hg.reviews.ask("Where is [the] key?", collection="main", grades={fact.id: 0.4, "page": 0.1}, reason="nothing fits")  # fmt: skip
     return review.id, fact.id

@@ -1,4 +1,4 @@
-"""`headgate serve`: which settings reach the server, what it prints before, and when a browser opens."""
+"""`millgate serve`: which settings reach the server, what it prints before, and when a browser opens."""
 
 import json
 import socket
@@ -6,8 +6,8 @@ import webbrowser
 
 import pytest
 
-from headgate.cli.service import address_of
-from headgate.service import server
+from millgate.cli.service import address_of
+from millgate.service import server
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_options_go_over_the_settings_and_what_is_not_given_stays(run, served, p
     code, out, _ = run("serve", "--port", "0", "--store", "kb")
     assert code == 0
     assert (served[0].store, served[0].service.port, served[0].service.workers) == ("kb", 0, 1)
-    assert out.startswith("Headgate serves kb and its dashboard at http://127.0.0.1:")
+    assert out.startswith("Millgate serves kb and its dashboard at http://127.0.0.1:")
     assert "try: curl" in out
     assert "Bearer" not in out
     run("serve", "--port", "0", "--workers", "2", "--host", "localhost")
@@ -42,7 +42,7 @@ def test_options_go_over_the_settings_and_what_is_not_given_stays(run, served, p
 
 
 def test_where_a_key_is_needed_the_example_has_one(run, served, monkeypatch):
-    monkeypatch.setenv("HEADGATE_SERVICE__KEYLESS", "never")
+    monkeypatch.setenv("MILLGATE_SERVICE__KEYLESS", "never")
     assert "Bearer KEY" in run("serve", "--port", "0", "--store", "kb")[1]
 
 
@@ -73,7 +73,7 @@ def test_an_address_is_one_that_a_browser_takes(bound, reached):
 
 def test_nothing_is_served_before_the_store_is_open(run, tmp_path):
     (tmp_path / "kb").mkdir()
-    (tmp_path / "kb" / "headgate.db").write_bytes(b"no database" * 1_000)
+    (tmp_path / "kb" / "millgate.db").write_bytes(b"no database" * 1_000)
     for options in ((), ("--workers", "2")):
         code, out, err = run("serve", "--store", "kb", "--port", "0", *options)
         assert (code, out) == (2, "")

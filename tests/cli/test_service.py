@@ -7,9 +7,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app
-from headgate.gateway import Headgate
-from headgate.keys import digest
+from millgate.cli import app
+from millgate.gateway import Millgate
+from millgate.keys import digest
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def run(tmp_path):
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout) if as_json else result.stdout
 
-    with Headgate.open(store) as gate:
+    with Millgate.open(store) as gate:
         gate.add({"id": f"c{n}", "text": f"refund number {n} by card"} for n in range(3))
     call.store = store
     return call
@@ -31,7 +31,7 @@ def run(tmp_path):
 def test_a_key_is_shown_once_and_kept_as_a_hash(run):
     made = run("keys", "create", "--tenant", "acme", "--scope", "read", "--name", "bot")
     assert made["key"].startswith("hg_")
-    with Headgate.open(run.store) as gate:
+    with Millgate.open(run.store) as gate:
         (kept,) = gate.for_tenant("acme").keys.list_keys()
     assert kept.digest == digest(made["key"])
     assert made["key"] not in str(kept)
@@ -66,7 +66,7 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
 
 def test_without_the_extra_serve_names_what_to_install(tmp_path):
     code = (
-        "import sys; sys.modules['fastapi'] = None; from headgate.cli import main; main(['serve'])"
+        "import sys; sys.modules['fastapi'] = None; from millgate.cli import main; main(['serve'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

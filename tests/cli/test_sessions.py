@@ -1,4 +1,4 @@
-"""`headgate sessions`: what was spent, and who goes on."""
+"""`millgate sessions`: what was spent, and who goes on."""
 
 import json
 import time
@@ -6,18 +6,18 @@ import time
 import pytest
 from tests.service.calls import MODEL, broken_session
 
-from headgate import Headgate
-from headgate.types import Amount
+from millgate import Millgate
+from millgate.types import Amount
 
 
 @pytest.fixture(autouse=True)
 def spent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "headgate.toml").write_text(
+    (tmp_path / "millgate.toml").write_text(
         "[fuse.caps]\nsession = {tokens = 100}\nkey = {tokens = 100}\n"
     )
-    monkeypatch.setenv("HEADGATE_CONFIG", "headgate.toml")
-    with Headgate.open() as hg:
+    monkeypatch.setenv("MILLGATE_CONFIG", "millgate.toml")
+    with Millgate.open() as hg:
         book = hg.spending
         for session, size in (("a", 40), ("b", 100)):
             book.settle(book.hold(session, "k1" * (session == "b"), Amount(size)), Amount(size))
@@ -66,7 +66,7 @@ def test_exactly_one_spender_is_resumed_at_a_time(run, named):
 
 @pytest.fixture
 def traced(spent):
-    with Headgate.open() as hg:
+    with Millgate.open() as hg:
         for trace in broken_session(now=time.time() - 3_600):
             hg.save_trace(trace)
 

@@ -1,18 +1,18 @@
-"""`headgate status`, `ls` and `show`, and what is said about names that are not there."""
+"""`millgate status`, `ls` and `show`, and what is said about names that are not there."""
 
 import json
 from shlex import quote
 
 import pytest
 
-from headgate import Headgate
+from millgate import Millgate
 
 
 @pytest.fixture
 def filled(run, tmp_path):
     """A store "kb" with two collections, a fact and a trace."""
     long = "\n\n".join(f"# Part {n}\n\n" + f"Refunds of kind {n} are paid. " * 60 for n in range(4))
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "guide", "text": long}, {"id": "note", "text": "Parcels leave at noon."}])
         hg.add([{"id": "guest", "text": "Guests have a key."}], collection="house")
         fact = hg.remember("The office is in Basel.").fact.id
@@ -31,7 +31,7 @@ def test_status_says_what_is_there_and_how_far_the_index_is(run, filled):
 
 
 def test_status_speaks_json(run, filled):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "late", "text": "A late row."}])
     found = json.loads(run("status", "--store", "kb", "--json")[1])
     (tenant,) = found["tenants"]
@@ -83,17 +83,17 @@ def test_a_short_trace_id_will_do(run, filled):
 
 
 def test_a_store_without_requests_says_so(run, tmp_path):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "a", "text": "Parcels leave at noon."}])
     code, out, err = run("why", "--store", "kb")
     assert (code, out) == (2, "")
     assert "no request was made yet" in err
     code, _, err = run("why", "--store", "other/kb")
-    assert "headgate wrap --store" in err
+    assert "millgate wrap --store" in err
 
 
 def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "a", "text": "Parcels leave at noon."}])
         traces = [hg.context("parcels?").trace for _ in range(2)]
         for n, trace in enumerate(traces):
@@ -117,7 +117,7 @@ def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
         (["status", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
         (["store", "show", "nothing-at-all", "--store", "kb"], "nothing has the id"),
         (["why", "ffff", "--store", "kb"], "there is no trace 'ffff'"),
-        (["why", "guest", "--store", "kb"], "it is a chunk: headgate why last guest"),
+        (["why", "guest", "--store", "kb"], "it is a chunk: millgate why last guest"),
         (["why", "last", "gudie", "--store", "kb"], "there is no chunk 'gudie'"),
     ],
 )
@@ -128,22 +128,22 @@ def test_a_slip_is_an_error_that_says_what_is_there(run, filled, args, said):
 
 
 def test_the_store_of_a_folder_above_is_named(run, tmp_path, monkeypatch):
-    Headgate.open(".headgate").close()
+    Millgate.open(".millgate").close()
     below = tmp_path / "files" / "my notes"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
     code, _, err = run("context", "anything")
     assert code == 2
-    assert f"a folder above has one: --store {quote(str(tmp_path / '.headgate'))}" in err
+    assert f"a folder above has one: --store {quote(str(tmp_path / '.millgate'))}" in err
     assert "a folder above" not in run("context", "anything", "--store", "other")[2]
 
 
 def test_an_empty_store_says_that_it_is_empty(run):
-    Headgate.open("kb").close()
+    Millgate.open("kb").close()
     code, _, err = run("context", "anything", "--store", "kb")
     assert code == 2
     assert "is empty" in err
-    assert "headgate add FOLDER" in err
+    assert "millgate add FOLDER" in err
 
 
 def test_facts_alone_are_enough_to_ask_for_context(run):
@@ -168,7 +168,7 @@ def test_asking_makes_no_store(run, tmp_path):
 
 def test_explain_names_the_number_that_decided_and_what_is_cited(run, tmp_path):
     long_id = "a/very/long/path/to/a/file/that/is/longer/than/a/column.md"
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([
             {"id": long_id, "text": "Parcels leave the house at noon."},
             {"id": "copy", "text": "Parcels for guests leave at ten."},
@@ -181,7 +181,7 @@ def test_explain_names_the_number_that_decided_and_what_is_cited(run, tmp_path):
 
 
 def test_every_command_that_opens_a_store_takes_the_same_options():
-    from headgate import cli
+    from millgate import cli
 
     for name in cli.COMMANDS:
         command = cli.app.get_command(None, name)
@@ -219,13 +219,13 @@ def _leaves(path, command):
 
 
 def test_status_says_how_many_questions_wait_for_a_person(run, filled):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.reviews.ask("Where is the key?", collection="main", grades={}, reason="nothing fits")
     assert "1 trace, 1 question for a person" in run("status", "--store", "kb")[1]
 
 
 def test_show_prints_a_document_with_its_chunks_and_a_chunk_with_its_document(run, filled):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "tagged", "text": "A tagged page.", "metadata": {"team": "ops"}}])
     out = run("store", "show", "tagged", "--store", "kb")[1]
     assert out.startswith("document tagged in collection main, 1 chunk\n")

@@ -1,4 +1,4 @@
-"""`headgate store ...` and the other commands over a PostgreSQL store."""
+"""`millgate store ...` and the other commands over a PostgreSQL store."""
 
 import json
 import threading
@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from tests.postgres_server import GATEWAY, OWN, gateway_role, has_distributed_tables
 
-from headgate.gateway import Headgate
-from headgate.stores.postgres.migrations import vector_schema
-from headgate.stores.sqlite import connection
+from millgate.gateway import Millgate
+from millgate.stores.postgres.migrations import vector_schema
+from millgate.stores.sqlite import connection
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def fresh(postgres, tmp_path):
     with psycopg.connect(postgres.admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS empty")
         connection.execute("CREATE DATABASE empty OWNER gate")
-    yield f"{postgres.url.replace('/headgate', '/empty')}?cache={tmp_path / 'cache'}"
+    yield f"{postgres.url.replace('/millgate', '/empty')}?cache={tmp_path / 'cache'}"
     with psycopg.connect(postgres.admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE empty WITH (FORCE)")
 
@@ -40,7 +40,7 @@ def test_a_store_is_migrated_and_a_dry_run_changes_nothing(run, fresh):
 
 
 def test_a_store_is_copied_there_and_back(run, url):
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
         gate.remember("Refunds take 14 days.")
     code, out, err = run("store", "copy", "kb", url)
@@ -49,9 +49,9 @@ def test_a_store_is_copied_there_and_back(run, url):
     code, out, _ = run("store", "copy", url, "back", "--json")
     assert code == 0
     assert all(line["equal"] for line in json.loads(out))
-    with Headgate.open("back") as gate:
+    with Millgate.open("back") as gate:
         assert "14 days" in gate.recall("refunds")[0].fact.content
-    with Headgate.open(url) as gate:
+    with Millgate.open(url) as gate:
         gate.add([{"id": "more", "text": "more"}])
     code, out, _ = run("store", "copy", "kb", url)
     assert (code, "differs: default documents: 20 and 21" in out) == (1, True)
@@ -66,7 +66,7 @@ def test_stats_check_doctor_and_export_know_a_database(run, gateway_url, postgre
     with psycopg.connect(postgres.url) as owner:
         server = f"PostgreSQL {owner.info.server_version // 10_000}"
     run("add", "--store", url)
-    with Headgate.open(url) as gate:
+    with Millgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
     code, out, _ = run("store", "stats", "--store", url)
     assert (code, "default/main: 20 documents" in out, server in out) == (0, True, True)
@@ -92,7 +92,7 @@ def test_the_doctor_looks_at_the_storage_of_ready_indexes(run, url, tmp_path):
 
 
 def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
-    monkeypatch.setenv("HEADGATE_STORE", url)
+    monkeypatch.setenv("MILLGATE_STORE", url)
     wrong = url.replace("s3cret", "s3cret0")
     for command in (["config", "show"], ["config", "show", "--json"], ["doctor"], ["store", "stats"],
                     ["doctor", "--store", wrong], ["store", "stats", "--store", wrong]):  # fmt: skip
@@ -116,8 +116,8 @@ def test_a_role_for_gateways_gets_no_more_than_it_needs(run, postgres, url, tmp_
     with gateway_role(postgres) as gateway:
         here = f"{gateway}?cache={tmp_path / 'other'}"
         code, out, _ = run("store", "migrate", "--dry-run", "--role", GATEWAY, "--store", url)
-        assert (code, f'GRANT USAGE ON SCHEMA headgate TO "{GATEWAY}"' in out) == (0, True)
-        with Headgate.open(here) as gate:
+        assert (code, f'GRANT USAGE ON SCHEMA millgate TO "{GATEWAY}"' in out) == (0, True)
+        with Millgate.open(here) as gate:
             gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(600))
             gate.remember("Refunds take 14 days.")
             assert gate.context("how is refund 3 paid?").chunks
@@ -161,12 +161,12 @@ def endpoint():
 @pytest.mark.parametrize("kept", ["sqlite", "postgres"])
 def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch, kept):
     name = request.getfixturevalue("url") if kept == "postgres" else "kb"
-    with Headgate.open(name) as gate:
+    with Millgate.open(name) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
     code, _, err = run("store", "embed", "--store", name)
-    assert (code, "HEADGATE_EMBED__MODEL" in err) == (2, True)
-    monkeypatch.setenv("HEADGATE_EMBED__URL", endpoint)
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "tiny")
+    assert (code, "MILLGATE_EMBED__MODEL" in err) == (2, True)
+    monkeypatch.setenv("MILLGATE_EMBED__URL", endpoint)
+    monkeypatch.setenv("MILLGATE_EMBED__MODEL", "tiny")
     code, out, err = run("store", "embed", "--store", name, "--json")
     found = json.loads(out)
     assert (code, found["embedded"], found["dimension"]) == (0, 20, 2)
@@ -182,11 +182,11 @@ def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
     with psycopg.connect(postgres.url) as owner:
         if vector_schema(owner):
             pytest.skip(OWN)
-    with Headgate.open(url) as gate:
+    with Millgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
-    monkeypatch.setenv("HEADGATE_EMBED__URL", endpoint)
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "tiny")
-    monkeypatch.setenv("HEADGATE_INDEX__MAX_CHUNKS", "10")
+    monkeypatch.setenv("MILLGATE_EMBED__URL", endpoint)
+    monkeypatch.setenv("MILLGATE_EMBED__MODEL", "tiny")
+    monkeypatch.setenv("MILLGATE_INDEX__MAX_CHUNKS", "10")
     code, out, err = run("store", "embed", "--store", url)
     assert (code, out.startswith("embedded 20 chunks")) == (0, True)
     assert "CREATE EXTENSION vector" in err
@@ -195,7 +195,7 @@ def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
 def test_on_a_full_disk_a_store_is_read_and_the_answer_says_that_its_trace_is_lost(
     run, monkeypatch
 ):
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.add(["Refunds are paid by card."])
     monkeypatch.setattr(connection, "is_full", lambda folder: True)
     code, out, err = run("context", "refunds", "--store", "kb")

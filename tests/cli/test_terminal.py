@@ -3,12 +3,12 @@
 import ast
 from pathlib import Path
 
-import headgate.cli
-from headgate.cli.console import SafeConsole
-from headgate.cli.terminal import explain_wait, fit
-from headgate.gateway import Headgate
-from headgate.settings import Settings
-from headgate.text.table import count_of, printable
+import millgate.cli
+from millgate.cli.console import SafeConsole
+from millgate.cli.terminal import explain_wait, fit
+from millgate.gateway import Millgate
+from millgate.settings import Settings
+from millgate.text.table import count_of, printable
 
 EVIL = "refunds\x1b]0;owned\x07\x1b[2K\x9b8m\u202e ?"
 
@@ -29,7 +29,7 @@ def test_a_table_cannot_carry_an_escape(capsys):
 
 
 def test_a_question_in_the_queue_reaches_the_reviewer_as_it_is_stored(tmp_path, run):
-    with Headgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
+    with Millgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
         asked = gate.reviews.ask(EVIL, collection="main", grades={}, reason="nothing fits")
     for command in (["reviews", "list"], ["reviews", "show", asked.id]):
         _, out, _ = run(*command, "--store", str(tmp_path / "kb"))
@@ -38,9 +38,9 @@ def test_a_question_in_the_queue_reaches_the_reviewer_as_it_is_stored(tmp_path, 
 
 
 def test_every_command_prints_through_the_terminal():
-    # `headgate guard` passes a stream on as it is: that is its purpose.
+    # `millgate guard` passes a stream on as it is: that is its purpose.
     allowed = {"terminal.py", "guard.py"}
-    for file in Path(headgate.cli.__file__).parent.glob("*.py"):
+    for file in Path(millgate.cli.__file__).parent.glob("*.py"):
         names = {
             ast.unparse(node.func)
             for node in ast.walk(ast.parse(file.read_text("utf-8")))

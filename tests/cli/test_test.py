@@ -1,18 +1,18 @@
-"""`headgate test`, as a person or a CI job runs it."""
+"""`millgate test`, as a person or a CI job runs it."""
 
 import json
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from headgate import Headgate
+from millgate import Millgate
 
 QUESTION = "when do parcels leave?"
 
 
 @pytest.fixture
 def store(run):
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([
             {"id": "parcels", "text": "Parcels leave the warehouse every weekday at noon."},
             {"id": "refunds", "text": "Refunds are paid within 14 days."},

@@ -1,4 +1,4 @@
-"""`headgate guard --transcript`: circles in recorded sessions, of agents and of logs."""
+"""`millgate guard --transcript`: circles in recorded sessions, of agents and of logs."""
 
 import json
 

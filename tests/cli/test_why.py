@@ -1,4 +1,4 @@
-"""`headgate why` and the sizes of `status`: numbers as a person reads them."""
+"""`millgate why` and the sizes of `status`: numbers as a person reads them."""
 
 import json
 import time
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.cli.status import _describe_lag, _size
-from headgate.cli.why import (
+from millgate.cli.status import _describe_lag, _size
+from millgate.cli.why import (
     MOST_LEFT_OUT,
     _describe_cost,
     _describe_note,
@@ -16,19 +16,19 @@ from headgate.cli.why import (
     _print_outcome,
     print_trace,
 )
-from headgate.explain.costs import Costs
-from headgate.explain.why import SettingChange, Why
-from headgate.gateway import Headgate
-from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, Request, Step, Trace
+from millgate.explain.costs import Costs
+from millgate.explain.why import SettingChange, Why
+from millgate.gateway import Millgate
+from millgate.notes import Fate, Note, NoteCode, Stage
+from millgate.testing.samples import trace as sample
+from millgate.types import Candidate, Chunk, Request, Step, Trace
 
 
 def test_times_are_milliseconds(run, tmp_path, capsys):
     trace = replace(sample("t1", tenant="default", created=time.time()), steps=(Step(Stage.RETRIEVE, 0.25, received=3, kept=2, dropped=1),))  # fmt: skip
     print_trace(trace)
     assert "250.00" in capsys.readouterr().out
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.save_trace(trace)
     assert " 250.0 ms" in run("why", "--list", "--store", "kb")[1]
 
@@ -131,11 +131,11 @@ def test_a_context_that_shows_chunks_leaves_none_out(capsys):
 
 
 def test_an_empty_store_is_told_so(run):
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.context("refunds")
-    told = "the store kb is empty: headgate add FOLDER --store kb"
+    told = "the store kb is empty: millgate add FOLDER --store kb"
     assert run("why", "--store", "kb")[1].splitlines()[-2:] == ["nothing was found", told]
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.add(["Refunds are paid by card."])
     assert told not in run("why", "--store", "kb")[1]
 
@@ -149,7 +149,7 @@ def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
         sample("t1", tenant="default", created=time.time()), steps=(step,), candidates=()
     )
     refused = replace(refused, request=replace(refused.request, query="", session=""))
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.save_trace(refused)
     out = run("why", "--list", "--store", "kb")[1]
     asked, told = out.splitlines()
@@ -186,7 +186,7 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
         request = replace(made.request, query=f"task of {id}", session=session)
         return replace(made, request=request, steps=(step,), candidates=())
 
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         for trace in (
             call("a1", "monday-agent", "clean", 9),
             call("a2", "monday-agent", "recovered", 8),
@@ -208,13 +208,13 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
         "  monday-agent: 3 calls, 1 ended for going in circles, 1 recovered, 2 clean, 2,000.0 ms"
         in rows[5]
     )
-    assert "headgate why --session NAME" in err
+    assert "millgate why --session NAME" in err
     assert [row.split()[0] for row in run("why", "--store", "kb", "--session", "monday")[1].splitlines()[::2]] == ["a4", "a3", "a2", "a1"]  # fmt: skip
     assert len(json.loads(run("why", "--list", "--store", "kb", "--json")[1])) == 6
 
 
 def test_a_session_that_is_not_there_is_an_error_that_names_those_that_are(run):
-    with Headgate.open("kb") as gate:
+    with Millgate.open("kb") as gate:
         gate.add(["Refunds are paid by card."])
         gate.context("refunds", session="monday")
     code, out, err = run("why", "--store", "kb", "--session", "mondey")

@@ -1,4 +1,4 @@
-"""`headgate wrap`: what of its options reaches the agent's supervisor, and what is printed at the end."""
+"""`millgate wrap`: what of its options reaches the agent's supervisor, and what is printed at the end."""
 
 import os
 import subprocess
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headgate.cli import given_settings
-from headgate.cli import wrap as wrapping
-from headgate.gateway import Headgate
-from headgate.published.self_reference import ENVIRONMENT_PREFIX
-from headgate.service.wrap.summary import Summary
-from headgate.settings import environment
-from headgate.settings.load import FILE
+from millgate.cli import given_settings
+from millgate.cli import wrap as wrapping
+from millgate.gateway import Millgate
+from millgate.published.self_reference import ENVIRONMENT_PREFIX
+from millgate.service.wrap.summary import Summary
+from millgate.settings import environment
+from millgate.settings.load import FILE
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def wrapped(monkeypatch):
 def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     code, out, err = run("wrap", "claude", "-p", "--", "hello")
     assert (code, out) == (7, "")
-    assert err == "headgate: 2 model calls; 2 guarded\n"
+    assert err == "millgate: 2 model calls; 2 guarded\n"
     run("wrap", "--", "claude", "--", "-p")
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
@@ -41,8 +41,8 @@ def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
 
 
 def test_a_store_that_is_empty_is_named_at_the_end(run, wrapped):
-    told = "headgate: the store nowhere is empty: headgate add FOLDER --store nowhere\n"
-    with Headgate.open("nowhere") as gate:  # as the gateway leaves it
+    told = "millgate: the store nowhere is empty: millgate add FOLDER --store nowhere\n"
+    with Millgate.open("nowhere") as gate:  # as the gateway leaves it
         assert told in run("wrap", "--store", "nowhere", "claude")[2]
         assert told not in run("wrap", "--store", "nowhere", "--no-inject", "claude")[2]
         gate.add(["Refunds are paid by card."])
@@ -104,7 +104,7 @@ def test_what_may_be_set_is_known_without_loading_the_settings():
 
 PROBE = """
 import sys
-from headgate.cli import _import_command, COMMANDS
+from millgate.cli import _import_command, COMMANDS
 _import_command(COMMANDS["wrap"][0])
 print(sorted({"pydantic", "numpy", "aiohttp", "fastapi"} & set(sys.modules)))
 """
@@ -116,6 +116,6 @@ def test_the_command_loads_nothing_heavy_before_the_agent_starts():
 
 
 def test_the_supervisor_loads_no_settings_since_the_first_call_waits_for_it():
-    script = "import sys, headgate.service.wrap.supervisor; print('pydantic' in sys.modules)"
+    script = "import sys, millgate.service.wrap.supervisor; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""`headgate xray`: a screen, a page, or JSON; and nothing else is written."""
+"""`millgate xray`: a screen, a page, or JSON; and nothing else is written."""
 
 import gzip
 import json
@@ -22,14 +22,14 @@ def test_a_screen_and_a_page(run, tmp_path):
     assert "1 session in 1 file," in out
     assert "1 line skipped" in out
     assert len(out.splitlines()) < 40
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["headgate-xray.html", "s.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["millgate-xray.html", "s.jsonl"]
     assert run("xray", "s.jsonl")[0] == 0, "its own page is written over"
 
 
 def test_a_session_of_one_word_without_tools_has_one_token_and_no_table_of_tools(run, tmp_path):
     (tmp_path / "s.jsonl").write_text('{"role": "user", "content": "a"}\n')
     out = run("xray", "s.jsonl")[1]
-    page = (tmp_path / "headgate-xray.html").read_text()
+    page = (tmp_path / "millgate-xray.html").read_text()
     assert "\n1 token entered windows" in out
     assert "1 token, " in page
     assert "tool results  " not in out
@@ -49,7 +49,7 @@ def test_a_file_that_is_no_page_is_not_written_over(run, tmp_path):
     session(tmp_path)
     code, _, err = run("xray", "s.jsonl", "--html", "s.jsonl")
     assert code == 2
-    assert "not a page of headgate xray" in err
+    assert "not a page of millgate xray" in err
 
 
 def test_a_missing_path_is_told(run):
@@ -73,7 +73,7 @@ def test_control_characters_stay_out_of_the_terminal(run, tmp_path):
 
 def test_a_page_is_not_written_through_a_link_that_leads_nowhere(run, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"role": "user", "content": "hi"}\n')
-    (tmp_path / "headgate-xray.html").symlink_to(tmp_path / "elsewhere.html")
+    (tmp_path / "millgate-xray.html").symlink_to(tmp_path / "elsewhere.html")
     code, _, err = run("xray", "a.jsonl")
     assert code == 2
     assert "link to nothing" in err
@@ -83,10 +83,10 @@ def test_a_page_is_not_written_through_a_link_that_leads_nowhere(run, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in a folder")
 def test_a_pipe_in_the_place_of_the_page_is_not_waited_for(run, tmp_path):
     session(tmp_path)
-    os.mkfifo(tmp_path / "headgate-xray.html")
+    os.mkfifo(tmp_path / "millgate-xray.html")
     code, _, err = run("xray", ".")
     assert code == 2
-    assert "is not a page of headgate xray" in err
+    assert "is not a page of millgate xray" in err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
@@ -97,19 +97,19 @@ def test_a_page_is_its_owners_alone(run, tmp_path):
         run("xray", "s.jsonl")
     finally:
         os.umask(before)
-    assert (tmp_path / "headgate-xray.html").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "millgate-xray.html").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_run_that_finds_no_session_leaves_the_page_as_it_was(run, tmp_path):
     session(tmp_path)
     run("xray", "s.jsonl")
-    page = (tmp_path / "headgate-xray.html").read_bytes()
+    page = (tmp_path / "millgate-xray.html").read_bytes()
     (tmp_path / "other.jsonl").write_text('{"unknown": 1}\n')
     code, out, err = run("xray", "other.jsonl")
     assert (code, out) == (2, "")
     assert "no session was found in 1 file" in err
     assert "nothing was understood in 1 file: other.jsonl" in err
-    assert (tmp_path / "headgate-xray.html").read_bytes() == page
+    assert (tmp_path / "millgate-xray.html").read_bytes() == page
 
 
 def test_packed_sessions_are_read_and_damaged_ones_counted(run, tmp_path):

@@ -2,11 +2,11 @@
 
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
 
-from headgate.compaction.account import account, account_service
-from headgate.compaction.items import find_items, find_todos
-from headgate.compaction.notice import notice
-from headgate.compaction.window import read_window
-from headgate.guard.parts import Part
+from millgate.compaction.account import account, account_service
+from millgate.compaction.items import find_items, find_todos
+from millgate.compaction.notice import notice
+from millgate.compaction.window import read_window
+from millgate.guard.parts import Part
 
 
 def accounted(messages, after, **more):

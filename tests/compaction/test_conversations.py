@@ -2,9 +2,9 @@
 
 from tests.compaction.sessions import compact, session
 
-from headgate.compaction.conversations import MAX_CONVERSATIONS, Conversations
-from headgate.gateway import Headgate
-from headgate.types import Request
+from millgate.compaction.conversations import MAX_CONVERSATIONS, Conversations
+from millgate.gateway import Millgate
+from millgate.types import Request
 
 RULE = "Never touch db/migrations, ask me before you change it."
 SUMMARY = "We read src/app/module_3.py and module_4.py. load_page_4 is slow."
@@ -65,7 +65,7 @@ def test_instructions_are_carried_from_compaction_to_compaction_until_the_window
 
 def test_what_a_block_of_ours_says_is_not_owed_again():
     known = Conversations()
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         known.observe("s", session())
         after = compact(session(), "claude", SUMMARY)
         seen = known.observe("s", after)

@@ -3,8 +3,8 @@
 import pytest
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
 
-from headgate.compaction.account import account
-from headgate.compaction.keep import (
+from millgate.compaction.account import account
+from millgate.compaction.keep import (
     MOST_ROWS,
     collection_of,
     compose_instructions,
@@ -13,11 +13,11 @@ from headgate.compaction.keep import (
     rows_of,
     why_unneeded,
 )
-from headgate.compaction.notice import notice
-from headgate.compaction.window import read_window
-from headgate.gateway import Headgate
-from headgate.text.fence import without_fences
-from headgate.text.tokens import estimate_tokens
+from millgate.compaction.notice import notice
+from millgate.compaction.window import read_window
+from millgate.gateway import Millgate
+from millgate.text.fence import without_fences
+from millgate.text.tokens import estimate_tokens
 
 SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."
 KEY = "sk-proj-" + "a1b2c3d4" * 5
@@ -78,7 +78,7 @@ def test_a_window_of_many_messages_is_kept_in_part():
 
 def test_what_left_is_found_by_name_and_goes_with_the_age_of_traces():
     now = [1_000_000.0]
-    with Headgate.open(":memory:", clock=lambda: now[0], trace={"age_s": 100.0}) as hg:
+    with Millgate.open(":memory:", clock=lambda: now[0], trace={"age_s": 100.0}) as hg:
         lost, _ = lost_of(session())
         hg.lost_messages.keep(lost, "monday")
         found = hg.context("how many rows a page?", collection="session:monday")
@@ -91,8 +91,8 @@ def test_what_left_is_found_by_name_and_goes_with_the_age_of_traces():
 
 
 def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch):
-    monkeypatch.setattr("headgate.gateway.compactions.MOST_CHUNKS", 50)
-    with Headgate.open(":memory:") as hg:
+    monkeypatch.setattr("millgate.gateway.compactions.MOST_CHUNKS", 50)
+    with Millgate.open(":memory:") as hg:
         for n in range(60):
             messages = [{"role": "user", "content": f"Use port {9000 + n} for service number {n}."}]
             hg.lost_messages.keep(read_window(messages).messages, "long")
@@ -117,7 +117,7 @@ SAID = (
     ],
 )
 def test_a_long_message_is_needed_by_whoever_asks_for_a_part_of_it(question, needed):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "said", "text": SAID}, {"id": "other", "text": "Yes, the linter is quiet."}])
         context = hg.context(question, window=[question], graph=False)
         assert (why_unneeded(context) == "") is needed
@@ -125,7 +125,7 @@ def test_a_long_message_is_needed_by_whoever_asks_for_a_part_of_it(question, nee
 
 def test_what_is_not_put_back_is_not_told_as_shown():
     rows = [{"id": f"n{n}", "text": f"We look at the tests number {n}."} for n in range(9)]
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add(rows)
         context = hg.context("Look at the tests!", graph=False)
         assert context.chunks
@@ -147,7 +147,7 @@ def test_what_is_not_put_back_is_not_told_as_shown():
     ],
 )
 def test_why_nothing_is_put_back_is_said(question, window, budget, reason):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "said", "text": "The staging port is 7443."}])
         context = hg.context(question, window=window, budget=budget, graph=False)
         assert reason in why_unneeded(context)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compaction.sessions import INSTRUCTIONS, compact, session
 
-from headgate.compaction.notice import begins_with_summary, find_results, notice
-from headgate.compaction.window import read_window
+from millgate.compaction.notice import begins_with_summary, find_results, notice
+from millgate.compaction.window import read_window
 
 LONG = session()
 

@@ -4,8 +4,8 @@ import pytest
 from tests.dashboard.browser import running
 from tests.service.clients import served
 
-from headgate.gateway import Headgate
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.settings import Settings
 
 ROWS = [
     {"id": "policy", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -30,7 +30,7 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gate(settings):
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         gate.add(ROWS)
         yield gate
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from headgate.guard.channels import CONTENT
-from headgate.notes import Stage
-from headgate.service.dashboard.streams import (
+from millgate.guard.channels import CONTENT
+from millgate.notes import Stage
+from millgate.service.dashboard.streams import (
     HEIGHT,
     MAX_CHARS,
     WIDTH,
@@ -16,8 +16,8 @@ from headgate.service.dashboard.streams import (
     draw_curves,
     find_circles,
 )
-from headgate.service.proxy.call_trace import GAP
-from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.service.proxy.call_trace import GAP
+from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 

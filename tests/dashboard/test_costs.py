@@ -6,18 +6,18 @@ import pytest
 from tests.service.calls import MODEL, broken_session
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.dashboard.costs import BROKEN, OTHERS, draw_costs
-from headgate.service.dashboard.plots import bucket_edges
-from headgate.service.dashboard.ranges import TimeRange
-from headgate.settings import Settings
-from headgate.types import CallCost, TraceSummary
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.dashboard.costs import BROKEN, OTHERS, draw_costs
+from millgate.service.dashboard.plots import bucket_edges
+from millgate.service.dashboard.ranges import TimeRange
+from millgate.settings import Settings
+from millgate.types import CallCost, TraceSummary
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         for trace in broken_session(now=time.time() - 1_500):
             gate.save_trace(trace)
         yield gate

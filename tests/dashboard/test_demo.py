@@ -1,4 +1,4 @@
-"""The service of `headgate demo --serve` in a real browser: every view of it, and what a person does there."""
+"""The service of `millgate demo --serve` in a real browser: every view of it, and what a person does there."""
 
 import re
 
@@ -6,8 +6,8 @@ import pytest
 from tests.dashboard.browser import PHONE, expect, opened
 from tests.service.clients import served, until
 
-from headgate.cli.demo_service import demo_settings, play
-from headgate.gateway import Headgate
+from millgate.cli.demo_service import demo_settings, play
+from millgate.gateway import Millgate
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"
 
@@ -17,7 +17,7 @@ def base():
     """The address of a service in which the demo ran."""
     with demo_settings(0) as settings, served(settings) as (url, _):
         play(url)
-        with Headgate.open(settings=settings) as gate:
+        with Millgate.open(settings=settings) as gate:
             until(lambda: sum(bool(row.outcome) for row in gate.traces(limit=1000)) == 17)
         yield url
 
@@ -100,7 +100,7 @@ def test_a_note_of_the_ladder_leaves_the_injected_block_in_the_window(page):
     rows = page.locator("#turns tbody tr").all_inner_texts()
     noted = [row for row in rows if "circle: " in row]
     assert len(noted) == 2
-    column = page.locator("#turns thead th").all_inner_texts().index("injected by Headgate")
+    column = page.locator("#turns thead th").all_inner_texts().index("injected by Millgate")
     for row in page.locator("#turns tbody tr", has_text="circle: ").all():
         assert int(row.locator("td").nth(column).inner_text().replace(",", "")) > 300
 
@@ -139,7 +139,7 @@ def test_the_context_links_its_citations_to_chunks(asked):
 def test_a_call_links_the_context_that_was_put_in_front_of_its_question(page, traces):
     answered = next(row["id"] for row in traces if row["outcome"] == "clean" and row["session"] == "refund-4711")  # fmt: skip
     page.goto(f"/dashboard/requests/{answered}")
-    page.get_by_role("link", name=re.compile("headgate why ")).click()
+    page.get_by_role("link", name=re.compile("millgate why ")).click()
     expect(page.get_by_role("heading", name="Candidates")).to_be_visible()
 
 

@@ -3,13 +3,13 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.notes import Stage
-from headgate.service.app import create
-from headgate.service.dashboard.turns import turns_of
-from headgate.settings import Settings
-from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
-from headgate.xray.bars import segments
+from millgate.gateway import Millgate
+from millgate.notes import Stage
+from millgate.service.app import create
+from millgate.service.dashboard.turns import turns_of
+from millgate.settings import Settings
+from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.xray.bars import segments
 
 PLAN = Plan(skip=True, tier=Tier.STUFF, strategy=Strategy.STUFF, budget=0, reasoning="")
 TRACE = Trace(
@@ -34,7 +34,7 @@ TRACE = Trace(
 
 @pytest.fixture
 async def client():
-    with Headgate.open(settings=Settings(store=":memory:", trace={"age_s": None})) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", trace={"age_s": None})) as gate:
         gate.save_trace(TRACE)
         async with connected(create(gate)) as client:
             yield client

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.service.dashboard.graph import (
+from millgate.service.dashboard.graph import (
     HEIGHT,
     INNER,
     MOST_FAR,
@@ -18,7 +18,7 @@ from headgate.service.dashboard.graph import (
     _node,
     draw_graph,
 )
-from headgate.types import Edge
+from millgate.types import Edge
 
 names = st.sampled_from("abcdefghij")
 edges = st.lists(st.builds(Edge, names, st.just("p"), names), min_size=1, max_size=60)

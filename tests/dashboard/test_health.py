@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from tests.dashboard.browser import expect, opened
 
-from headgate.index.snapshot import BEHIND
-from headgate.service.dashboard.health import draw_charts
-from headgate.service.dashboard.plots import bucket_edges
-from headgate.service.dashboard.ranges import TimeRange
-from headgate.types import ContextBudget, TraceSummary
+from millgate.index.snapshot import BEHIND
+from millgate.service.dashboard.health import draw_charts
+from millgate.service.dashboard.plots import bucket_edges
+from millgate.service.dashboard.ranges import TimeRange
+from millgate.types import ContextBudget, TraceSummary
 
 PLOTS = [
     "Requests",
@@ -87,7 +87,7 @@ def test_the_parts_and_the_index_are_shown(page):
 
 
 def test_the_doctor_speaks_in_its_place(page):
-    page.get_by_role("link", name="headgate doctor").click()
+    page.get_by_role("link", name="millgate doctor").click()
     expect(page.locator("#doctor")).to_contain_text("SQLite")
     assert "/dashboard/health?" in page.url
 

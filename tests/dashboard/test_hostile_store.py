@@ -7,7 +7,7 @@ import pytest
 from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
 
-from headgate.types import Edge
+from millgate.types import Edge
 
 pytestmark = pytest.mark.slow  # each opens dozens of pages
 

@@ -9,12 +9,12 @@ from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
 from tests.service.clients import until
 
-from headgate.guard.caps import CapStatus
-from headgate.guard.ladder import Climb, Mark
-from headgate.guard.report import Cut, GuardReport
-from headgate.guard.tools import Circle, Tried
-from headgate.service.proxy.call_trace import call_trace
-from headgate.service.proxy.model_call import ModelCall
+from millgate.guard.caps import CapStatus
+from millgate.guard.ladder import Climb, Mark
+from millgate.guard.report import Cut, GuardReport
+from millgate.guard.tools import Circle, Tried
+from millgate.service.proxy.call_trace import call_trace
+from millgate.service.proxy.model_call import ModelCall
 
 ALL = "\n".join(ATTACKS)  # for the pages of a single chunk and a single call
 

@@ -6,14 +6,14 @@ import time
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.dashboard import requests, store
-from headgate.service.dashboard.requests import Filter
-from headgate.service.dashboard.store import _browse, _search
-from headgate.service.dashboard.window import list_sessions
-from headgate.testing.samples import trace as sample
-from headgate.types import TraceSummary
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.dashboard import requests, store
+from millgate.service.dashboard.requests import Filter
+from millgate.service.dashboard.store import _browse, _search
+from millgate.service.dashboard.window import list_sessions
+from millgate.testing.samples import trace as sample
+from millgate.types import TraceSummary
 
 
 def row(id="t1", **more):
@@ -63,7 +63,7 @@ async def page(gate, address):
 async def test_requests_are_shown_page_by_page(monkeypatch):
     monkeypatch.setattr(requests, "ROWS", 2)
     now = time.time()
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         for n in range(5):
             gate.save_trace(sample(f"trace{n}", tenant="default", created=now + n))
         pages = [await page(gate, f"/requests?page={n}") for n in (1, 2, 3)]
@@ -78,7 +78,7 @@ async def test_requests_are_shown_page_by_page(monkeypatch):
 def test_chunks_are_browsed_in_reading_order_from_the_store_or_the_index(monkeypatch, few):
     monkeypatch.setattr(store, "ROWS", 2)
     monkeypatch.setattr(store, "FEW", few)
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(4)])
         gate.index()
         listings = [_browse(gate, "main", start) for start in (0, 2, 4)]
@@ -88,7 +88,7 @@ def test_chunks_are_browsed_in_reading_order_from_the_store_or_the_index(monkeyp
 
 def test_an_id_that_is_pasted_in_stands_first_and_once(monkeypatch):
     monkeypatch.setattr(store, "ROWS", 2)
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": f"harbor{n}", "text": f"Row {n} tells of harbor{n} and the harbor."} for n in range(4)])  # fmt: skip
         found = _search(gate, "main", " harbor2 ", wait=True)
         words = _search(gate, "main", "the harbor", wait=True)

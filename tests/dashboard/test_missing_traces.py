@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.notes import Stage
-from headgate.service.app import create
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import FILE
-from headgate.testing.samples import trace as sample
-from headgate.types import Step
+from millgate.gateway import Millgate
+from millgate.notes import Stage
+from millgate.service.app import create
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import FILE
+from millgate.testing.samples import trace as sample
+from millgate.types import Step
 
 LISTS = ["/", "/requests", "/?session=s", "/streams", "/streams?session=s"]
 
@@ -51,7 +51,7 @@ async def page(gate, address):
 
 async def test_a_trace_pruned_after_it_was_listed_costs_its_row():
     for address in LISTS:
-        with Headgate.open(store=PrunedAfterListing()) as gate:
+        with Millgate.open(store=PrunedAfterListing()) as gate:
             add_calls(gate)
             answer = await page(gate, address)
         assert answer.status_code == 200, (address, answer.text)
@@ -60,7 +60,7 @@ async def test_a_trace_pruned_after_it_was_listed_costs_its_row():
 
 
 async def test_the_window_of_a_session_says_how_many_of_its_requests_are_gone():
-    with Headgate.open(store=PrunedAfterListing()) as gate:
+    with Millgate.open(store=PrunedAfterListing()) as gate:
         add_calls(gate)
         answer = await page(gate, "/?session=s")
     assert "2 requests cannot be shown: no longer stored." in answer.text
@@ -69,7 +69,7 @@ async def test_the_window_of_a_session_says_how_many_of_its_requests_are_gone():
 
 @pytest.mark.parametrize("column", ["body", "summary"])
 async def test_one_damaged_trace_costs_its_row(tmp_path, column):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         add_calls(gate)
         assert len(gate.traces()) == 3
         raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)

@@ -6,16 +6,16 @@ import pytest
 from tests.dashboard.conftest import ROWS
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.dashboard.replay import sliders
-from headgate.settings import Settings
-from headgate.types import Amount, Request
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.dashboard.replay import sliders
+from millgate.settings import Settings
+from millgate.types import Amount, Request
 
 
 @pytest.fixture
 def gate(request):
-    with Headgate.open(":memory:", **getattr(request, "param", {})) as gate:
+    with Millgate.open(":memory:", **getattr(request, "param", {})) as gate:
         yield gate
 
 
@@ -40,15 +40,15 @@ async def test_an_empty_store_shows_the_address_that_the_browser_came_to(client,
 
 async def test_a_gateway_without_an_upstream_says_first_how_to_set_one(client):
     page = (await client.get("/dashboard/")).text
-    upstream = "export HEADGATE_PROXY__UPSTREAMS__MAIN__URL="
+    upstream = "export MILLGATE_PROXY__UPSTREAMS__MAIN__URL="
     assert 0 < page.index(upstream) < page.index("export OPENAI_BASE_URL=")
 
 
 async def test_the_command_to_wrap_has_its_options_before_the_agent(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         async with connected(create(gate)) as client:
             page = (await client.get("/dashboard/")).text
-    assert f"headgate wrap --store {tmp_path / 'kb'} claude" in page
+    assert f"millgate wrap --store {tmp_path / 'kb'} claude" in page
 
 
 UPSTREAM = {"proxy": {"upstreams": {"main": {"url": "https://models.example/v1"}}}}
@@ -56,7 +56,7 @@ UPSTREAM = {"proxy": {"upstreams": {"main": {"url": "https://models.example/v1"}
 
 @pytest.mark.parametrize("gate", [UPSTREAM], indirect=True)
 async def test_a_gateway_with_an_upstream_does_not_ask_for_one(client):
-    assert "HEADGATE_PROXY__UPSTREAMS" not in (await client.get("/dashboard/")).text
+    assert "MILLGATE_PROXY__UPSTREAMS" not in (await client.get("/dashboard/")).text
 
 
 async def test_questions_from_the_command_line_are_no_session_and_none_is_called_old(gate, client):
@@ -132,7 +132,7 @@ async def test_a_paused_session_is_resumed_from_its_page(gate, client):
     page = await client.get("/dashboard/streams")
     assert "is paused" in page.text
     token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
-    client.headers["cookie"] = re.search(r"headgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
+    client.headers["cookie"] = re.search(r"millgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
     answer = await client.post("/dashboard/streams/resume", content=f"csrf={token}&session=monday")
     assert answer.status_code == 303
     assert gate.spending.list_spends()[0][0].tokens == 0
@@ -145,10 +145,10 @@ async def test_a_search_in_another_script_finds_its_request(gate, client):
 
 
 async def test_the_playground_of_an_empty_store_says_how_to_fill_it(tmp_path):
-    with Headgate.open(str(tmp_path / "kb")) as gate:
+    with Millgate.open(str(tmp_path / "kb")) as gate:
         async with connected(create(gate)) as client:
             page = (await client.get("/dashboard/playground")).text
-    assert f"headgate add ./docs --store {tmp_path / 'kb'}" in page
+    assert f"millgate add ./docs --store {tmp_path / 'kb'}" in page
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import tomllib
 import pytest
 from tests.dashboard.browser import PHONE, expect, opened
 
-from headgate.evaluate.regression import run_case
-from headgate.evaluate.regression_file import read_cases
+from millgate.evaluate.regression import run_case
+from millgate.evaluate.regression_file import read_cases
 
 QUESTION = "how are refunds paid?"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.service.dashboard.plots import (
+from millgate.service.dashboard.plots import (
     HEIGHT,
     WIDTH,
     Series,

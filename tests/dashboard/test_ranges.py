@@ -6,18 +6,18 @@ from dataclasses import replace
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.dashboard import ranges
-from headgate.service.dashboard.ranges import read_range
-from headgate.testing.samples import trace as sample
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.dashboard import ranges
+from millgate.service.dashboard.ranges import read_range
+from millgate.testing.samples import trace as sample
 
 NOW = time.time()
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 
@@ -78,7 +78,7 @@ async def test_a_range_with_more_requests_than_are_read_says_so(gate, monkeypatc
 async def test_totals_of_streams_are_over_the_range_and_not_over_the_calls_shown(gate, monkeypatch):
     from tests.service.calls import broken_session
 
-    from headgate.service.dashboard import streams
+    from millgate.service.dashboard import streams
 
     monkeypatch.setattr(streams, "CALLS", 2)
     calls = list(broken_session(now=NOW - 600))

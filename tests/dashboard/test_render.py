@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.service.dashboard.render import _figure, _has_scope, environment, link
-from headgate.service.request_state import Caller
+from millgate.service.dashboard.render import _figure, _has_scope, environment, link
+from millgate.service.request_state import Caller
 
 
 @pytest.mark.parametrize(

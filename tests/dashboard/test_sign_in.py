@@ -35,7 +35,7 @@ def test_the_key_is_out_of_reach_of_scripts_and_of_other_routes(browser, base, k
         sign_in(page, keys["ours"].token)
         page.wait_for_url("**/dashboard/")
         assert page.evaluate("document.cookie + JSON.stringify({...localStorage})") == "{}"
-        (cookie,) = (c for c in page.context.cookies() if c["name"].startswith("headgate_session"))
+        (cookie,) = (c for c in page.context.cookies() if c["name"].startswith("millgate_session"))
         assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/dashboard")  # fmt: skip
         assert page.request.get("/v1/traces").status == 401
 
@@ -45,7 +45,7 @@ def test_a_wrong_key_leads_back_to_the_form(browser, base, keys):
         for key, said in (("hg_" + "x" * 43, "the key is not valid"), ("nonsense", "not a key")):
             sign_in(page, key)
             assert said in page.get_by_role("alert").inner_text()
-        assert not [c for c in page.context.cookies() if c["name"].startswith("headgate_session")]
+        assert not [c for c in page.context.cookies() if c["name"].startswith("millgate_session")]
 
 
 def test_signing_out_closes_the_page(browser, base, keys):

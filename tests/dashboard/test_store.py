@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.dashboard.browser import expect, opened
 
-from headgate.types import Edge
+from millgate.types import Edge
 
 pytestmark = pytest.mark.slow  # a browser; test_demo.py and test_sign_in.py look in the quick run
 

@@ -5,13 +5,13 @@ import re
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
+from millgate.gateway import Millgate
+from millgate.service.app import create
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 
@@ -24,7 +24,7 @@ async def client(gate):
 async def form(client, path):
     """What a form of a page needs: its token, with the secret in the client's cookie."""
     page = await client.get(path)
-    secret = re.search(r"headgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
+    secret = re.search(r"millgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
     kept = client.headers.get("cookie", "")
     client.headers["cookie"] = f"{kept}; {secret}" if kept else secret
     return re.search(r'name="csrf" value="(\w+)"', page.text)[1]
@@ -137,7 +137,7 @@ async def test_a_revoked_key_changes_nothing_and_leads_to_the_sign_in_page(gate)
     async with connected(app) as client:
         token = await app.state.service.auth.signed_in.begin(made.key.digest)
         gate.keys.revoke(made.key.id)
-        client.headers["cookie"] = f"headgate_session={token}"
+        client.headers["cookie"] = f"millgate_session={token}"
         answer = await client.post("/dashboard/store/remove", content="collection=main")
     assert answer.status_code == 401
     assert "API key" in answer.text
@@ -152,7 +152,7 @@ async def test_a_tenant_sees_and_removes_only_what_is_its_own(gate):
     app = create(gate)
     async with connected(app) as client:
         token = await app.state.service.auth.signed_in.begin(made.key.digest)
-        client.headers["cookie"] = f"headgate_session={token}"
+        client.headers["cookie"] = f"millgate_session={token}"
         for path in ("store", "store/facts", "store/reviews", "store/graph", "health"):
             answer = await client.get(f"/dashboard/{path}")
             assert answer.status_code == 200

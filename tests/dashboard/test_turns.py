@@ -1,10 +1,10 @@
 """Turns: what each call added to the window, and what is gone, by model."""
 
-from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.service.dashboard.turns import turns_of
-from headgate.service.dashboard.window import draw_window
-from headgate.text.tokens import estimate_tokens
-from headgate.types import (
+from millgate.notes import Fate, Note, NoteCode, Stage
+from millgate.service.dashboard.turns import turns_of
+from millgate.service.dashboard.window import draw_window
+from millgate.text.tokens import estimate_tokens
+from millgate.types import (
     Candidate,
     Chunk,
     ContextBudget,
@@ -16,7 +16,7 @@ from headgate.types import (
     Trace,
     Window,
 )
-from headgate.xray.bars import COLUMNS, segments
+from millgate.xray.bars import COLUMNS, segments
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 

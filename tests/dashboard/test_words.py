@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
-from headgate.types import TraceSummary
+from millgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
+from millgate.types import TraceSummary
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 from tests.service.clients import served, until
 
-from headgate.cli.demo_service import demo_settings, play
-from headgate.gateway import Headgate
-from headgate.types import Edge
+from millgate.cli.demo_service import demo_settings, play
+from millgate.gateway import Millgate
+from millgate.types import Edge
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"
 CALLS = 17  # that the demo makes
@@ -48,7 +48,7 @@ def demo_service():
     """A service in which the demo ran: its address, and the path of each view."""
     with demo_settings(0) as settings, served(settings) as (url, _):
         play(url)
-        with Headgate.open(settings=settings) as gate:
+        with Millgate.open(settings=settings) as gate:
             until(lambda: sum(bool(row.outcome) for row in gate.traces(limit=1000)) == CALLS)
             names = fill(gate)
         yield url, {name: f"/dashboard{path.format(**names)}" for name, path in VIEWS.items()}

@@ -6,12 +6,12 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli.evaluate import evaluation
-from headgate.evaluate.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
-from headgate.evaluate.labeled import Labeled
-from headgate.evaluate.retrieval import Run
-from headgate.evaluate.stored_set import StoredSet, merge
-from headgate.settings import load
+from millgate.cli.evaluate import evaluation
+from millgate.evaluate.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
+from millgate.evaluate.labeled import Labeled
+from millgate.evaluate.retrieval import Run
+from millgate.evaluate.stored_set import StoredSet, merge
+from millgate.settings import load
 
 ROWS = [
     {"id": "a", "title": "", "text": "The Vega turbine was built by Marta Dias.", "collection": "main"},

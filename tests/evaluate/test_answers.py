@@ -1,4 +1,4 @@
-"""`headgate eval guard` on answers: what is cut, what of it is a loop, and files that cannot be read."""
+"""`millgate eval guard` on answers: what is cut, what of it is a loop, and files that cannot be read."""
 
 import gzip
 import json
@@ -6,16 +6,16 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app
-from headgate.errors import InputError
-from headgate.evaluate.answers import (
+from millgate.cli import app
+from millgate.errors import InputError
+from millgate.evaluate.answers import (
     Answer,
     ends_in_loop,
     evaluate_answers,
     is_answers,
     read_answers,
 )
-from headgate.guard.detectors import Stall
+from millgate.guard.detectors import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (

@@ -5,11 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli.evaluate import evaluation
-from headgate.errors import InputError
-from headgate.evaluate.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
-from headgate.evaluate.labeled import Labeled
-from headgate.evaluate.stored_set import StoredSet
+from millgate.cli.evaluate import evaluation
+from millgate.errors import InputError
+from millgate.evaluate.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
+from millgate.evaluate.labeled import Labeled
+from millgate.evaluate.stored_set import StoredSet
 
 HARBOR = "The harbor master of Porto keeps the keys of the old lighthouse."
 ROWS = [

@@ -7,10 +7,10 @@ import pytest
 from bench import data
 from click.testing import CliRunner
 
-from headgate.cli.evaluate import evaluation
-from headgate.evaluate.guard import read as read_streams
-from headgate.evaluate.labeled import read
-from headgate.evaluate.shown import Piece, holds_answer
+from millgate.cli.evaluate import evaluation
+from millgate.evaluate.guard import read as read_streams
+from millgate.evaluate.labeled import read
+from millgate.evaluate.shown import Piece, holds_answer
 
 
 def read_set(folder, name, made):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli.evaluate import evaluation
-from headgate.evaluate.fit import (
+from millgate.cli.evaluate import evaluation
+from millgate.evaluate.fit import (
     _RIDGE,
     REFUSED,
     Asked,
@@ -21,7 +21,7 @@ from headgate.evaluate.fit import (
     fit_without,
     hold_out,
 )
-from headgate.relevance.model import KNOWS, read_model
+from millgate.relevance.model import KNOWS, read_model
 
 NONE = dict.fromkeys(KNOWS, 0.5) | {"bias": 1.0}
 

@@ -1,4 +1,4 @@
-"""`headgate eval guard`: the figures on a few hand-made streams, and on files that cannot be read."""
+"""`millgate eval guard`: the figures on a few hand-made streams, and on files that cannot be read."""
 
 import gzip
 import json
@@ -6,9 +6,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app, main
-from headgate.errors import InputError
-from headgate.evaluate.guard import (
+from millgate.cli import app, main
+from millgate.errors import InputError
+from millgate.evaluate.guard import (
     LONG,
     Figures,
     LabeledStream,
@@ -20,8 +20,8 @@ from headgate.evaluate.guard import (
     read,
     true_onset,
 )
-from headgate.guard import EntropyDetector
-from headgate.guard.detectors import Stall
+from millgate.guard import EntropyDetector
+from millgate.guard.detectors import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (

@@ -5,11 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from headgate import Headgate
-from headgate.cli.evaluate import evaluation
-from headgate.errors import InputError
-from headgate.evaluate.judgments import OWN, REJECTED, compare, observe_judged, read_judgments
-from headgate.relevance.model import read_model
+from millgate import Millgate
+from millgate.cli.evaluate import evaluation
+from millgate.errors import InputError
+from millgate.evaluate.judgments import OWN, REJECTED, compare, observe_judged, read_judgments
+from millgate.relevance.model import read_model
 
 TOPICS = ("refunds", "shipping", "invoices", "warranty", "passwords", "vouchers", "returns")
 
@@ -18,7 +18,7 @@ TOPICS = ("refunds", "shipping", "invoices", "warranty", "passwords", "vouchers"
 def store(tmp_path):
     """A folder with a store of seven short texts, whose reviews hold two approvals and a rejection."""
     place = tmp_path / "kb"
-    with Headgate.open(place) as hg:
+    with Millgate.open(place) as hg:
         texts = [
             f"Our {topic} desk opens at {n + 8} in hall {n}." for n, topic in enumerate(TOPICS)
         ]
@@ -46,7 +46,7 @@ def tests_file(tmp_path):
 
 
 def test_tests_and_decided_reviews_are_judgments(store, tests_file):
-    with Headgate.open(store) as hg:
+    with Millgate.open(store) as hg:
         found = read_judgments(hg, [tests_file])
         asked = [one for judgment in found for one in observe_judged(hg, judgment)]
     assert [one.right for one in found] == [*((t,) for t in TOPICS[2:]), *((t,) for t in TOPICS[:2]), ()]  # fmt: skip
@@ -55,13 +55,13 @@ def test_tests_and_decided_reviews_are_judgments(store, tests_file):
 
 
 def test_too_few_judgments_are_an_error_that_says_how_to_make_some(store):
-    with Headgate.open(store) as hg, pytest.raises(InputError, match="fewer than 5") as caught:
+    with Millgate.open(store) as hg, pytest.raises(InputError, match="fewer than 5") as caught:
         read_judgments(hg, [])
     assert "--record" in caught.value.hint
 
 
 def test_contexts_are_compared_before_and_after(store, tests_file, tmp_path):
-    with Headgate.open(store) as hg:
+    with Millgate.open(store) as hg:
         found = read_judgments(hg, [tests_file])
         before, after = compare(hg, found, start=read_model(), folder=tmp_path)
         assert not hg.traces(limit=10)  # comparing leaves no traces behind
@@ -81,7 +81,7 @@ def test_the_command_writes_weights_that_can_be_used(store, tests_file, tmp_path
     model, shipped = read_model(out), read_model()
     assert model.lower <= shipped.lower  # a handful of questions refuses no more than before
     assert model.knows == pytest.approx(shipped.knows, abs=1)
-    with Headgate.open(store, grade={"weights": str(out)}) as hg:
+    with Millgate.open(store, grade={"weights": str(out)}) as hg:
         assert hg.context("When does the refunds desk open?").chunks[0].id == "refunds"
 
 

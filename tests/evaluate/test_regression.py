@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import Headgate, InputError
-from headgate.evaluate.regression import case_of, describe, junit, record_case, run_case
-from headgate.evaluate.regression_file import Case, Recorded, as_toml, read_cases
+from millgate import InputError, Millgate
+from millgate.evaluate.regression import case_of, describe, junit, record_case, run_case
+from millgate.evaluate.regression_file import Case, Recorded, as_toml, read_cases
 
 ROWS = [
     {"id": "refunds", "text": "Refunds are paid within 14 days to the card that was charged."},
@@ -19,7 +19,7 @@ ROWS = [
 
 @pytest.fixture
 def gate():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add(ROWS)
         yield hg
 
@@ -56,7 +56,7 @@ def test_a_document_that_is_gone_is_said_to_be_gone(gate):
 def test_a_changed_text_and_a_changed_setting_are_named(gate):
     case = record_case(gate, "when are refunds paid?", budget=300, collection="main")
     rows = [{**ROWS[0], "text": "Nothing to see."}, *ROWS[1:]]
-    with Headgate.open(":memory:", gate={"min_ratio": 0.01}) as other:
+    with Millgate.open(":memory:", gate={"min_ratio": 0.01}) as other:
         other.add(rows)
         since = run_case(other, case).since
     assert "the text of refunds has changed" in since
@@ -65,7 +65,7 @@ def test_a_changed_text_and_a_changed_setting_are_named(gate):
 
 def test_a_release_that_changed_is_named(gate):
     case = Case("when are refunds paid?", must=("zebra",), recorded=Recorded("0.0.1"))
-    assert run_case(gate, case).since[0].startswith("headgate 0.0.1 is now ")
+    assert run_case(gate, case).since[0].startswith("millgate 0.0.1 is now ")
 
 
 def test_what_must_not_enter_and_what_must_be_said(gate):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.evaluate.reliability import (
+from millgate.evaluate.reliability import (
     Pair,
     bands,
     confidence_of,
@@ -10,10 +10,10 @@ from headgate.evaluate.reliability import (
     graded_pairs,
     pool,
 )
-from headgate.evaluate.shown import Truth
-from headgate.gateway import Headgate
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.types import Candidate, Chunk
+from millgate.evaluate.shown import Truth
+from millgate.gateway import Millgate
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.types import Candidate, Chunk
 
 
 def pairs(said, true, count):
@@ -46,7 +46,7 @@ def test_the_last_confidence_that_was_noted_counts():
 
 
 def test_a_trace_tells_the_confidence_of_what_was_graded():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "harbor contract"}, {"id": "b", "text": "harbor rivers"}])
         found = graded_pairs(hg.context("harbor contract", budget=500), Truth({"a": 1}))
     assert [pair.true for pair in sorted(found, key=lambda pair: -pair.said)] == [True, False]

@@ -6,11 +6,11 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli.evaluate import evaluation
-from headgate.errors import InputError
-from headgate.evaluate.bm25 import fill, order_by_value, size
-from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
-from headgate.evaluate.retrieval import (
+from millgate.cli.evaluate import evaluation
+from millgate.errors import InputError
+from millgate.evaluate.bm25 import fill, order_by_value, size
+from millgate.evaluate.labeled import Labeled, copies, read, sample, sets
+from millgate.evaluate.retrieval import (
     Run,
     _list_missed,
     _rank_figures,
@@ -18,11 +18,11 @@ from headgate.evaluate.retrieval import (
     foreign,
     ranking_of,
 )
-from headgate.evaluate.stored_set import SETTINGS, StoredSet
-from headgate.gateway import Headgate
-from headgate.stages.propagate import propagate
-from headgate.stages.retrieve import retrieve
-from headgate.types import Candidate, Chunk
+from millgate.evaluate.stored_set import SETTINGS, StoredSet
+from millgate.gateway import Millgate
+from millgate.stages.propagate import propagate
+from millgate.stages.retrieve import retrieve
+from millgate.types import Candidate, Chunk
 
 CORPUS = [
     {"_id": "a", "title": "Vega", "text": "The Vega turbine was built in Lisbon by Marta Dias."},
@@ -266,14 +266,14 @@ def test_a_sample_is_drawn_if_there_are_more_questions(folder, most, left):
 
 
 def test_no_embedder_means_none_whatever_is_set(folder, monkeypatch):
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "/no/such/folder")
+    monkeypatch.setenv("MILLGATE_EMBED__MODEL", "/no/such/folder")
     assert measured(read(folder), budgets=[500]).ours.values
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "none")
+    monkeypatch.setenv("MILLGATE_EMBED__MODEL", "none")
     assert measured(read(folder), embedder=SETTINGS, budgets=[500]).ours.values
 
 
 def test_the_ranking_in_a_trace_is_that_of_the_stages():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": row["_id"], "title": row["title"], "text": row["text"]} for row in CORPUS])
         view = hg.index()
         found = retrieve("Marta Dias turbine", view, hg.settings.retrieve)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.evaluate.bm25 import fill, rank, size
-from headgate.evaluate.shown import (
+from millgate.evaluate.bm25 import fill, rank, size
+from millgate.evaluate.shown import (
     Piece,
     Truth,
     count_pieces,
@@ -13,9 +13,9 @@ from headgate.evaluate.shown import (
     pieces_of,
     whole_pieces,
 )
-from headgate.gateway import Headgate
-from headgate.text.fence import fence_cost
-from headgate.types import Candidate, Chunk
+from millgate.gateway import Millgate
+from millgate.text.fence import fence_cost
+from millgate.types import Candidate, Chunk
 
 
 def piece(text, *, document="a", title="", whole=True, score=1.0):
@@ -86,7 +86,7 @@ def test_the_plain_cut_keeps_what_scores_near_the_best():
 
 def test_a_context_gives_its_pieces_with_scores_and_tokens():
     long = " ".join(f"The Vega turbine number {n} stands in hall {n}." for n in range(60))
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "long", "text": long}, {"id": "short", "text": "Vega turbines hum."}])
         given = hg.context("Vega turbine hall", budget=160)
         shown = pieces_of(given)
@@ -100,7 +100,7 @@ def test_a_context_gives_its_pieces_with_scores_and_tokens():
 
 
 def test_bm25_ranks_by_plain_scores_and_fills_a_budget():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([
             {"id": "a", "text": "harbor harbor contract"},
             {"id": "b", "text": "harbor and much else that nobody asked about in the spring"},

@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from headgate.explain.as_data import context_data, redact_trace, trace_data
-from headgate.gateway import Headgate
+from millgate.explain.as_data import context_data, redact_trace, trace_data
+from millgate.gateway import Millgate
 
 TEXT = "Refunds are paid within 14 days to the card that was charged for the order."
 
@@ -13,7 +13,7 @@ TEXT = "Refunds are paid within 14 days to the card that was charged for the ord
 @pytest.fixture(scope="module")
 def made():
     """A context in which one chunk is new and one is in the window already."""
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "seen", "text": TEXT}, {"id": "new", "text": "Send a photo of the refund label by mail."}])  # fmt: skip
         return hg.context("how do refunds work?", window=[TEXT, "hello"], budget=500)
 
@@ -31,7 +31,7 @@ def test_the_answer_is_always_there_and_the_numbers_only_if_asked_for(made):
 
 
 def test_a_penalty_is_said_if_the_score_fell():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "half", "text": f"{TEXT} A photo of the label is needed, and the number of the order."}])  # fmt: skip
         first = hg.context("what is needed for refunds?", window=[TEXT], best_effort=True)
         (chunk,) = context_data(first, debug=True)["chunks"]

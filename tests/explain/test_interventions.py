@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.explain.interventions import interventions
-from headgate.notes import Stage
-from headgate.testing.samples import trace
-from headgate.types import Step
+from millgate.explain.interventions import interventions
+from millgate.notes import Stage
+from millgate.testing.samples import trace
+from millgate.types import Step
 
 
 def done(stage, **facts):
@@ -53,14 +53,14 @@ def test_a_cut_says_how_much_and_which_repetition_stays():
 
 def test_a_context_in_front_of_the_question_is_told_with_its_trace():
     ((said, change),) = done(Stage.MODEL, context_trace="992060f201b2", context_tokens=979.0)
-    assert said == "979 tokens of context were put in front of the question: headgate why 992060f2"
-    assert change == "to add none: x-headgate-context: off, or headgate wrap --no-inject"
+    assert said == "979 tokens of context were put in front of the question: millgate why 992060f2"
+    assert change == "to add none: x-millgate-context: off, or millgate wrap --no-inject"
 
 
 def test_a_context_that_was_looked_up_and_brought_nothing_is_told_with_its_trace():
     ((said, change),) = done(Stage.MODEL, context_trace="992060f201b2")
-    assert said == "context was looked up for the question, and none was added: headgate why 992060f2"  # fmt: skip
-    assert change == "headgate why 992060f2 CHUNK says what would have let a chunk in"
+    assert said == "context was looked up for the question, and none was added: millgate why 992060f2"  # fmt: skip
+    assert change == "millgate why 992060f2 CHUNK says what would have let a chunk in"
 
 
 def test_context_of_an_earlier_question_is_told_if_this_call_brought_none():

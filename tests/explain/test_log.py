@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from headgate import Headgate
-from headgate.explain.log import NAME
+from millgate import Millgate
+from millgate.explain.log import NAME
 
 ROWS = [{"id": "a", "text": "Refunds take five days."}, {"id": "b", "text": "-" * 900}]
 
@@ -17,7 +17,7 @@ def lines(path):
 
 
 def test_each_request_is_one_line_with_its_report(tmp_path):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.add(ROWS)
         context = hg.context("how do refunds work?")
     (line,) = lines(tmp_path / "kb" / NAME)
@@ -30,7 +30,7 @@ def test_each_request_is_one_line_with_its_report(tmp_path):
 
 def test_the_file_is_rotated_and_old_ones_go(tmp_path):
     log = {"max_bytes": 2000, "backups": 2, "text": True}
-    with Headgate.open(tmp_path / "kb", log=log) as hg:
+    with Millgate.open(tmp_path / "kb", log=log) as hg:
         hg.add(ROWS)
         for n in range(15):
             hg.context(f"how do refunds work, {n}?")
@@ -45,18 +45,18 @@ def test_the_file_is_rotated_and_old_ones_go(tmp_path):
 @pytest.mark.parametrize("redact", [True, False])
 def test_a_secret_in_a_query_is_not_written_unless_told_so(tmp_path, redact):
     secret = "hg_" + 43 * "x"
-    with Headgate.open(tmp_path / "kb", redact=redact, log={"text": True}) as hg:
+    with Millgate.open(tmp_path / "kb", redact=redact, log={"text": True}) as hg:
         hg.add(ROWS)
         hg.context(f"does {secret} get refunds?")
     (line,) = lines(tmp_path / "kb" / NAME)
     assert (secret in line["query"]) is not redact
-    assert ("[redacted headgate-key" in line["query"]) is redact
+    assert ("[redacted millgate-key" in line["query"]) is redact
 
 
 WRITING = """
 import sys
-from headgate import Headgate
-with Headgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "backups": 50}) as hg:
+from millgate import Millgate
+with Millgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "backups": 50}) as hg:
     hg.add([{"id": "a", "text": "Refunds take five days."}])
     for n in range(40):
         hg.context("how do refunds work?", session=f"{sys.argv[2]}-{n}")
@@ -75,7 +75,7 @@ def test_processes_that_share_a_file_lose_no_line(tmp_path):
 
 
 def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):
-    with Headgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as hg:
+    with Millgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as hg:
         hg.add(ROWS)
         context = hg.context("how do refunds work?")
     assert context.chunks
@@ -85,7 +85,7 @@ def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_store_in_memory_and_an_off_switch_write_nothing(tmp_path, monkeypatch, enabled):
     monkeypatch.chdir(tmp_path)
-    with Headgate.open(":memory:" if enabled else tmp_path / "kb", log={"enabled": enabled}) as hg:
+    with Millgate.open(":memory:" if enabled else tmp_path / "kb", log={"enabled": enabled}) as hg:
         hg.add(ROWS)
         hg.context("how do refunds work?")
     assert not list(tmp_path.rglob("*.log"))
@@ -95,7 +95,7 @@ def test_a_store_in_memory_and_an_off_switch_write_nothing(tmp_path, monkeypatch
 def test_a_full_disk_costs_the_line_and_never_the_context(tmp_path):
     path = tmp_path / "log"
     path.symlink_to("/dev/full")
-    with Headgate.open(tmp_path / "kb", log={"path": str(path)}) as gate:
+    with Millgate.open(tmp_path / "kb", log={"path": str(path)}) as gate:
         gate.add([{"id": "a", "text": "Ferries leave at six."}])
         for _ in range(3):
             context = gate.context("when do ferries leave?")

@@ -2,16 +2,16 @@
 
 import pytest
 
-from headgate.explain.parameters import PARAMETERS
-from headgate.gateway import Headgate
-from headgate.relevance.model import read_model
+from millgate.explain.parameters import PARAMETERS
+from millgate.gateway import Millgate
+from millgate.relevance.model import read_model
 
 RANGES = {parameter.name: parameter.range_of for parameter in PARAMETERS}
 
 
 @pytest.fixture(scope="module")
 def trace():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": f"d{n}", "text": f"Refund {n} is paid to card {n}."} for n in range(5)])
         return hg.context("how do refunds work?", k=2).trace
 
@@ -26,7 +26,7 @@ def test_a_threshold_is_lowered_from_where_it_stands_or_from_the_top(trace, sett
 
 @pytest.mark.parametrize(("setting", "was"), [(None, read_model().lower), (0.25, 0.25)])
 def test_the_band_of_a_refusal_is_lowered_from_where_it_was_in_force(setting, was):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": f"d{n}", "text": f"Refund {n} is paid by card."} for n in range(30)])
         question = "Where did Melanie park the blue truck after the concert with her card?"
         refused = hg.context(question).trace

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.explain.passages import find_passages, mark
+from millgate.explain.passages import find_passages, mark
 
 TEXTS = st.text(alphabet="ab .é", max_size=40)
 

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError, LimitError
-from headgate.gateway import Headgate
-from headgate.notes import Stage
-from headgate.settings import Settings
-from headgate.types import Step
+from millgate.errors import InputError, LimitError
+from millgate.gateway import Millgate
+from millgate.notes import Stage
+from millgate.settings import Settings
+from millgate.types import Step
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         gate.add({"id": f"c{n}", "text": f"refund number {n} by card {'x' * n}"} for n in range(6))
         yield gate
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_changed_is_refused(gate, changes, error):
     [({"keep": 2}, 2), ({"keep": 0}, 0), ({}, 3)],
 )
 def test_traces_are_kept_as_long_as_the_settings_say(keeping, left):
-    with Headgate.open(settings=Settings(store=":memory:", trace=keeping)) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", trace=keeping)) as gate:
         gate.add([{"id": "a", "text": "refund by card"}])
         for _ in range(3):
             gate.context("refund")
@@ -93,7 +93,7 @@ def test_traces_are_kept_as_long_as_the_settings_say(keeping, left):
 
 
 def test_texts_are_kept_only_if_allowed():
-    with Headgate.open(settings=Settings(store=":memory:", trace={"text": False})) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", trace={"text": False})) as gate:
         gate.add([{"id": "a", "text": "refund by card"}])
         id = gate.context("refund").trace.id
         assert "refund" not in str(gate.trace(id))

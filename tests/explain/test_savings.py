@@ -1,12 +1,12 @@
 """What a request saved, as lists of requests show it."""
 
-from headgate.explain.savings import tokens_saved
-from headgate.gateway import Headgate
+from millgate.explain.savings import tokens_saved
+from millgate.gateway import Millgate
 
 
 def test_a_stored_request_says_what_it_saved_in_its_row_and_its_last_stage():
     text = "Refunds are paid within 14 days to the card."
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(
             [{"id": "a", "text": text}, {"id": "b", "text": "Send a photo of the refund label."}]
         )
@@ -23,7 +23,7 @@ def test_noise_that_was_not_sent_saves_nothing():
         for n in range(40)
     ]
     rows.append({"id": "a", "text": "Refunds are paid within 14 days to the card."})
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows)
         made = gate.context("when are refunds paid to the card?", budget=500)
         assert any(candidate.dropped for candidate in made.trace.candidates)

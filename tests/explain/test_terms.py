@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate import Headgate
-from headgate.explain.terms import describe_terms, score_terms
-from headgate.notes import Fate, Note, NoteCode, Stage
+from millgate import Millgate
+from millgate.explain.terms import describe_terms, score_terms
+from millgate.notes import Fate, Note, NoteCode, Stage
 
 FOUND = Note(
     Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 0.5, {"share": 0.4, "words": 0.3, "phrases": 0.2}
@@ -35,7 +35,7 @@ def test_a_chunk_without_a_word_of_the_query_has_terms_too():
 
 
 def test_the_terms_of_every_candidate_add_up_to_its_score():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         texts = [f"Ada paid refund {n} by card to Bob of hall {n % 3}." for n in range(30)]
         hg.add([{"id": f"d{n}", "text": text} for n, text in enumerate(texts)])
         made = hg.context("Which refund did Ada pay in hall 2?", window=[texts[4]], budget=300)

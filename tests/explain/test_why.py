@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from headgate.errors import NotFound
-from headgate.explain.why import BUDGET_S, why
-from headgate.gateway import Headgate
-from headgate.gateway.traces import ChangedRun
-from headgate.settings import Settings
-from headgate.types import ContextBudget
+from millgate.errors import NotFound
+from millgate.explain.why import BUDGET_S, why
+from millgate.gateway import Millgate
+from millgate.gateway.traces import ChangedRun
+from millgate.settings import Settings
+from millgate.types import ContextBudget
 
 WORDS = ["refund", "card", "parcel", "rail", "days", "support", "invoice", "claim", "harbor"]
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=60).map(" ".join)
@@ -20,7 +20,7 @@ texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=60).map(" ".join)
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         yield gate
 
 
@@ -111,7 +111,7 @@ def test_what_shares_no_word_with_the_query_is_never_found(gate):
 
 
 def test_without_text_only_the_stage_is_told():
-    with Headgate.open(":memory:", trace={"text": False}) as gate:
+    with Millgate.open(":memory:", trace={"text": False}) as gate:
         fill(gate, ["refund by card", "refund by rail"])
         made = gate.context("refund", k=1)
         told = gate.why(made.trace.id, made.report.evicted_ids[0])

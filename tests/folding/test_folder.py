@@ -2,10 +2,10 @@
 
 import pytest
 
-import headgate
-from headgate.errors import InputError
-from headgate.folding import Folder
-from headgate.folding.rules import clears_of
+import millgate
+from millgate.errors import InputError
+from millgate.folding import Folder
+from millgate.folding.rules import clears_of
 
 CODE = [f"    value_{n} = load({n * 7})" for n in range(60)]
 NUMBERED = [f"{n:>6}→{line}" for n, line in enumerate(CODE, 1)]
@@ -43,7 +43,7 @@ def read_twice(again=NUMBERED, first=NUMBERED, *, edit=False):
 
 def test_a_copy_becomes_one_plain_sentence():
     messages = read_twice()
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     assert said(sent[-1]) == (
         "[These 60 lines are, character for character, lines numbered 1 to 60 of the result of your call "
         'Read(a.py), call toolu_1, above: from "value_0 = load(0)" to "value_59 = load(413)". Nothing was deleted; read '
@@ -55,16 +55,16 @@ def test_a_copy_becomes_one_plain_sentence():
 
 def test_other_line_numbers_are_part_of_the_pointer():
     messages = read_twice([f"{n:>6}\t{line}" for n, line in enumerate(CODE, 301)])
-    sent, _ = headgate.fold(messages)
+    sent, _ = millgate.fold(messages)
     assert r'Here they are numbered as in "   301\t".' in said(sent[-1])
-    assert headgate.expand(sent) == messages
+    assert millgate.expand(sent) == messages
 
 
 def test_lines_without_numbers_point_to_numbered_ones():
     messages = read_twice(CODE)
-    sent, _ = headgate.fold(messages)
+    sent, _ = millgate.fold(messages)
     assert "Here they have no line numbers." in said(sent[-1])
-    assert headgate.expand(sent) == messages
+    assert millgate.expand(sent) == messages
 
 
 def test_a_shift_of_the_indentation_is_part_of_the_pointer():
@@ -74,9 +74,9 @@ def test_a_shift_of_the_indentation_is_part_of_the_pointer():
         (["\t" + line for line in CODE], "Here they are indented by 1 more tabs."),
     ):
         messages = read_twice(again, CODE)
-        sent, _ = headgate.fold(messages)
+        sent, _ = millgate.fold(messages)
         assert words in said(sent[-1])
-        assert headgate.expand(sent) == messages
+        assert millgate.expand(sent) == messages
 
 
 def test_what_the_model_wrote_itself_is_a_source():
@@ -87,15 +87,15 @@ def test_what_the_model_wrote_itself_is_a_source():
         ),
         (call("toolu_2", "Bash", command="python show.py"), result("toolu_2", NUMBERED)),
     )
-    sent, _ = headgate.fold(messages)
+    sent, _ = millgate.fold(messages)
     assert "of the 'content' in your call Write(a.py), call toolu_1" in said(sent[-1])
-    assert headgate.expand(sent) == messages
+    assert millgate.expand(sent) == messages
 
 
 def test_a_reading_after_an_edit_keeps_what_is_new_and_marks_the_old_reading():
     changed = [*NUMBERED[:30], "    31→    value = 0", *NUMBERED[31:]]
     messages = read_twice(changed, edit=True)
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     lines = said(sent[-1]).split("\n")
     assert lines[1] == "    31→    value = 0"
     assert len(lines) == 3
@@ -105,7 +105,7 @@ def test_a_reading_after_an_edit_keeps_what_is_new_and_marks_the_old_reading():
 
 
 def is_untouched(messages, **request):
-    sent, report = headgate.fold(messages, request=request)
+    sent, report = millgate.fold(messages, request=request)
     return sent == messages and not report.folds
 
 
@@ -154,8 +154,8 @@ def test_images_thinking_system_prompts_and_words_of_a_person_stay():
 def test_a_moving_mark_for_the_cache_changes_nothing():
     messages = read_twice()
     marked = [*messages[:-1], {"role": "user", "content": [{**messages[-1]["content"][0], "cache_control": {"type": "ephemeral"}}]}]  # fmt: skip
-    plain, _ = headgate.fold(messages)
-    sent, _ = headgate.fold(marked)
+    plain, _ = millgate.fold(messages)
+    sent, _ = millgate.fold(marked)
     assert said(sent[-1]) == said(plain[-1])
     assert sent[-1]["content"][0]["cache_control"] == {"type": "ephemeral"}
 
@@ -192,21 +192,21 @@ def test_the_same_call_with_the_same_result_after_a_fold_gets_the_full_text_and_
     other = [(call(f"toolu_{n}", file_path="b.py"), result(f"toolu_{n}", CODE)) for n in (7, 8)]
     thought = {"role": "user", "content": "And now?"}, {"role": "assistant", "content": "Again."}
     messages = conversation(*pairs[:2], thought, pairs[2], *other)
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     assert [said(m) == "\n".join(NUMBERED) for m in (sent[2], sent[4], sent[8])] == [
         True, False, True,
     ]  # fmt: skip
     assert sent[9:] == messages[9:]
     assert report.stopped_at == 8
     assert "Read(a.py)" in report.stopped_by
-    assert headgate.expand(sent) == messages
+    assert millgate.expand(sent) == messages
 
 
 def test_a_circle_after_a_fold_stops_folding():
     circle = [(call(f"toolu_c{n}", "Bash", command="make"), result(f"toolu_c{n}", "no rule")) for n in range(3)]  # fmt: skip
     again = (call("toolu_9", "Bash", command="cat b.txt"), result("toolu_9", NUMBERED))
     messages = [*read_twice(), *(m for pair in [*circle, again] for m in pair)]
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     assert len(report.folds) == 1
     assert "3 times" in report.stopped_by
     assert sent[-1] == messages[-1]
@@ -221,21 +221,21 @@ def test_messages_before_the_start_stay_as_they_were_sent():
 
 def test_a_text_that_reads_like_a_pointer_is_given_back_as_it_was():
     messages = read_twice()
-    pointer = said(headgate.fold(messages)[0][-1])
+    pointer = said(millgate.fold(messages)[0][-1])
     for text in (pointer, pointer.replace("[", "[ "), pointer.replace("[", "[   ")):
         forged = [*messages, call("toolu_8", "Bash", command="x"), result("toolu_8", text)]
-        sent, _ = headgate.fold(forged)
+        sent, _ = millgate.fold(forged)
         assert said(sent[-1]) != text
-        assert headgate.expand(sent) == forged
+        assert millgate.expand(sent) == forged
 
 
 def test_what_is_not_a_conversation_passes():
     for messages in ([], [None, 3, "text"], [{"role": "tool"}], [{"role": "user", "content": [None]}]):  # fmt: skip
-        assert headgate.fold(messages)[0] == messages
-        assert headgate.expand(messages) == messages
+        assert millgate.fold(messages)[0] == messages
+        assert millgate.expand(messages) == messages
 
 
-@pytest.mark.parametrize("call", [headgate.fold, headgate.expand])
+@pytest.mark.parametrize("call", [millgate.fold, millgate.expand])
 def test_what_is_no_list_of_messages_is_refused(call):
     with pytest.raises(InputError, match="messages must be a list, not dict"):
         call({"messages": []})
@@ -251,7 +251,7 @@ def test_the_second_text_of_a_result_is_folded_and_pointed_to():
         return call, {"type": "custom_tool_call_output", "call_id": id, "output": output}
 
     messages = conversation(read("call_1", CODE), read("call_2", [*CODE, "more"]))
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     assert "of the second text of the result of your call exec(cat a.py // call_1), call call_1, above" in sent[-1]["output"][1]["text"]  # fmt: skip
     assert report.repeated_calls == (4,), "once for a result, not for each of its texts"
-    assert headgate.expand(sent) == messages
+    assert millgate.expand(sent) == messages

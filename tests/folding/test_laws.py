@@ -6,12 +6,12 @@ from bench.fixtures.coding import KINDS, coding_session, render_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-import headgate
-from headgate.folding import Folder
-from headgate.folding.parts import PartReader, text_at
-from headgate.folding.pointer import find_pointers, read_shown, resolve
-from headgate.folding.rules import is_failed, lists_conflicts
-from headgate.text.tokens import estimate_tokens
+import millgate
+from millgate.folding import Folder
+from millgate.folding.parts import PartReader, text_at
+from millgate.folding.pointer import find_pointers, read_shown, resolve
+from millgate.folding.rules import is_failed, lists_conflicts
+from millgate.text.tokens import estimate_tokens
 
 sessions = st.builds(
     lambda seed, kind: render_all(coding_session(seed), kind, seed=seed),
@@ -22,16 +22,16 @@ sessions = st.builds(
 
 @given(sessions)
 def test_expanding_gives_the_conversation_back(messages):
-    sent, report = headgate.fold(messages)
-    assert headgate.expand(sent) == messages
+    sent, report = millgate.fold(messages)
+    assert millgate.expand(sent) == messages
     assert bool(report.folds) == (sent != messages)
 
 
 @given(sessions, st.data())
 def test_what_becomes_of_a_message_depends_on_earlier_ones_alone(messages, data):
     cut = data.draw(st.integers(0, len(messages)))
-    whole, _ = headgate.fold(messages)
-    part, _ = headgate.fold(messages[:cut])
+    whole, _ = millgate.fold(messages)
+    part, _ = millgate.fold(messages[:cut])
     assert whole[:cut] == part
 
 
@@ -41,14 +41,14 @@ def test_a_conversation_that_grows_is_folded_as_if_read_at_once(messages, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
     for cut in [*cuts, len(messages)]:
         folder.extend(orjson.loads(orjson.dumps(messages[:cut])))
-    whole, report = headgate.fold(messages)
+    whole, report = millgate.fold(messages)
     assert folder.apply(messages) == whole
     assert folder.report == report
 
 
 @given(sessions)
 def test_a_pointer_names_one_place_and_no_other_pointer(messages):
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     reader, earlier, seen = PartReader(), [], 0
     for message in sent:
         for part in reader.read(message):
@@ -66,7 +66,7 @@ def test_a_pointer_names_one_place_and_no_other_pointer(messages):
 
 @given(sessions)
 def test_only_long_runs_of_honest_results_are_folded(messages):
-    _, report = headgate.fold(messages)
+    _, report = millgate.fold(messages)
     reader = PartReader()
     parts = [{part.path: part for part in reader.read(message)} for message in messages]
     for fold in report.folds:
@@ -80,7 +80,7 @@ def test_only_long_runs_of_honest_results_are_folded(messages):
 
 @given(sessions)
 def test_no_request_gets_longer(messages):
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     for before, after in zip(messages, sent, strict=True):  # each request is a beginning of these
         assert len(orjson.dumps(after)) <= len(orjson.dumps(before))
     for fold in report.folds:
@@ -91,5 +91,5 @@ def test_no_request_gets_longer(messages):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_session_is_folded(kind):
-    reports = [headgate.fold(render_all(coding_session(seed), kind))[1] for seed in range(30)]
+    reports = [millgate.fold(render_all(coding_session(seed), kind))[1] for seed in range(30)]
     assert sum(len(report.folds) for report in reports) > 10

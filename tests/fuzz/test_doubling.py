@@ -18,15 +18,15 @@ from typing import get_type_hints
 
 from tests.fuzz.cases import fuzz_slowest
 
-import headgate
-from headgate.errors import HeadgateError
+import millgate
+from millgate.errors import MillgateError
 
 READERS = ("graph", "guard", "ingest", "memory", "prompt_cache", "relevance", "service.proxy", "stages", "text", "xray")  # fmt: skip
 # The first takes a name of ours, the next two run in a child process that has limits of its own. The last two measure
 # from 8 MB on, which is a step and no growth; `measure` itself is tried.
 LEFT_OUT = {
-    "headgate.text.data.load", "headgate.ingest.child.main", "headgate.ingest.pdf.extract",
-    "headgate.text.bounded_json.loads", "headgate.text.bounded_json.why_too_large",
+    "millgate.text.data.load", "millgate.ingest.child.main", "millgate.ingest.pdf.extract",
+    "millgate.text.bounded_json.loads", "millgate.text.bounded_json.why_too_large",
 }  # fmt: skip
 LONG = "FUZZ_CASES" in os.environ
 SMALLEST, LARGEST = 2_000, 10_000_000 if LONG else 100_000
@@ -52,12 +52,12 @@ def readers():
     """Every public function of the package that takes one text and nothing else that it must be given."""
     found = []
     for package in READERS:
-        whole = importlib.import_module(f"headgate.{package}")
-        names = [each.name for each in pkgutil.walk_packages(whole.__path__, f"headgate.{package}.")]  # fmt: skip
-        for name in (f"headgate.{package}", *names):
+        whole = importlib.import_module(f"millgate.{package}")
+        names = [each.name for each in pkgutil.walk_packages(whole.__path__, f"millgate.{package}.")]  # fmt: skip
+        for name in (f"millgate.{package}", *names):
             try:
                 module = importlib.import_module(name)
-            except (headgate.errors.MissingExtra, ModuleNotFoundError):  # of an extra
+            except (millgate.errors.MissingExtra, ModuleNotFoundError):  # of an extra
                 continue
             for function in vars(module).values():
                 if inspect.isfunction(function) and function.__module__ == name and not function.__name__.startswith("_"):  # fmt: skip
@@ -90,7 +90,7 @@ def made(rng):
 def seconds(function, text):
     """CPU time of this thread for one call, result or error."""
     began = time.thread_time()
-    with suppress(HeadgateError, ValueError, RecursionError, OSError):
+    with suppress(MillgateError, ValueError, RecursionError, OSError):
         result = function(text)
         if inspect.isgenerator(result):
             for _ in result:
@@ -127,4 +127,4 @@ def test_the_time_of_every_reader_grows_no_faster_than_its_text(rng):
 def test_the_readers_of_foreign_text_are_found():
     names = {f"{function.__module__}.{function.__name__}" for function, _ in readers()}
     assert len(names) > 60
-    assert {"headgate.graph.knowledge.project_of", "headgate.text.redact.redact", "headgate.service.proxy.sse.payload", "headgate.text.nfkc.nfc"} <= names  # fmt: skip
+    assert {"millgate.graph.knowledge.project_of", "millgate.text.redact.redact", "millgate.service.proxy.sse.payload", "millgate.text.nfkc.nfc"} <= names  # fmt: skip

@@ -7,26 +7,26 @@ from contextlib import suppress
 import pytest
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
-from headgate.errors import HeadgateError, InputError, StoreError
-from headgate.evaluate.regression_file import read_cases
-from headgate.gateway import Headgate
-from headgate.graph.admission import load as load_slice
-from headgate.graph.load import document_edges, read_edges
-from headgate.index.files import DamagedIndex, load_segment
-from headgate.index.folder import manifest_mark, manifest_seen, read_state
-from headgate.ingest import html
-from headgate.ingest.child import ParserProcess
-from headgate.ingest.decode import Undecodable, decode
-from headgate.ingest.ignore import Ignore
-from headgate.ingest.readers import read
-from headgate.ingest.rows import Skip, Text
-from headgate.ingest.walk import SourceFile
-from headgate.integrations.mcp_clients import json_text, toml_text
-from headgate.operations.transfer import import_lines
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.stored_trace import unpack_trace
-from headgate.xray.analyze import analyze
-from headgate.xray.page import page
+from millgate.errors import InputError, MillgateError, StoreError
+from millgate.evaluate.regression_file import read_cases
+from millgate.gateway import Millgate
+from millgate.graph.admission import load as load_slice
+from millgate.graph.load import document_edges, read_edges
+from millgate.index.files import DamagedIndex, load_segment
+from millgate.index.folder import manifest_mark, manifest_seen, read_state
+from millgate.ingest import html
+from millgate.ingest.child import ParserProcess
+from millgate.ingest.decode import Undecodable, decode
+from millgate.ingest.ignore import Ignore
+from millgate.ingest.readers import read
+from millgate.ingest.rows import Skip, Text
+from millgate.ingest.walk import SourceFile
+from millgate.integrations.mcp_clients import json_text, toml_text
+from millgate.operations.transfer import import_lines
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.stored_trace import unpack_trace
+from millgate.xray.analyze import analyze
+from millgate.xray.page import page
 
 ROW = {"id": "a", "text": "t", "title": "x", "metadata": {"k": 1}, "collection": "main"}
 SUFFIXES = [".csv", ".tsv", ".jsonl", ".json", ".md", ".html", ".txt", ".py", ".ndjson", ".ipynb"]
@@ -78,7 +78,7 @@ def test_any_bytes_can_be_added(gate, rng):
 
 @pytest.fixture(scope="module")
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 
@@ -116,7 +116,7 @@ def test_any_import_is_taken_or_refused(rng):
     store = MemoryStore()
     edge = {"kind": "edge", "tenant": "t", "value": EDGE}
     lines = [encoded(rng, rng.choice([DOCUMENT, FACT, REVIEW, edge])) for _ in range(3)]
-    with suppress(HeadgateError):
+    with suppress(MillgateError):
         import_lines(store, lines)
 
 
@@ -127,7 +127,7 @@ MANIFEST = {"format": 2, "mark": "m", "seen": 3, "kind": "", "complete": True, "
 def saved_index(tmp_path_factory):
     """The bytes of a segment file that a store has written."""
     folder = tmp_path_factory.mktemp("store")
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add([{"id": f"d{n}", "text": f"Refunds of kind {n} are paid."} for n in range(1100)])
         gate.context("refunds")
     return next(folder.rglob("*.seg")).read_bytes()
@@ -196,6 +196,6 @@ def test_any_clients_file_is_edited_or_left_alone(rng):
     toml = damage(rng, b'[mcp_servers.other]\ncommand = "x"\n[more]\na = 1\n').decode("utf-8", "replace")  # fmt: skip
     for module, given_text, key in ((json_text, raw, "mcpServers"), (toml_text, toml, "mcp_servers")):  # fmt: skip
         with suppress(InputError):
-            changed = module.add(given_text, key, "headgate", {"command": "headgate"})
-            assert module.find(changed, key, "headgate") == {"command": "headgate"}
-            module.remove(changed, key, "headgate")
+            changed = module.add(given_text, key, "millgate", {"command": "millgate"})
+            assert module.find(changed, key, "millgate") == {"command": "millgate"}
+            module.remove(changed, key, "millgate")

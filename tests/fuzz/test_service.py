@@ -10,15 +10,15 @@ import pytest
 from tests.fuzz.cases import encoded, fuzz, fuzz_slow, number, text
 from tests.service.clients import connected
 
-from headgate.errors import HeadgateError, InputError
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.errors import InputError, MillgateError
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 
 @pytest.fixture(scope="module")
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
         gate.add(
             [
                 {"id": "a", "text": "Refunds are paid within 14 days."},
@@ -82,7 +82,7 @@ def test_any_question_is_answered_or_refused(gate, rng):
 
 @fuzz
 def test_any_place_in_the_graph_is_found_or_refused(gate, rng):
-    with suppress(HeadgateError):
+    with suppress(MillgateError):
         gate.graph.paths(text(rng))
 
 

@@ -6,20 +6,20 @@ from contextlib import suppress
 
 from tests.fuzz.cases import cut, damage, encoded, fuzz, fuzz_slow, mutate
 
-from headgate.errors import HeadgateError, UpstreamError
-from headgate.guard.dialects import DIALECTS
-from headgate.guard.dialects.usage import UsageSum
-from headgate.guard.machine import StreamMachine
-from headgate.models.grade import read_grade
-from headgate.models.web_results import web_chunks
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.call_trace import window_step
-from headgate.service.proxy.exchange import parse_request
-from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.relay import Relay
-from headgate.service.proxy.session_name import session_of
-from headgate.service.proxy.sse import Splitter, payload
-from headgate.service.proxy.whole_answer import guard_answer
+from millgate.errors import MillgateError, UpstreamError
+from millgate.guard.dialects import DIALECTS
+from millgate.guard.dialects.usage import UsageSum
+from millgate.guard.machine import StreamMachine
+from millgate.models.grade import read_grade
+from millgate.models.web_results import web_chunks
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.proxy.call_trace import window_step
+from millgate.service.proxy.exchange import parse_request
+from millgate.service.proxy.proxy import Proxy
+from millgate.service.proxy.relay import Relay
+from millgate.service.proxy.session_name import session_of
+from millgate.service.proxy.sse import Splitter, payload
+from millgate.service.proxy.whole_answer import guard_answer
 
 EVENTS = [
     {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi", "tool_calls": [{"index": 0, "id": "t", "function": {"name": "f", "arguments": "{}"}}]}, "finish_reason": None}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
@@ -110,7 +110,7 @@ def test_any_stream_passes_the_guard_or_is_an_error_of_ours(rng):
 
         machine = StreamMachine(({"role": "user", "content": "hi"},))
         made = Relay(dialect, machine, BODY, policy=ProxyPolicy(), call_again=call_again, write=write)  # fmt: skip
-        with suppress(HeadgateError):
+        with suppress(MillgateError):
             await made.run(await call_again(None))
 
     run(relay())
@@ -149,7 +149,7 @@ def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
             return encoded(rng, rng.choice(EVENTS))
 
         machine = StreamMachine(({"role": "user", "content": "hi"},))
-        with suppress(HeadgateError):
+        with suppress(MillgateError):
             await guard_answer(body, dialect, machine, UsageSum(), call_again, fields={})
 
     coroutine = answer()
@@ -161,9 +161,9 @@ def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
 @fuzz
 def test_any_header_and_conversation_is_read_or_refused(rng):
     names = rng.sample(["guard", "guard-detector", "guard-window", "guard-min-bits", "guard-max-drop", "guard-divergence-token", "context", "collection", "budget", "k", "window", "session", "upstream", "circles"], 3)  # fmt: skip
-    raw = [(f"x-headgate-{name}".encode(), damage(rng, b"on 12 main")) for name in names]
+    raw = [(f"x-millgate-{name}".encode(), damage(rng, b"on 12 main")) for name in names]
     dialect = rng.choice(DIALECTS)()
-    with suppress(HeadgateError):
+    with suppress(MillgateError):
         request = parse_request(raw, encoded(rng, BODY), dialect, ProxyPolicy())
         session_of(raw, request.fields, request.messages)
         window_step(request.fields, 1000)

@@ -6,31 +6,31 @@ from contextlib import suppress
 import orjson
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
-from headgate.errors import InputError
-from headgate.guard import RepeatDetector
-from headgate.guard.counting import CountingDetector
-from headgate.guard.tools import check
-from headgate.ingest.chunk import split_text
-from headgate.ingest.policy import ChunkPolicy
-from headgate.keys import is_well_formed
-from headgate.published.self_reference import compute_overlaps
-from headgate.stages.tasks import classify_task
-from headgate.text.bounded_json import has_more_values, loads
-from headgate.text.coverage import WindowIndex
-from headgate.text.crisis import tells_of_danger
-from headgate.text.entropy import information_score
-from headgate.text.fence import fence, quote, without_fences
-from headgate.text.fingerprint import WindowFingerprint, fingerprint, pack, unpack
-from headgate.text.hashes import Tokens
-from headgate.text.languages import detect_all
-from headgate.text.names import entities, names
-from headgate.text.nfkc import nfkc
-from headgate.text.redact import redact
-from headgate.text.table import printable, table
-from headgate.text.terms import terms
-from headgate.text.tokens import RunningTokens, estimate_tokens
-from headgate.text.turns import add_head, part, split_turns
-from headgate.text.words import tokens
+from millgate.errors import InputError
+from millgate.guard import RepeatDetector
+from millgate.guard.counting import CountingDetector
+from millgate.guard.tools import check
+from millgate.ingest.chunk import split_text
+from millgate.ingest.policy import ChunkPolicy
+from millgate.keys import is_well_formed
+from millgate.published.self_reference import compute_overlaps
+from millgate.stages.tasks import classify_task
+from millgate.text.bounded_json import has_more_values, loads
+from millgate.text.coverage import WindowIndex
+from millgate.text.crisis import tells_of_danger
+from millgate.text.entropy import information_score
+from millgate.text.fence import fence, quote, without_fences
+from millgate.text.fingerprint import WindowFingerprint, fingerprint, pack, unpack
+from millgate.text.hashes import Tokens
+from millgate.text.languages import detect_all
+from millgate.text.names import entities, names
+from millgate.text.nfkc import nfkc
+from millgate.text.redact import redact
+from millgate.text.table import printable, table
+from millgate.text.terms import terms
+from millgate.text.tokens import RunningTokens, estimate_tokens
+from millgate.text.turns import add_head, part, split_turns
+from millgate.text.words import tokens
 
 STEER = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\u202e", "\u2066", "\u200f"]
 

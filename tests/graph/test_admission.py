@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.graph.admission import admit, dump, is_admissible, load, sign, verify
-from headgate.graph.kernel import SlicePolicy, SliceTurn, slice_around
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Secret
+from millgate.errors import InputError
+from millgate.graph.admission import admit, dump, is_admissible, load, sign, verify
+from millgate.graph.kernel import SlicePolicy, SliceTurn, slice_around
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Secret
 
 KEY = b"k" * 32
 SECRETS = [Secret(KEY)]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.graph.graph import Graph
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FixedClock
-from headgate.types import Edge
+from millgate.errors import InputError
+from millgate.gateway import Millgate
+from millgate.graph.graph import Graph
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FixedClock
+from millgate.types import Edge
 
 ROUTE = [Edge("a", "uses", "b", 0.5), Edge("b", "uses", "c", 0.5), Edge("c", "uses", "d", 0.5)]
 
@@ -39,14 +39,14 @@ def test_paths_reach_as_far_and_are_as_many_as_asked_for(graph):
 
 
 def test_a_collection_links_what_its_documents_say():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "page.md", "text": "See [the other](other.md)."}])
         assert hg.graph.load_collection("main").linked == 1
         assert [edge.target for edge in hg.graph.edges("page.md")] == ["other.md"]
 
 
 def test_a_slice_holds_turns_alone_and_only_admitting_writes_its_token():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         kept = hg.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
         hg.add([{"id": "page", "text": "The tide table.", "collection": "turns"}])
         signed = hg.graph.cut_slice(kept.ids[0])
@@ -59,7 +59,7 @@ def test_a_slice_holds_turns_alone_and_only_admitting_writes_its_token():
 
 def test_a_replaced_secret_verifies_for_as_many_days_as_it_was_given():
     clock = FixedClock(1_000_000.0)
-    with Headgate.open(":memory:", clock=clock) as hg:
+    with Millgate.open(":memory:", clock=clock) as hg:
         kept = hg.add_turns("s", ["Ann: the tide turns"])
         signed = hg.graph.cut_slice(kept.ids[0])
         assert hg.graph.rotate_secret(days=2) == 1_000_000.0 + 2 * 86_400

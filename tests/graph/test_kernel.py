@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import ConfigError, InputError, NotFound
-from headgate.graph.kernel import PHASES, SlicePolicy, SliceTurn, slice_around
-from headgate.types import Chunk
+from millgate.errors import ConfigError, InputError, NotFound
+from millgate.graph.kernel import PHASES, SlicePolicy, SliceTurn, slice_around
+from millgate.types import Chunk
 
 
 def conversation(seed: int) -> list[SliceTurn]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError, InputError
-from headgate.graph.knowledge import (
+from millgate.errors import ConfigError, InputError
+from millgate.graph.knowledge import (
     HIGH_SIGNAL,
     GraphPolicy,
     Path,
@@ -15,8 +15,8 @@ from headgate.graph.knowledge import (
     paths,
     traverse,
 )
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Edge
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Edge
 
 POLICY = GraphPolicy()
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.graph.load import chunk_edges, document_edges, link_edges, read_edges
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Edge
+from millgate.errors import InputError
+from millgate.graph.load import chunk_edges, document_edges, link_edges, read_edges
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Edge
 
 
 def lines(tmp_path, name, content):

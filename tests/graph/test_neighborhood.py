@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.graph import neighborhood as module
-from headgate.graph.neighborhood import find_nodes, neighborhood
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Edge
+from millgate.graph import neighborhood as module
+from millgate.graph.neighborhood import find_nodes, neighborhood
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Edge
 
 
 @pytest.fixture

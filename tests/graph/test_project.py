@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.graph.knowledge import MARKERS, project_of
-from headgate.types import Edge
+from millgate.gateway import Millgate
+from millgate.graph.knowledge import MARKERS, project_of
+from millgate.types import Edge
 
 
 @pytest.mark.parametrize("marker", MARKERS)
@@ -39,7 +39,7 @@ def test_paths_start_at_the_project_too(tmp_path):
     deep = tmp_path / "kestrel" / "src"
     deep.mkdir(parents=True)
     (tmp_path / "kestrel" / ".git").mkdir()
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.graph.link([Edge("kestrel", "depends_on", "redis"), Edge("src", "uses", "tabs")])
         hg.add([{"id": "a", "text": "Which services must run is said in the runbook."}])
         made = hg.context("which services must run?", cwd=str(deep))
@@ -52,7 +52,7 @@ def test_asking_again_names_the_project(tmp_path):
     deep.mkdir(parents=True)
     (tmp_path / "kestrel" / "go.mod").touch()
     seen = "The cache is slow because it is cold."
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "seen", "text": seen}, {"id": "new", "text": "Kestrel warms up at night."}])
         made = hg.context("why is the cache slow", window=[seen], cwd=str(deep))
         assert "new" in {c.chunk.id for c in made.trace.candidates}

@@ -9,10 +9,10 @@ import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.waiting import MOST_S
 
-from headgate.errors import InputError, LoopError
-from headgate.guard import Guard, State, adapters
-from headgate.guard.resume import RETRY, TURNS
-from headgate.testing import ScriptedModel
+from millgate.errors import InputError, LoopError
+from millgate.guard import Guard, State, adapters
+from millgate.guard.resume import RETRY, TURNS
+from millgate.testing import ScriptedModel
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "
@@ -519,7 +519,7 @@ async def test_an_agent_in_circles_gets_a_note_through_every_adapter(provider):
                 assert [event async for event in stream]
     for request in server.requests:
         last = (request.get("messages") or request["input"])[-1]
-        assert "[headgate: the same call came back" in json.dumps(last)
+        assert "[millgate: the same call came back" in json.dumps(last)
 
 
 def test_an_agent_that_stays_in_circles_is_ended_without_a_call(provider):

@@ -3,7 +3,7 @@
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, render
 
-from headgate.guard.calls import (
+from millgate.guard.calls import (
     Event,
     Reader,
     begins_turn,

@@ -8,9 +8,9 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.guard import ladder
-from headgate.guard.ladder import MESSAGE_SIZE, MIN_MESSAGES, ClimbCache, climb
-from headgate.guard.policy import CirclesPolicy
+from millgate.guard import ladder
+from millgate.guard.ladder import MESSAGE_SIZE, MIN_MESSAGES, ClimbCache, climb
+from millgate.guard.policy import CirclesPolicy
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headgate.errors import LoopError
-from headgate.guard import Guard, GuardPolicy, StreamMachine
-from headgate.guard.unit_kinds import SHORT, kind_of
-from headgate.testing import ScriptedModel
+from millgate.errors import LoopError
+from millgate.guard import Guard, GuardPolicy, StreamMachine
+from millgate.guard.unit_kinds import SHORT, kind_of
+from millgate.testing import ScriptedModel
 
 ASK = ({"role": "user", "content": "Tell me about the keeper."},)
 WORDS = (

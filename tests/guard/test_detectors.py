@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.guard import EntropyDetector, RepeatDetector, RepeatPolicy, Stall
-from headgate.guard.detectors import (
+from millgate.errors import InputError
+from millgate.guard import EntropyDetector, RepeatDetector, RepeatPolicy, Stall
+from millgate.guard.detectors import (
     BLOCK,
     HISTORY,
     common_prefix,
@@ -20,7 +20,7 @@ from headgate.guard.detectors import (
 )
 
 PROSE = (
-    "A headgate stands at the mouth of a channel and decides how much water may enter. When the river "
+    "A millgate stands at the mouth of a channel and decides how much water may enter. When the river "
     "rises the keeper lowers the boards, and when it falls he lifts them again, so that the fields below "
     "get what they can drink and no more. Nobody thanks him for a quiet year. "
 )

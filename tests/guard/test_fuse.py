@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError
-from headgate.guard.caps import (
+from millgate.errors import ConfigError
+from millgate.guard.caps import (
     HOLD_S,
     Cap,
     CapStatus,
@@ -17,9 +17,9 @@ from headgate.guard.caps import (
     resume_rows,
     settle_rows,
 )
-from headgate.guard.fuse import CapPolicy, FusePolicy, amount_of
-from headgate.prices import Price, Prices
-from headgate.types import Amount, Spend
+from millgate.guard.fuse import CapPolicy, FusePolicy, amount_of
+from millgate.prices import Price, Prices
+from millgate.types import Amount, Spend
 
 CAP = Cap("session", "s", tokens=1000)
 ROW = Spend("session", "s")

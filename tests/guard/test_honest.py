@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import LoopError
-from headgate.guard import CONTENT, TOOL, Piece, State, StreamMachine
-from headgate.guard.honest import FenceTracker, RequestText
-from headgate.guard.policy import GuardPolicy
+from millgate.errors import LoopError
+from millgate.guard import CONTENT, TOOL, Piece, State, StreamMachine
+from millgate.guard.honest import FenceTracker, RequestText
+from millgate.guard.policy import GuardPolicy
 
 ASK = ({"role": "user", "content": "Write the file, please."},)
 HONEST = {

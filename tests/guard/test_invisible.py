@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from headgate.guard import RepeatDetector
-from headgate.guard.invisible import VisibleText
+from millgate.guard import RepeatDetector
+from millgate.guard.invisible import VisibleText
 
 UNIT = "The keeper lifted the first board and looked at the water below him for a while. "
 INTRO = "The river rose in spring.\n"

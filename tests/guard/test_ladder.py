@@ -8,11 +8,11 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headgate.guard.calls import Reader, events_of
-from headgate.guard.ladder import annotate, climb, ending
-from headgate.guard.masks import normalize
-from headgate.guard.policy import CirclesPolicy
-from headgate.guard.tools import COUNTED, CircleFinder, check
+from millgate.guard.calls import Reader, events_of
+from millgate.guard.ladder import annotate, climb, ending
+from millgate.guard.masks import normalize
+from millgate.guard.policy import CirclesPolicy
+from millgate.guard.tools import COUNTED, CircleFinder, check
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")
@@ -28,7 +28,7 @@ def noted(turns, api="chat", policy=POLICY):
 
 
 def notes(messages):
-    return [n for n, message in enumerate(messages) if b"[headgate: " in orjson.dumps(message)]
+    return [n for n, message in enumerate(messages) if b"[millgate: " in orjson.dumps(message)]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -107,7 +107,7 @@ def test_a_result_of_parts_gets_a_part_and_an_empty_one_a_text():
         if message["role"] == "tool":
             message["content"] = None
     last = annotate(messages, climb(messages, POLICY).marks)[-1]
-    assert last["content"].startswith("[headgate: ")
+    assert last["content"].startswith("[millgate: ")
 
 
 def test_what_cannot_hold_a_note_passes_unchanged():

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import (
+from millgate.errors import (
     ConfigError,
     InputError,
     LoopError,
     PartialCallError,
     UpstreamError,
 )
-from headgate.guard import (
+from millgate.guard import (
     CONTENT,
     EVENT,
     PUBLISHED_DIVERGENCE,
@@ -28,10 +28,10 @@ from headgate.guard import (
     State,
     StreamMachine,
 )
-from headgate.guard.policy import GuardPolicy
-from headgate.guard.resume import ANSWER_NOW, TURNS
-from headgate.testing import ScriptedModel
-from headgate.testing.model import Pause
+from millgate.guard.policy import GuardPolicy
+from millgate.guard.resume import ANSWER_NOW, TURNS
+from millgate.testing import ScriptedModel
+from millgate.testing.model import Pause
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "

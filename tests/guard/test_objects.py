@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.integrations.samples import AFTER, INTRO, UNIT, looping, tokens
 
-from headgate.errors import InputError, LoopError
-from headgate.guard import TOOL, Piece, State
-from headgate.guard.objects import GuardedObjects
+from millgate.errors import InputError, LoopError
+from millgate.guard import TOOL, Piece, State
+from millgate.guard.objects import GuardedObjects
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector, Guard, GuardPolicy, RepeatDetector
-from headgate.guard.entropy import choose_detector, find_trailing_run
-from headgate.testing import ScriptedModel
+from millgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector, Guard, GuardPolicy, RepeatDetector
+from millgate.guard.entropy import choose_detector, find_trailing_run
+from millgate.testing import ScriptedModel
 
 INTRO = "The gate was opened at dawn and the water ran down to the fields. The stall begins "
 AFTER = "Then it was over."
@@ -98,8 +98,8 @@ def test_prose_ends_in_no_run():
 
 
 def test_warm_up_and_span_are_settings_of_the_entropy_rule(monkeypatch):
-    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__WARM_UP", "40")
-    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__SPAN", "4")
+    monkeypatch.setenv("MILLGATE_GUARD__ENTROPY__WARM_UP", "40")
+    monkeypatch.setenv("MILLGATE_GUARD__ENTROPY__SPAN", "4")
     policy = GuardPolicy.from_environment().replace({"detector": "entropy"})
     detector = choose_detector(policy)()
     assert (detector.span, detector.warm_up) == (4, 40)

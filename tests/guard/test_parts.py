@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.guard.parts import parts_of
+from millgate.guard.parts import parts_of
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.guard import plot
-from headgate.guard.plot import BARS, Profile, Sample, target, terminal
+from millgate.errors import InputError
+from millgate.guard import plot
+from millgate.guard.plot import BARS, Profile, Sample, target, terminal
 
 PROSE = "A river, a gate, three fields and one keeper who never slept. "
 UNIT = "The gate is open and the water runs over the lower field. "

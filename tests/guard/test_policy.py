@@ -2,18 +2,18 @@
 
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.guard import EntropyDetector, Guard, GuardPolicy, RepeatDetector, StreamMachine
-from headgate.guard.entropy import EitherDetector, choose_detector
-from headgate.settings import load
-from headgate.testing import ScriptedModel
+from millgate.errors import ConfigError
+from millgate.guard import EntropyDetector, Guard, GuardPolicy, RepeatDetector, StreamMachine
+from millgate.guard.entropy import EitherDetector, choose_detector
+from millgate.settings import load
+from millgate.testing import ScriptedModel
 
 ENVIRON = {
-    "HEADGATE_GUARD__DETECTOR": "both",
-    "HEADGATE_GUARD__ENTROPY__WINDOW": "32",
-    "HEADGATE_GUARD__ENTROPY__MIN_BITS": "1.2",
-    "HEADGATE_GUARD__DIVERGENCE_TOKEN": "<other way>",
-    "HEADGATE_GUARD__MODELS": '{"small-*": {"max_rollbacks": 1, "entropy": {"max_drop": 0.5}}}',
+    "MILLGATE_GUARD__DETECTOR": "both",
+    "MILLGATE_GUARD__ENTROPY__WINDOW": "32",
+    "MILLGATE_GUARD__ENTROPY__MIN_BITS": "1.2",
+    "MILLGATE_GUARD__DIVERGENCE_TOKEN": "<other way>",
+    "MILLGATE_GUARD__MODELS": '{"small-*": {"max_rollbacks": 1, "entropy": {"max_drop": 0.5}}}',
 }
 PROSE = "Of the seven gates on the river only the third was kept by hand in those years. "
 
@@ -27,8 +27,8 @@ def test_the_guard_reads_the_environment_as_the_settings_do(monkeypatch):
 
 
 def test_arguments_beat_the_model_which_beats_the_environment(monkeypatch):
-    monkeypatch.setenv("HEADGATE_GUARD__MODELS", ENVIRON["HEADGATE_GUARD__MODELS"])
-    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__WINDOW", "32")
+    monkeypatch.setenv("MILLGATE_GUARD__MODELS", ENVIRON["MILLGATE_GUARD__MODELS"])
+    monkeypatch.setenv("MILLGATE_GUARD__ENTROPY__WINDOW", "32")
     model = ScriptedModel([[]])
     small = Guard(model, model="small-1").policy
     assert (small.max_rollbacks, small.entropy.max_drop, small.entropy.window) == (1, 0.5, 32)
@@ -40,12 +40,12 @@ def test_arguments_beat_the_model_which_beats_the_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "value", "part"),
     [
-        ("HEADGATE_GUARD__DETECTOR", "luck", "detector is 'luck'"),
-        ("HEADGATE_GUARD__ENTROPY__WINDOW", "1", "entropy.window"),
-        ("HEADGATE_GUARD__ENTROPHY", "1", "HEADGATE_GUARD__ENTROPHY is not a setting"),
-        ("HEADGATE_GUARD__MAX_HOLD_S", "1", "HEADGATE_GUARD__MAX_HOLD_S is not a setting"),
-        ("HEADGATE_GUARD__MODELS", '{"m": {"detector": "luck"}}', "m.detector"),
-        ("HEADGATE_GUARD__MODELS", '{"m": {"models": {}}}', "models of its own"),
+        ("MILLGATE_GUARD__DETECTOR", "luck", "detector is 'luck'"),
+        ("MILLGATE_GUARD__ENTROPY__WINDOW", "1", "entropy.window"),
+        ("MILLGATE_GUARD__ENTROPHY", "1", "MILLGATE_GUARD__ENTROPHY is not a setting"),
+        ("MILLGATE_GUARD__MAX_HOLD_S", "1", "MILLGATE_GUARD__MAX_HOLD_S is not a setting"),
+        ("MILLGATE_GUARD__MODELS", '{"m": {"detector": "luck"}}', "m.detector"),
+        ("MILLGATE_GUARD__MODELS", '{"m": {"models": {}}}', "models of its own"),
     ],
 )
 def test_a_variable_that_cannot_be_used_is_named(monkeypatch, variable, value, part):

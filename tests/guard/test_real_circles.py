@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from headgate.guard.calls import ENDING
-from headgate.guard.dialects.gemini import GeminiDialect
-from headgate.guard.ladder import annotate, climb, ending
-from headgate.guard.masks import is_same, without_counts
-from headgate.guard.policy import CirclesPolicy
-from headgate.guard.tools import check
+from millgate.guard.calls import ENDING
+from millgate.guard.dialects.gemini import GeminiDialect
+from millgate.guard.ladder import annotate, climb, ending
+from millgate.guard.masks import is_same, without_counts
+from millgate.guard.policy import CirclesPolicy
+from millgate.guard.tools import check
 
 RECORDINGS = Path(__file__).parents[1] / "agents" / "recordings"
 CIRCLES = sorted(RECORDINGS.glob("*-circle.json"))
@@ -38,7 +38,7 @@ def test_the_circle_of_each_agent_is_noted_at_its_third_copy(path):
     first = climb(messages, POLICY).marks[0]
     assert first.circle.copies == 3
     noted = annotate(messages, [first])
-    assert "[headgate: the same call came back" in json.dumps(noted[first.at])
+    assert "[millgate: the same call came back" in json.dumps(noted[first.at])
     assert [a for a, b in zip(noted, messages, strict=True) if a is not b] == [noted[first.at]]
     assert climb(noted, POLICY).marks == climb(messages, POLICY).marks, "a note changes no count"
 

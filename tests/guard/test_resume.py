@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.guard import Guard, Piece
-from headgate.guard.channels import REASONING
-from headgate.guard.policy import SAMPLING
-from headgate.guard.resume import (
+from millgate.guard import Guard, Piece
+from millgate.guard.channels import REASONING
+from millgate.guard.policy import SAMPLING
+from millgate.guard.resume import (
     ANSWER_NOW,
     ATTEMPTS_BY_WORDS,
     FINISH,
@@ -18,7 +18,7 @@ from headgate.guard.resume import (
     before_loop,
     next_call,
 )
-from headgate.testing import ScriptedModel
+from millgate.testing import ScriptedModel
 
 ASK = ({"role": "user", "content": "Tell me."},)
 TEXT = "One thing. Another thing, and again and again and"

@@ -8,14 +8,14 @@ from contextlib import suppress
 
 import pytest
 
-from headgate import Headgate
-from headgate.errors import BusyError, NotFound, PausedError
-from headgate.guard.caps import HOLD_S
-from headgate.guard.fuse import CapPolicy, FusePolicy, Spending
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.testing import FixedClock
-from headgate.types import Amount
+from millgate import Millgate
+from millgate.errors import BusyError, NotFound, PausedError
+from millgate.guard.caps import HOLD_S
+from millgate.guard.fuse import CapPolicy, FusePolicy, Spending
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.testing import FixedClock
+from millgate.types import Amount
 
 CAP, CALL = 1_000, 130
 POLICY = FusePolicy(caps={"session": CapPolicy(tokens=CAP)})
@@ -44,7 +44,7 @@ def test_a_session_is_paused_and_resumed_by_a_person():
         PausedError, match="session s has spent 1,040 of 1,000 tokens and is paused"
     ) as caught:
         spend(book, "s")
-    assert "headgate sessions resume s" in caught.value.hint
+    assert "millgate sessions resume s" in caught.value.hint
     spend(book, "other")
     assert book.resume("s").tokens == 0
     spend(book, "s")
@@ -98,7 +98,7 @@ def test_without_a_cap_nothing_is_written():
 
 
 def test_the_gate_gives_its_own_spending():
-    with Headgate.open(":memory:", fuse={"caps": {"session": {"tokens": 5}}}) as hg:
+    with Millgate.open(":memory:", fuse={"caps": {"session": {"tokens": 5}}}) as hg:
         spend(hg.spending, "s")
         with pytest.raises(PausedError):
             spend(hg.spending, "s")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.guard.dialects.turns import add_block, human_text
+from millgate.guard.dialects.turns import add_block, human_text
 
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.guard.unit_kinds import RepeatPolicy, kind_of
+from millgate.guard.unit_kinds import RepeatPolicy, kind_of
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import merging, segment_list
-from headgate.index.files import join
-from headgate.index.indexes import Indexes
-from headgate.index.live_segment import LiveSegment
-from headgate.index.segment import build
-from headgate.index.segment_list import absorb, tidy
-from headgate.index.snapshot import SegmentSnapshot
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Change, Chunk, Document
+from millgate.index import merging, segment_list
+from millgate.index.files import join
+from millgate.index.indexes import Indexes
+from millgate.index.live_segment import LiveSegment
+from millgate.index.segment import build
+from millgate.index.segment_list import absorb, tidy
+from millgate.index.snapshot import SegmentSnapshot
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Change, Chunk, Document
 
 WORDS = [
     "harbor",
@@ -186,7 +186,7 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
     chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
     lives = absorb([], [Change(n + 1, c.id, c, n) for n, c in enumerate(chunks)])
     whole = SegmentSnapshot(lives, lambda _: []).unseen_rate
-    monkeypatch.setattr("headgate.index.snapshot._SAMPLED_CHUNKS", 300)
+    monkeypatch.setattr("millgate.index.snapshot._SAMPLED_CHUNKS", 300)
     assert SegmentSnapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headgate import Headgate
-from headgate.errors import InputError
-from headgate.index.collection_kind import Heads, alternate, is_conversation, name_languages
-from headgate.text.languages import LANGUAGES
+from millgate import Millgate
+from millgate.errors import InputError
+from millgate.index.collection_kind import Heads, alternate, is_conversation, name_languages
+from millgate.text.languages import LANGUAGES
 
 TALK = Heads(10, declared=0, with_speaker=10, certain=10, lines=np.array([5, 5]), short=10)
 NO_TALK = Heads(10, declared=0, with_speaker=0, certain=0, lines=np.array([], int), short=0)
@@ -26,7 +26,7 @@ def is_talk(heads, **changed):
 
 def open_with(heads, **said):
     """A gate with one row a head, each about something else."""
-    gate = Headgate.open(":memory:")
+    gate = Millgate.open(":memory:")
     subjects = (SUBJECTS[at % len(SUBJECTS)] for at in range(len(heads)))
     rows = [
         f"{head} the {subject} of yesterday" for head, subject in zip(heads, subjects, strict=True)
@@ -60,7 +60,7 @@ def test_a_label_that_opens_nearly_every_text_is_no_speaker():
 def test_records_are_no_conversation_though_each_line_could_be_a_turn():
     rows = [f"Package: tool-{n}\nVersion: {n}.1\nSection: {n % 7}" for n in range(30)]
     rows += ["Source: tool-1", "Tag: made-of::audio"]
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": str(n), "text": text} for n, text in enumerate(rows)])
         assert not gate.index("main").conversational
 
@@ -128,7 +128,7 @@ def test_a_meeting_is_known_by_its_turns_though_its_heads_are_common_words():
 
 def test_two_who_call_each_other_by_name_speak():
     lines = ["Did you see the lake, Bob?", "Yes, and it was cold, Ann.", "Take the boat", "I will"]
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         texts = [f"{'Ann' if at % 2 == 0 else 'Bob'}: {lines[at % 4]} {at}" for at in range(12)]
         gate.add([{"id": str(at), "text": text} for at, text in enumerate(texts)])
         assert gate.index("main").conversational
@@ -146,21 +146,21 @@ def test_what_is_said_to_be_documents_is_no_conversation():
     heads = ["[8 May 2023, 21:14] Ann:", "[8 May 2023, 21:15] Bob:"] * 6
     with open_with(heads, kind="documents") as gate:
         assert not gate.index("main").conversational
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add_stream("\n".join(f"{head} words" for head in heads).encode(), kind="documents")
         assert gate.collections()["main"].chunks == 1, "it is not cut at its turns"
         assert not gate.index("main").conversational
 
 
 def test_rows_that_name_a_role_are_none_if_they_are_said_to_be_documents():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"text": f"part {n}", "role": "user"} for n in range(9)], kind="documents")
         assert not gate.index("main").conversational
 
 
 def test_an_unknown_kind_is_refused():
     with (
-        Headgate.open(":memory:") as gate,
+        Millgate.open(":memory:") as gate,
         pytest.raises(InputError, match='"conversation" or "documents"'),
     ):
         gate.add([{"text": "words"}], kind="chat")

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import headgate.index.folder as folders
-from headgate.index import collection, segment_list
-from headgate.index.collection import Collection
-from headgate.index.files import DamagedIndex, join
-from headgate.index.indexes import Indexes
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document
+import millgate.index.folder as folders
+from millgate.index import collection, segment_list
+from millgate.index.collection import Collection
+from millgate.index.files import DamagedIndex, join
+from millgate.index.indexes import Indexes
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document
 
 QUERIES = ("harbor contract", "who is Vega", "turbine number 7")
 
@@ -297,9 +297,9 @@ WRITER = """
 import sys
 from contextlib import suppress
 from pathlib import Path
-from headgate.index.indexes import Indexes
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document
+from millgate.index.indexes import Indexes
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document
 store = MemoryStore()
 for n in range(60):
     store.put("t", [Document(f"d{n}", chunks=(Chunk(f"d{n}", f"Vega {n} harbor", document=f"d{n}"),))])

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import NotReady, StoreError
-from headgate.index.folder import folder_of, read_state
-from headgate.index.indexes import Indexes
-from headgate.policy import IndexPolicy
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.testing import FailingStore
-from headgate.testing.samples import document
+from millgate.errors import NotReady, StoreError
+from millgate.index.folder import folder_of, read_state
+from millgate.index.indexes import Indexes
+from millgate.policy import IndexPolicy
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.testing import FailingStore
+from millgate.testing.samples import document
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_few_changes_are_taken_in_at_once(store, open_indexes):
 
 
 def test_a_rebuild_that_was_interrupted_goes_on_where_it_was(store, open_indexes, tmp_path, monkeypatch):  # fmt: skip
-    monkeypatch.setattr("headgate.index.collection._BATCH", 1500)
+    monkeypatch.setattr("millgate.index.collection._BATCH", 1500)
     fill(store, 6000)
     broken = FailingStore(store, methods={"changes"}, after=3)
     with pytest.raises(StoreError, match="down"):
@@ -170,13 +170,13 @@ def test_a_restored_database_does_not_believe_the_index_beside_it(store, tmp_pat
 def _words(view, word):
     import numpy as np
 
-    from headgate.text.terms import terms
+    from millgate.text.terms import terms
 
     return int(view.frequencies(np.array(terms(word), np.uint64)).sum())
 
 
 def test_a_save_that_failed_is_made_up_for(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("headgate.index.collection._RETRY_S", 0.0)
+    monkeypatch.setattr("millgate.index.collection._RETRY_S", 0.0)
     (tmp_path / "index").write_text("in the way")
     fill(store, 1500)
     indexes = Indexes(store, tmp_path / "index")
@@ -204,7 +204,7 @@ def descriptors():
 
 
 def test_many_collections_hold_few_descriptors_and_little_memory(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("headgate.index.files._READ", 0)  # every file is mapped
+    monkeypatch.setattr("millgate.index.files._READ", 0)  # every file is mapped
     indexes = Indexes(store, tmp_path / "index", policy=IndexPolicy(max_open=8))
     before = descriptors()
     for n in range(60):
@@ -244,7 +244,7 @@ def test_a_damaged_file_that_is_too_large_to_check_at_once_is_found_in_the_backg
     data[-100] ^= 0xFF
     segment.write_bytes(data)
     for module in ("files", "folder"):
-        monkeypatch.setattr(f"headgate.index.{module}.CHECKED", 0)
+        monkeypatch.setattr(f"millgate.index.{module}.CHECKED", 0)
     indexes = open_indexes(store)
     assert indexes.snapshot("t", "main").degraded == ""
     for _ in range(2000):

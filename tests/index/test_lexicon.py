@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from headgate.index import lexicon as module
-from headgate.index.casing import cases_of
-from headgate.index.lexicon import Lexicon, Tokens, current_lexicon
-from headgate.index.segment import build
-from headgate.text.terms import terms
-from headgate.types import Chunk
+from millgate.index import lexicon as module
+from millgate.index.casing import cases_of
+from millgate.index.lexicon import Lexicon, Tokens, current_lexicon
+from millgate.index.segment import build
+from millgate.text.terms import terms
+from millgate.types import Chunk
 
 PIECES = ["harbors", "Harbor,", "the", "getUserName", "3.11", "(Oslo)", "Häuser", "潮は六時に"]
 

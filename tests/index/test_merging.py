@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import files, merging
-from headgate.index.collection import Collection
-from headgate.index.files import join, load_segment, save_segment
-from headgate.index.segment import build
-from headgate.index.segment_list import absorb, tidy
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Change, Chunk, Document
+from millgate.index import files, merging
+from millgate.index.collection import Collection
+from millgate.index.files import join, load_segment, save_segment
+from millgate.index.segment import build
+from millgate.index.segment_list import absorb, tidy
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Change, Chunk, Document
 
 WORDS = ["harbor", "Lisbon", "signed", "Vega", "the", "x9z", "潮満", "Ada Lovelace.", "contract"]
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import find_term_ids
-from headgate.index.segment import build
-from headgate.index.snapshot import SegmentSnapshot
-from headgate.rank.lexical import Weighing, idf, lexical, lexical_of_few
-from headgate.types import Chunk
+from millgate.index.live_segment import LiveSegment
+from millgate.index.posting_list import find_term_ids
+from millgate.index.segment import build
+from millgate.index.snapshot import SegmentSnapshot
+from millgate.rank.lexical import Weighing, idf, lexical, lexical_of_few
+from millgate.types import Chunk
 
 TEXTS = [
     "Ada Lovelace met Charles Babbage in London. She wrote notes.",

@@ -6,17 +6,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import tokenized_batch as module
-from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
-from headgate.index.lexicon import Tokens
-from headgate.index.segment import build
-from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.languages import detect_all
-from headgate.text.names import ends_sentence, first_words, name_spans, names_of
-from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import number, terms
-from headgate.text.turns import part
-from headgate.types import Chunk
+from millgate.index import tokenized_batch as module
+from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
+from millgate.index.lexicon import Tokens
+from millgate.index.segment import build
+from millgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
+from millgate.text.languages import detect_all
+from millgate.text.names import ends_sentence, first_words, name_spans, names_of
+from millgate.text.stopwords import ENGLISH
+from millgate.text.terms import number, terms
+from millgate.text.turns import part
+from millgate.types import Chunk
 
 WORDS = ["Oslo", "harbor", "the", "of", "Harbor.", "(Vega)", "met", "und", "Häuser", "nicht", "潮は", "x", "3.11", "don't"]  # fmt: skip
 ENGLISH_ALONE = ("the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index import lexicon as module
-from headgate.index.lexicon import KeyTable, Tokens
+from millgate.index import lexicon as module
+from millgate.index.lexicon import KeyTable, Tokens
 
 SPACES = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
 WORDS = [

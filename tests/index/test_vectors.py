@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError, NotReady
-from headgate.index import collection, folder, vectors
-from headgate.index.files import DamagedIndex
-from headgate.index.indexes import Indexes
-from headgate.index.vectors import EmbedderFailed, embedded_text
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document
+from millgate.errors import ConfigError, NotReady
+from millgate.index import collection, folder, vectors
+from millgate.index.files import DamagedIndex
+from millgate.index.indexes import Indexes
+from millgate.index.vectors import EmbedderFailed, embedded_text
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document
 
 
 class Hues:
@@ -92,7 +92,7 @@ def test_another_model_is_refused_with_the_command_that_rebuilds(store, tmp_path
     indexes.close()
     other = Indexes(store, tmp_path, Hues("tones"))
     with pytest.raises(
-        ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*headgate store reindex"
+        ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*millgate store reindex"
     ):
         other.snapshot("t", "main")
     assert other.rebuild("t", "main").count == 4

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.ingest import load
-from headgate.ingest.added_files import NAME
+from millgate.gateway import Millgate
+from millgate.ingest import load
+from millgate.ingest.added_files import NAME
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def gate(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         yield gate
 
 

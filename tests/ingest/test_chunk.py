@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError
-from headgate.ingest import chunk
-from headgate.ingest.blocks import TextBlock, blocks
-from headgate.ingest.chunk import _join_tail, _may_join, split_text
-from headgate.ingest.policy import ChunkPolicy
-from headgate.text.tokens import estimate_tokens
+from millgate.errors import ConfigError
+from millgate.ingest import chunk
+from millgate.ingest.blocks import TextBlock, blocks
+from millgate.ingest.chunk import _join_tail, _may_join, split_text
+from millgate.ingest.policy import ChunkPolicy
+from millgate.text.tokens import estimate_tokens
 
 SMALL = ChunkPolicy(target=20, maximum=40)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from headgate.ingest.decode import Undecodable, decode
+from millgate.ingest.decode import Undecodable, decode
 
 PROSE = "Déjà vu à l'école: où êtes-vous? Größe und Maß. " * 5
 

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -166,7 +166,7 @@ READ = {
 
 @pytest.fixture
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 

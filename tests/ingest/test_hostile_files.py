@@ -8,17 +8,17 @@ import time
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import LimitError
-from headgate.gateway import Headgate
-from headgate.ingest import child, html
-from headgate.ingest.decode import Undecodable
-from headgate.ingest.walk import walk
-from headgate.settings import Settings
+from millgate.errors import LimitError
+from millgate.gateway import Millgate
+from millgate.ingest import child, html
+from millgate.ingest.decode import Undecodable
+from millgate.ingest.walk import walk
+from millgate.settings import Settings
 
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         yield gate
 
 
@@ -85,7 +85,7 @@ def test_a_child_that_takes_too_long_is_ended(monkeypatch):
 def read_in_a_child(reader):
     """What a child does that takes files apart with this reader and may use a second."""
     code = (
-        "from headgate.ingest import child, html\n"
+        "from millgate.ingest import child, html\n"
         f"def extract(text):\n    {reader}\n"
         "html.extract, child.cpu_seconds = extract, lambda size: 1\n"
         "child.main()"
@@ -169,7 +169,7 @@ def test_an_id_that_cannot_stand_in_an_address_is_refused(gate, id):
 
 def test_a_page_that_is_too_large_is_skipped_and_both_sizes_are_named(tmp_path):
     (tmp_path / "dump.html").write_bytes(b"<p>x</p>" * 800_000)
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         (skip,) = gate.add_files(tmp_path / "dump.html").skipped
     assert skip.reason == "6 MB of HTML, above 5"
 

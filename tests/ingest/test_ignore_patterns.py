@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.ingest.ignore import Ignore
-from headgate.ingest.ignore_patterns import parse_pattern
-from headgate.ingest.readers import SourceFile
-from headgate.ingest.walk import walk
+from millgate.errors import InputError
+from millgate.ingest.ignore import Ignore
+from millgate.ingest.ignore_patterns import parse_pattern
+from millgate.ingest.readers import SourceFile
+from millgate.ingest.walk import walk
 
 # What is written in a `.gitignore`, and what git makes of it that one might not expect. `a**/b` is not among it: git
 # takes its stars for folders, against its own manual.

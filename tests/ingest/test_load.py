@@ -4,12 +4,12 @@ import gc
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.ingest import load
-from headgate.ingest.load import add_rows, add_stream
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FailingStore
-from headgate.text.fingerprint import KIND, pack
+from millgate.errors import InputError
+from millgate.ingest import load
+from millgate.ingest.load import add_rows, add_stream
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FailingStore
+from millgate.text.fingerprint import KIND, pack
 
 ONE = "The ferry leaves Lagos at nine and reaches Porto in the evening."
 OTHER = "Refunds are paid within five working days after the return arrives."

@@ -7,15 +7,15 @@ from io import BytesIO
 import pypdf
 import pytest
 
-from headgate.errors import InputError, NotFound
-from headgate.gateway import Headgate
-from headgate.ingest import child, readers
-from headgate.ingest import pdf as pdf_reader
-from headgate.ingest.html import extract
-from headgate.ingest.load import add_files, add_rows, add_stream
-from headgate.ingest.policy import IngestPolicy
-from headgate.ingest.walk import walk
-from headgate.stores.memory.store import MemoryStore
+from millgate.errors import InputError, NotFound
+from millgate.gateway import Millgate
+from millgate.ingest import child, readers
+from millgate.ingest import pdf as pdf_reader
+from millgate.ingest.html import extract
+from millgate.ingest.load import add_files, add_rows, add_stream
+from millgate.ingest.policy import IngestPolicy
+from millgate.ingest.walk import walk
+from millgate.stores.memory.store import MemoryStore
 
 
 @pytest.fixture
@@ -520,7 +520,7 @@ def test_a_file_has_one_id_from_wherever_it_is_named(tmp_path, monkeypatch):
 def test_a_line_of_a_chat_that_is_not_json_is_told(tmp_path):
     said = '{"messages": [{"role": "user", "content": "Hello there, how are you?"}]}'
     (tmp_path / "chat.jsonl").write_text(f"{said}\nchanged\n")
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         told = hg.add_files(tmp_path / "chat.jsonl")
     assert told.documents == 1
     assert [skip.reason for skip in told.skipped] == ["not valid JSON"]

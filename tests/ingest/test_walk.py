@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headgate import Headgate
-from headgate.ingest.readers import SourceFile
-from headgate.ingest.rows import Skip
-from headgate.ingest.walk import walk
+from millgate import Millgate
+from millgate.ingest.readers import SourceFile
+from millgate.ingest.rows import Skip
+from millgate.ingest.walk import walk
 
 
 def ids(*paths, **options):
@@ -72,7 +72,7 @@ def test_a_folder_without_files_is_told(repository):
 def test_the_store_is_never_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text("Parcels leave at noon.")
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add_files(".")
         (tmp_path / "kb" / "notes.txt").write_text("inside the store")
         again = hg.add_files(".", "kb", "kb/notes.txt")
@@ -90,7 +90,7 @@ def test_a_file_has_one_id_from_every_working_folder(tmp_path, monkeypatch):
         (tmp_path.parent, tmp_path),
     ):
         monkeypatch.chdir(here)
-        with Headgate.open(tmp_path / "kb") as hg:
+        with Millgate.open(tmp_path / "kb") as hg:
             hg.add_files(named)
             assert set(hg.store.digests("default", "main")) == {"docs/a.md"}
 

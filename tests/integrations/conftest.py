@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.keys import SCOPES
+from millgate.gateway import Millgate
+from millgate.keys import SCOPES
 
 ROWS = [
     {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -22,16 +22,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(ROWS)
         yield gate
 
 
 @pytest.fixture
 def server(gate):
-    from headgate.integrations.mcp.access import Access
-    from headgate.integrations.mcp.server import build
-    from headgate.integrations.mcp.tools import Style
+    from millgate.integrations.mcp.access import Access
+    from millgate.integrations.mcp.server import build
+    from millgate.integrations.mcp.tools import Style
 
     access = Access(gate, frozenset(SCOPES), local=True)
     return build(lambda _: access, style=Style(structured=True))
@@ -40,6 +40,6 @@ def server(gate):
 @pytest.fixture
 def store(tmp_path):
     path = tmp_path / "kb"
-    with Headgate.open(path) as gate:
+    with Millgate.open(path) as gate:
         gate.add(ROWS)
     return path

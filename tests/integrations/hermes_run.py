@@ -80,14 +80,14 @@ class Model:
         }  # fmt: skip
 
 
-def configure(home, *, provider="headgate", engine="headgate", compression=True):
+def configure(home, *, provider="millgate", engine="millgate", compression=True):
     """Write hermes-agent's configuration."""
     config = {
         "model": {"context_length": LENGTH},
         "memory": {"provider": provider},
         "context": {"engine": engine},
         "compression": {"enabled": compression},
-        "plugins": {"enabled": ["headgate"]},
+        "plugins": {"enabled": ["millgate"]},
     }
     Path(home, "config.yaml").write_text(json.dumps(config))  # JSON is YAML
 
@@ -103,7 +103,7 @@ def start(model, session="monday", **given):
 
 
 def install(home):
-    from headgate.cli import main
+    from millgate.cli import main
 
     try:
         main(["hermes", "install", "--home", str(home), "--json"])
@@ -122,20 +122,20 @@ def find(home):
     from plugins.memory import discover_memory_providers, load_memory_provider
 
     configure(home)
-    found = [load_memory_provider("headgate") is not None]
+    found = [load_memory_provider("millgate") is not None]
     install(home)
-    provider = load_memory_provider("headgate")
+    provider = load_memory_provider("millgate")
     found.append(provider is not None and provider.is_available())
     listed = {name: (text, there) for name, text, there in discover_memory_providers()}
     engine = get_plugin_context_engine()
-    from headgate.integrations.hermes.install import plugin_folder, uninstall
+    from millgate.integrations.hermes.install import plugin_folder, uninstall
 
     uninstall(plugin_folder(Path(home)))
-    found.append(load_memory_provider("headgate") is not None)
-    return {"found": found, "listed": listed.get("headgate"), "engine": engine and engine.name}
+    found.append(load_memory_provider("millgate") is not None)
+    return {"found": found, "listed": listed.get("millgate"), "engine": engine and engine.name}
 
 
-def compress(home, provider="headgate", engine="headgate"):
+def compress(home, provider="millgate", engine="millgate"):
     """A fact from before a compression, asked for after it."""
     configure(home, provider=provider, engine=engine)
     install(home)
@@ -187,7 +187,7 @@ def compress(home, provider="headgate", engine="headgate"):
     }
 
 
-def pressure(home, engine="headgate"):
+def pressure(home, engine="millgate"):
     """How much a prefetch gives, by how full the window is."""
     configure(home, engine=engine, compression=False)
     install(home)

@@ -2,7 +2,7 @@
 
 from tests.compaction.sessions import session
 
-from headgate import Headgate
+from millgate import Millgate
 
 ROWS = [
     {"id": "refunds", "text": "A refund takes five working days after the return was received."},
@@ -19,7 +19,7 @@ AFTER = "Then he went home and slept. The end."
 
 
 def open_gate(rows=ROWS):
-    gate = Headgate.open(":memory:")
+    gate = Millgate.open(":memory:")
     gate.add(rows)
     return gate
 

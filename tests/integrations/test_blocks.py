@@ -1,13 +1,13 @@
 """The blocks of conversations: each is found once, and so many bytes of them are remembered."""
 
-from headgate.gateway import Headgate
-from headgate.integrations import blocks as module
-from headgate.integrations.blocks import Blocks
+from millgate.gateway import Millgate
+from millgate.integrations import blocks as module
+from millgate.integrations.blocks import Blocks
 
 
 def test_the_oldest_blocks_are_forgotten_when_they_take_too_many_bytes(monkeypatch):
     monkeypatch.setattr(module, "MAX_BYTES", 4_000)
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         text = " ".join(f"Ferry {n} leaves for island {7 * n} at {n % 24}:30." for n in range(30))
         gate.add([{"id": "a", "text": text}])
         blocks = Blocks(gate)
@@ -19,7 +19,7 @@ def test_the_oldest_blocks_are_forgotten_when_they_take_too_many_bytes(monkeypat
 
 
 async def test_a_reply_gets_nothing_of_its_own_behind_the_context_of_its_question():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": "a", "text": "Ferry 7 leaves at 9:30. Fix it if the ferry is late."}])
         blocks, question = Blocks(gate), "When does the ferry leave?"
         block = blocks.find(question, [question])

@@ -3,13 +3,13 @@
 import pytest
 from pydantic import TypeAdapter
 
-from headgate.integrations.function_tools import (
+from millgate.integrations.function_tools import (
     CONTEXT_STRATEGY_TOOL,
     for_chat,
     for_messages,
     for_responses,
 )
-from headgate.stages.strategy import context_strategy
+from millgate.stages.strategy import context_strategy
 
 
 def test_each_form_is_what_its_sdk_takes():

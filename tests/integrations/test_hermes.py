@@ -1,4 +1,4 @@
-"""Headgate as hermes-agent sees it: provider, engine, manager, tools, and the ways in."""
+"""Millgate as hermes-agent sees it: provider, engine, manager, tools, and the ways in."""
 
 import copy
 import gc
@@ -14,21 +14,21 @@ from pathlib import Path
 import pytest
 from tests.integrations.samples import FACT, QUESTION, open_gate
 
-from headgate import Headgate
-from headgate.errors import InputError
-from headgate.integrations import hermes
-from headgate.integrations.hermes import (
+from millgate import Millgate
+from millgate.errors import InputError
+from millgate.integrations import hermes
+from millgate.integrations.hermes import (
     ContextEngine,
-    HeadgateEngine,
-    HeadgateMemory,
     MemoryManager,
     MemoryProvider,
+    MillgateEngine,
+    MillgateMemory,
     plugin,
 )
-from headgate.integrations.hermes.engine import recall_for_question
-from headgate.integrations.hermes.install import FILES, install, plugin_folder, uninstall
-from headgate.text.fence import without_fences
-from headgate.types import ContextBudget
+from millgate.integrations.hermes.engine import recall_for_question
+from millgate.integrations.hermes.install import FILES, install, plugin_folder, uninstall
+from millgate.text.fence import without_fences
+from millgate.types import ContextBudget
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def gate():
 
 
 def initialized(gate, session="monday", **told):
-    memory = HeadgateMemory(gate)
+    memory = MillgateMemory(gate)
     memory.initialize(session, **told)
     return memory
 
@@ -51,8 +51,8 @@ def use(memory, tool, **args):
 
 
 def test_the_parts_have_the_forms_that_hermes_agent_asks_for():
-    assert isinstance(HeadgateMemory(), MemoryProvider)
-    assert isinstance(HeadgateEngine(), ContextEngine)
+    assert isinstance(MillgateMemory(), MemoryProvider)
+    assert isinstance(MillgateEngine(), ContextEngine)
 
 
 def test_a_prefetch_gives_passages_facts_with_their_ids_and_earlier_turns(gate):
@@ -87,8 +87,8 @@ def test_a_greeting_and_a_full_window_get_nothing(gate):
 
 
 def test_before_it_is_initialized_it_knows_nothing_and_does_not_fail():
-    assert HeadgateMemory().prefetch(QUESTION) == ""
-    HeadgateMemory().sync_turn("a", "b")
+    assert MillgateMemory().prefetch(QUESTION) == ""
+    MillgateMemory().sync_turn("a", "b")
 
 
 def test_each_user_of_a_gateway_has_a_memory_of_their_own(gate):
@@ -99,11 +99,11 @@ def test_each_user_of_a_gateway_has_a_memory_of_their_own(gate):
 
 
 def test_it_opens_a_store_in_the_home_of_hermes_agent_and_closes_it(tmp_path):
-    memory = HeadgateMemory()
+    memory = MillgateMemory()
     memory.initialize("monday", hermes_home=str(tmp_path), platform="cli")
     memory.sync_turn("My sister Ann moved to Lisbon.", "How nice.", session_id="monday")
     memory.shutdown()
-    with Headgate.open(tmp_path / "headgate") as gate:
+    with Millgate.open(tmp_path / "millgate") as gate:
         assert gate.collections()["turns"].chunks == 2
     assert memory.prefetch("Where did Ann move?") == ""
 
@@ -202,7 +202,7 @@ def conversation(turns):
 
 
 def engine_on(gate, **options):
-    engine = HeadgateEngine(gate, **options)
+    engine = MillgateEngine(gate, **options)
     engine.on_session_start("monday")
     engine.update_model("m", 1000)
     return engine
@@ -276,7 +276,7 @@ def test_a_question_keeps_its_block_in_later_requests(gate):
 
 def test_a_request_that_nothing_fits_is_left_alone(gate):
     assert engine_on(gate).select_context([{"role": "user", "content": "hi!"}]) is None
-    assert HeadgateEngine().select_context([{"role": "user", "content": QUESTION}]) is None
+    assert MillgateEngine().select_context([{"role": "user", "content": QUESTION}]) is None
 
 
 def test_a_subagent_may_copy_the_engine(gate):
@@ -287,7 +287,7 @@ def test_a_subagent_may_copy_the_engine(gate):
 
 
 def test_agents_of_one_gateway_have_stores_of_their_own(tmp_path):
-    offered = HeadgateEngine()
+    offered = MillgateEngine()
     one, two = copy.deepcopy(offered), copy.deepcopy(offered)
     one.on_session_start("monday", hermes_home=str(tmp_path), conversation_id="chat-1")
     two.on_session_start("tuesday", hermes_home=str(tmp_path), conversation_id="chat-2")
@@ -311,7 +311,7 @@ def test_an_engine_that_may_not_select_recalls_into_the_compressed_conversation(
 
 
 def test_without_anything_to_say_about_the_question_nothing_is_promised():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         messages = [*conversation(12), {"role": "user", "content": "Hvad med det?"}]
         shorter = engine_on(gate).compress(messages)
     (note,) = (m["content"] for m in shorter if "moved to memory" in m["content"])
@@ -320,7 +320,7 @@ def test_without_anything_to_say_about_the_question_nothing_is_promised():
 
 def test_an_engine_uses_the_store_of_the_memory_beside_it(gate):
     memory = initialized(gate, user_id="ann")
-    engine = HeadgateEngine(path="/nowhere")
+    engine = MillgateEngine(path="/nowhere")
     engine.on_session_start("monday", hermes_home="/nowhere", conversation_id="chat-1")
     engine.compress(conversation(12))
     assert "turns" in memory.gate.collections()
@@ -414,7 +414,7 @@ class Broken(Older):
 
 def test_a_manager_tells_providers_of_tenant_and_session_and_closes_them(gate):
     older = Older()
-    manager = MemoryManager([HeadgateMemory(gate), older], tenant="ann")
+    manager = MemoryManager([MillgateMemory(gate), older], tenant="ann")
     manager.initialize_all("monday", platform="cli")
     manager.handle_tool_call("fact_store", {"action": "add", "content": "Deploys are Ben's"})
     manager.sync_all("When do deploys go out?", "On Fridays.", session_id="monday")
@@ -429,7 +429,7 @@ def test_a_manager_asks_less_the_fuller_the_window_is(gate):
         gate.remember(f"Rule {n} of the project setup is that refunds wait {n} days")
         gate.remember(f"Board {n} of the weir was cut from an oak in {1900 + n}")
         gate.remember(f"Keeper {n} goes home at {n} o'clock and feeds the geese")
-    manager = MemoryManager([HeadgateMemory(gate)], tenant=gate.tenant)
+    manager = MemoryManager([MillgateMemory(gate)], tenant=gate.tenant)
     manager.initialize_all("monday")
     query = "what do you remember of the project setup and refunds?"
     given = []
@@ -505,7 +505,7 @@ class Context:
 )
 def test_hermes_agent_finds_both_by_their_entry_points(group, module):
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    entry = EntryPoint("headgate", project["entry-points"][group]["headgate"], group)
+    entry = EntryPoint("millgate", project["entry-points"][group]["millgate"], group)
     assert entry.load() is module
 
 
@@ -513,7 +513,7 @@ def test_a_plugin_context_gets_provider_engine_and_tool():
     context = Context()
     hermes.register(context)
     plugin.register(context)
-    assert context.given["provider"].name == context.given["engine"].name == "headgate"
+    assert context.given["provider"].name == context.given["engine"].name == "millgate"
     assert context.given["pre_llm_call"] is recall_for_question
     _, schema, handler = context.given["context_strategy"]
     assert schema["parameters"]["required"] == ["query"]
@@ -541,7 +541,7 @@ def test_inside_hermes_agent_the_provider_is_one_of_its_own(monkeypatch):
     provider = context.given["provider"]
     assert isinstance(provider, Base)
     assert provider.on_delegation("a", "b") == "default"
-    assert provider.name == "headgate"
+    assert provider.name == "millgate"
 
 
 def test_the_plugin_folder_is_written_once_and_taken_away_again(tmp_path):
@@ -580,4 +580,4 @@ def test_the_written_plugin_registers_the_provider(tmp_path):
     exec(compile(FILES["__init__.py"], "plugin", "exec"), found)
     context = Context()
     found["register"](context)
-    assert context.given["provider"].name == "headgate"
+    assert context.given["provider"].name == "millgate"

@@ -1,4 +1,4 @@
-"""Headgate inside the real hermes-agent, as pip installs it: its own agent, and a scripted model on loopback.
+"""Millgate inside the real hermes-agent, as pip installs it: its own agent, and a scripted model on loopback.
 
 hermes-agent pins what it needs, so it has a Python of its own, which `make test-rest` sets up.
 """
@@ -44,15 +44,15 @@ def test_it_finds_the_provider_once_it_is_installed_and_the_engine_by_its_entry_
     found = run("find")
     assert found["found"] == [False, True, False]
     assert found["listed"] == ["Facts, passages and earlier turns within a token budget, with reasons", True]  # fmt: skip
-    assert found["engine"] == "headgate"
+    assert found["engine"] == "millgate"
 
 
 @pytest.mark.parametrize(
     ("scenario", "engine", "memory"),
     [
-        ("compress", "HeadgateEngine", ["headgate"]),
-        ("compress-engine-alone", "HeadgateEngine", []),
-        ("compress-memory-alone", "ContextCompressor", ["headgate"]),
+        ("compress", "MillgateEngine", ["millgate"]),
+        ("compress-engine-alone", "MillgateEngine", []),
+        ("compress-memory-alone", "ContextCompressor", ["millgate"]),
     ],
 )
 def test_a_fact_from_before_a_compression_is_recalled_after_it(run, scenario, engine, memory):
@@ -66,12 +66,12 @@ def test_a_fact_from_before_a_compression_is_recalled_after_it(run, scenario, en
     assert done["rules"] == [1, 1, 1]
     # nothing is promised that this hermes-agent does not do: it never calls `select_context`
     assert all("is recalled with it" not in note for note in done["notes"])
-    assert len(done["notes"]) == (engine == "HeadgateEngine")
+    assert len(done["notes"]) == (engine == "MillgateEngine")
 
 
 @pytest.mark.parametrize(
     ("scenario", "engine"),
-    [("pressure", "HeadgateEngine"), ("pressure-built-in-engine", "ContextCompressor")],
+    [("pressure", "MillgateEngine"), ("pressure-built-in-engine", "ContextCompressor")],
 )
 def test_a_prefetch_shrinks_as_the_window_fills_and_stops(run, scenario, engine):
     done = run(scenario)

@@ -1,4 +1,4 @@
-"""LangChain's own parts with Headgate inside: retriever, compressor, guarded chat model."""
+"""LangChain's own parts with Millgate inside: retriever, compressor, guarded chat model."""
 
 import pytest
 from pydantic import Field
@@ -14,13 +14,13 @@ from tests.integrations.samples import (
     tokens,
 )
 
-from headgate.errors import LoopError
+from millgate.errors import LoopError
 
 
 @pytest.fixture(autouse=True, scope="module")
 def framework():
     """Imported here: each process of a test run reads this file, and few run it."""
-    global BaseCallbackHandler, Document, FakeListChatModel, GenericFakeChatModel, AIMessage, AIMessageChunk, HumanMessage, ChatGenerationChunk, ChatResult, GuardedChatModel, HeadgateCompressor, HeadgateRetriever, Looping  # fmt: skip
+    global BaseCallbackHandler, Document, FakeListChatModel, GenericFakeChatModel, AIMessage, AIMessageChunk, HumanMessage, ChatGenerationChunk, ChatResult, GuardedChatModel, MillgateCompressor, MillgateRetriever, Looping  # fmt: skip
     from langchain_core.callbacks import BaseCallbackHandler
     from langchain_core.documents import Document
     from langchain_core.language_models import (
@@ -32,10 +32,10 @@ def framework():
     from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
     from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-    from headgate.integrations.langchain import (
+    from millgate.integrations.langchain import (
         GuardedChatModel,
-        HeadgateCompressor,
-        HeadgateRetriever,
+        MillgateCompressor,
+        MillgateRetriever,
     )
 
     class Looping(BaseChatModel):
@@ -64,33 +64,33 @@ def gate():
 
 
 def test_the_retriever_gives_documents_that_lead_back_to_their_trace(gate):
-    first, *_ = HeadgateRetriever(gate=gate, budget=200).invoke(QUESTION)
+    first, *_ = MillgateRetriever(gate=gate, budget=200).invoke(QUESTION)
     assert FACT in first.page_content
     assert first.metadata["id"] in ("refunds", "copy")
     assert gate.trace(first.metadata["trace"]).request.query == QUESTION
 
 
 async def test_the_retriever_answers_in_an_event_loop(gate):
-    found = await HeadgateRetriever(gate=gate).ainvoke(QUESTION)
+    found = await MillgateRetriever(gate=gate).ainvoke(QUESTION)
     assert FACT in found[0].page_content
 
 
 def test_the_retriever_leaves_out_what_the_window_shows(gate):
     seen = [ROWS[0]["text"], ROWS[2]["text"]]
-    retriever = HeadgateRetriever(gate=gate, window=lambda: seen)
+    retriever = MillgateRetriever(gate=gate, window=lambda: seen)
     assert all(FACT not in found.page_content for found in retriever.invoke(QUESTION))
 
 
 def test_the_documents_of_the_retriever_fit_the_budget(gate):
     gate.add([{"id": f"n{n}", "text": f"Refund rule {n}. " + "It holds for returns. " * n} for n in range(30)])  # fmt: skip
-    found = HeadgateRetriever(gate=gate, budget=120).invoke("refund rule")
+    found = MillgateRetriever(gate=gate, budget=120).invoke("refund rule")
     assert found
     assert sum(gate.count_tokens(document.page_content) for document in found) <= 120
 
 
 def test_the_compressor_drops_repeats_and_what_does_not_fit():
     documents = [Document(row["text"]) for row in ROWS] + [Document("word " * 2000)]
-    compressor = HeadgateCompressor(budget=150)
+    compressor = MillgateCompressor(budget=150)
     kept = compressor.compress_documents(documents, QUESTION)
     assert [documents.index(each) for each in kept] == [0, 1, 3]
     assert kept[0] is documents[0]
@@ -102,13 +102,13 @@ def test_the_compressor_drops_repeats_and_what_does_not_fit():
 def test_the_compressor_drops_a_version_that_differs_in_a_line():
     page = " ".join(f"Rule {n} says that board {n} is lifted by keeper {n}." for n in range(12))
     documents = [Document(page), Document(f"Last changed in May.\n{page}"), Document(ROWS[0]["text"])]  # fmt: skip
-    kept = HeadgateCompressor(budget=2000).compress_documents(documents, QUESTION)
+    kept = MillgateCompressor(budget=2000).compress_documents(documents, QUESTION)
     assert kept == [documents[0], documents[2]]
 
 
 def test_the_compressor_knows_the_window():
     documents = [Document(row["text"]) for row in ROWS]
-    compressor = HeadgateCompressor(window=lambda: [HumanMessage("hi").text, ROWS[1]["text"]])
+    compressor = MillgateCompressor(window=lambda: [HumanMessage("hi").text, ROWS[1]["text"]])
     assert documents[1] not in compressor.compress_documents(documents, QUESTION)
 
 
@@ -193,8 +193,8 @@ def test_tool_calls_come_through_a_model_that_does_not_stream():
 
 def test_a_misspelt_argument_is_refused(gate):
     for make in (
-        lambda: HeadgateRetriever(gate=gate, bugdet=3),
-        lambda: HeadgateCompressor(bugdet=3),
+        lambda: MillgateRetriever(gate=gate, bugdet=3),
+        lambda: MillgateCompressor(bugdet=3),
         lambda: GuardedChatModel(model=FakeListChatModel(responses=["a"]), gaurd={}),
     ):
         with pytest.raises(ValueError, match=r"bugdet|gaurd"):

@@ -1,4 +1,4 @@
-"""Headgate as the middleware of a LangChain agent, with scripted models."""
+"""Millgate as the middleware of a LangChain agent, with scripted models."""
 
 from itertools import pairwise
 
@@ -23,13 +23,13 @@ from tests.integrations.samples import (
 @pytest.fixture(autouse=True, scope="module")
 def framework():
     """Imported here: each process of a test run reads this file, and few run it."""
-    global create_agent, AIMessage, AIMessageChunk, HumanMessage, HeadgateMiddleware, Scripted, Looping  # fmt: skip
+    global create_agent, AIMessage, AIMessageChunk, HumanMessage, MillgateMiddleware, Scripted, Looping  # fmt: skip
     from langchain.agents import create_agent
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
     from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-    from headgate.integrations.langchain_agent import HeadgateMiddleware
+    from millgate.integrations.langchain_agent import MillgateMiddleware
 
     class Scripted(BaseChatModel):
         """Answers with the next message of its script, the last one again and again; remembers what it was sent."""
@@ -77,10 +77,10 @@ def ask(text):
 
 def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
     model = Scripted(script=[call("depot", "1"), AIMessage("Five days."), AIMessage("Yes.")])  # fmt: skip
-    agent = create_agent(model, [look], middleware=[HeadgateMiddleware(gate)])
+    agent = create_agent(model, [look], middleware=[MillgateMiddleware(gate)])
     first = agent.invoke(ask(QUESTION))["messages"]
     assert FACT in first[1].text
-    assert first[1].name == "headgate"
+    assert first[1].name == "millgate"
     agent.invoke({"messages": [*first, HumanMessage("Are you sure?")]})
     sent = [[message.text for message in messages] for messages in model.asked]
     assert len(sent) == 3
@@ -90,33 +90,33 @@ def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
 
 async def test_an_agent_in_an_event_loop_gets_context_too(gate):
     model = Scripted(script=[AIMessage("Five days.")])
-    agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
+    agent = create_agent(model, [], middleware=[MillgateMiddleware(gate)])
     answer = await agent.ainvoke(ask(QUESTION))
     assert FACT in answer["messages"][1].text
 
 
 def test_a_greeting_or_an_unknown_thing_adds_nothing(gate):
     model = Scripted(script=[AIMessage("Hello.")])
-    agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
+    agent = create_agent(model, [], middleware=[MillgateMiddleware(gate)])
     assert len(agent.invoke(ask("hi!"))["messages"]) == 2
 
 
 def test_a_gate_that_is_closed_costs_the_context_and_not_the_turn(gate, caplog):
     gate.close()
-    agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[HeadgateMiddleware(gate)])  # fmt: skip
+    agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[MillgateMiddleware(gate)])  # fmt: skip
     assert agent.invoke(ask(QUESTION))["messages"][-1].text == "Hm."
     assert "closed" in caplog.text
 
 
 def test_the_answer_of_a_looping_model_is_cut():
-    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
+    agent = create_agent(Looping(), [], middleware=[MillgateMiddleware()])
     said = agent.invoke(ask("Tell me of the keeper."))["messages"][-1].text
     assert said.endswith(AFTER)
     assert said.count(UNIT) <= 2
 
 
 def test_streamed_messages_show_no_loop():
-    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
+    agent = create_agent(Looping(), [], middleware=[MillgateMiddleware()])
     stream = agent.stream(ask("Tell me of the keeper."), stream_mode="messages")
     said = "".join(chunk.text for chunk, _ in stream if isinstance(chunk, AIMessageChunk))
     assert said.endswith(AFTER)
@@ -125,7 +125,7 @@ def test_streamed_messages_show_no_loop():
 
 def test_an_agent_in_a_circle_is_told_and_then_ended():
     model = Scripted(script=[call("depot", f"{n}") for n in range(30)])
-    agent = create_agent(model, [look], middleware=[HeadgateMiddleware()])
+    agent = create_agent(model, [look], middleware=[MillgateMiddleware()])
     messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
     assert "going in circles" in messages[-1].text
     assert len(model.asked) == 8
@@ -135,7 +135,7 @@ def test_an_agent_in_a_circle_is_told_and_then_ended():
 
 def test_without_a_guard_the_model_is_left_alone():
     model = Scripted(script=[call("depot", f"{n}") for n in range(9)] + [AIMessage("Done.")])  # fmt: skip
-    agent = create_agent(model, [look], middleware=[HeadgateMiddleware(guard=None)])
+    agent = create_agent(model, [look], middleware=[MillgateMiddleware(guard=None)])
     messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
     assert messages[-1].text == "Done."
 
@@ -152,7 +152,7 @@ def test_a_result_that_stands_in_the_window_is_folded_for_the_model_alone():
         for n in (1, 2)
     ]
     model = Scripted(script=[*calls, AIMessage("Done.")])
-    agent = create_agent(model, [fetch], middleware=[HeadgateMiddleware(guard=None, fold=True)])
+    agent = create_agent(model, [fetch], middleware=[MillgateMiddleware(guard=None, fold=True)])
     kept = agent.invoke(ask("How many?"))["messages"]
     first, second = (message for message in model.asked[-1] if message.type == "tool")
     assert first.content == text
@@ -171,7 +171,7 @@ def remembering(gate, *script, trigger=50, **options):
         Scripted(script=[AIMessage(SUMMARY)]), trigger=("messages", trigger), keep=("messages", 3)
     )
     model = Scripted(script=[*script, AIMessage("Done.")])
-    middleware = [compacts, HeadgateMiddleware(gate, remember=True, **options)]
+    middleware = [compacts, MillgateMiddleware(gate, remember=True, **options)]
     agent = create_agent(model, [look], middleware=middleware, checkpointer=InMemorySaver())
     return agent, model
 
@@ -213,7 +213,7 @@ async def test_another_thread_gets_nothing_of_it_in_an_event_loop_either(gate):
 
 
 def test_without_a_name_nothing_is_remembered_and_the_turn_goes_on(gate, caplog):
-    middleware = HeadgateMiddleware(gate, remember=True)
+    middleware = MillgateMiddleware(gate, remember=True)
     agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[middleware])
     assert agent.invoke(ask(NEEDS))["messages"][-1].text == "Hm."
     assert "session without a name" in caplog.text

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from tests.service.clients import served
 from tests.waiting import MOST_S
 
-from headgate import __version__
-from headgate.cli import app
-from headgate.cli.mcp import plugin_folder
-from headgate.gateway import Headgate
-from headgate.settings import Settings
+from millgate import __version__
+from millgate.cli import app
+from millgate.cli.mcp import plugin_folder
+from millgate.gateway import Millgate
+from millgate.settings import Settings
 
 PROMPT = {
     "session_id": "s1",
@@ -27,7 +27,7 @@ PROMPT = {
 
 
 def run_hook(url, prompt=PROMPT, **variables):
-    environment = {**os.environ, "HEADGATE_URL": url, "HEADGATE_HOOK_S": "20", **variables}
+    environment = {**os.environ, "MILLGATE_URL": url, "MILLGATE_HOOK_S": "20", **variables}
     done = subprocess.run(
         ["/bin/sh", plugin_folder() / "scripts" / "add-context.sh"],
         input=json.dumps(prompt).encode(),
@@ -51,11 +51,11 @@ def test_the_folder_holds_what_claude_code_reads():
     folder = plugin_folder()
     assert CliRunner().invoke(app, ["mcp", "plugin-path"]).stdout.strip() == str(folder)
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
-    assert (manifest["name"], manifest["version"]) == ("headgate", __version__)
+    assert (manifest["name"], manifest["version"]) == ("millgate", __version__)
     (listed,) = json.loads((folder / ".claude-plugin" / "marketplace.json").read_text())["plugins"]
-    assert (listed["name"], listed["source"]) == ("headgate", "./")
+    assert (listed["name"], listed["source"]) == ("millgate", "./")
     servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
-    assert servers["headgate"] == {"command": "headgate", "args": ["mcp"]}
+    assert servers["millgate"] == {"command": "millgate", "args": ["mcp"]}
     hooks = json.loads((folder / "hooks" / "hooks.json").read_text())["hooks"]
     ((hook,),) = (entry["hooks"] for entry in hooks["UserPromptSubmit"])
     shell, script = shlex.split(hook["command"].replace("${CLAUDE_PLUGIN_ROOT}", str(folder)))
@@ -69,15 +69,15 @@ def test_a_prompt_gets_context_from_a_running_service(store):
         assert run_hook(url, {**PROMPT, "prompt": "xylophone quartz vanadium"}) == ""
         assert run_hook(url, {**PROMPT, "prompt": "/compact"}) == ""
         assert run_hook(url, {"other": "event"}) == ""
-        assert run_hook(url, HEADGATE_HOOK="off") == ""
+        assert run_hook(url, MILLGATE_HOOK="off") == ""
 
 
 def test_a_key_is_sent_if_the_service_wants_one(store):
-    with Headgate.open(store) as gate:
+    with Millgate.open(store) as gate:
         key = gate.keys.create(["read"]).token
     with served(Settings(store=str(store), service={"port": 0})) as (url, _):
         assert run_hook(url) == ""
-        assert "within 14 days" in added(run_hook(url, HEADGATE_KEY=key))
+        assert "within 14 days" in added(run_hook(url, MILLGATE_KEY=key))
 
 
 def test_without_a_service_the_prompt_goes_on():
@@ -90,7 +90,7 @@ def test_without_a_service_the_prompt_goes_on():
 def test_a_service_that_hangs_does_not_hold_the_prompt():
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         address = f"http://127.0.0.1:{hanging.getsockname()[1]}"
-        assert run_hook(address, HEADGATE_HOOK_S="") == ""
+        assert run_hook(address, MILLGATE_HOOK_S="") == ""
 
 
 def test_without_curl_the_prompt_goes_on(tmp_path):

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.cli import app
-from headgate.errors import InputError
-from headgate.integrations.mcp_clients import json_text, toml_text
-from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, Place, find_place
-from headgate.integrations.mcp_clients.install import install, uninstall
+from millgate.cli import app
+from millgate.errors import InputError
+from millgate.integrations.mcp_clients import json_text, toml_text
+from millgate.integrations.mcp_clients.clients import CLIENTS, Entry, Place, find_place
+from millgate.integrations.mcp_clients.install import install, uninstall
 
-VALUE = {"command": "/opt/bin/headgate", "args": ["mcp", "--store", '/tmp/ä😀\x7f b\\"c']}
+VALUE = {"command": "/opt/bin/millgate", "args": ["mcp", "--store", '/tmp/ä😀\x7f b\\"c']}
 
 JSON_FILES = [
     "{}",
@@ -46,20 +46,20 @@ TOML_FILES = [
 
 @pytest.mark.parametrize("text", JSON_FILES)
 def test_removing_from_json_restores_every_byte(text):
-    added = json_text.add(text, "mcpServers", "headgate", VALUE)
-    assert json_text.find(added, "mcpServers", "headgate") == VALUE
+    added = json_text.add(text, "mcpServers", "millgate", VALUE)
+    assert json_text.find(added, "mcpServers", "millgate") == VALUE
     before, after = json_text.load(text), json_text.load(added)
-    after["mcpServers"].pop("headgate")
+    after["mcpServers"].pop("millgate")
     assert after["mcpServers"] == before.get("mcpServers", {})
-    assert json_text.remove(added, "mcpServers", "headgate") == text
+    assert json_text.remove(added, "mcpServers", "millgate") == text
 
 
 @pytest.mark.parametrize("text", TOML_FILES)
 def test_removing_from_toml_restores_every_byte(text):
-    added = toml_text.add(text, "mcp_servers", "headgate", VALUE)
-    assert tomllib.loads(added.replace("\r\n", "\n"))["mcp_servers"]["headgate"] == VALUE
+    added = toml_text.add(text, "mcp_servers", "millgate", VALUE)
+    assert tomllib.loads(added.replace("\r\n", "\n"))["mcp_servers"]["millgate"] == VALUE
     assert added.startswith(text)
-    assert toml_text.remove(added, "mcp_servers", "headgate") == text
+    assert toml_text.remove(added, "mcp_servers", "millgate") == text
 
 
 VALUES = st.recursive(
@@ -79,35 +79,35 @@ def test_any_json_file_comes_back_as_it_was(rest, servers, indent, ascii):
     data = dict(rest)
     data.pop("mcpServers", None)
     if servers is not None:
-        servers.pop("headgate", None)
+        servers.pop("millgate", None)
         data["mcpServers"] = servers
     text = json.dumps(data, indent=indent, ensure_ascii=ascii)
-    added = json_text.add(text, "mcpServers", "headgate", VALUE)
-    assert json.loads(added)["mcpServers"]["headgate"] == VALUE
-    assert json_text.remove(added, "mcpServers", "headgate") == text
+    added = json_text.add(text, "mcpServers", "millgate", VALUE)
+    assert json.loads(added)["mcpServers"]["millgate"] == VALUE
+    assert json_text.remove(added, "mcpServers", "millgate") == text
 
 
 def test_an_entry_that_others_moved_is_taken_out_alone():
     text = json.dumps(
-        {"mcpServers": {"a": {}, "headgate": VALUE, "b": {}}, "x": 1}, indent=2, ensure_ascii=False
+        {"mcpServers": {"a": {}, "millgate": VALUE, "b": {}}, "x": 1}, indent=2, ensure_ascii=False
     )
-    kept = json.loads(json_text.remove(text, "mcpServers", "headgate"))
+    kept = json.loads(json_text.remove(text, "mcpServers", "millgate"))
     assert kept == {"mcpServers": {"a": {}, "b": {}}, "x": 1}
-    last = json.dumps({"mcpServers": {"a": {}, "headgate": VALUE}})
-    assert json.loads(json_text.remove(last, "mcpServers", "headgate")) == {"mcpServers": {"a": {}}}
+    last = json.dumps({"mcpServers": {"a": {}, "millgate": VALUE}})
+    assert json.loads(json_text.remove(last, "mcpServers", "millgate")) == {"mcpServers": {"a": {}}}
 
 
 def test_an_entry_with_a_comment_in_its_way_is_left_alone():
-    text = '{"mcpServers": {"headgate": {} /* mine */, "b": {}}}'
+    text = '{"mcpServers": {"millgate": {} /* mine */, "b": {}}}'
     with pytest.raises(InputError, match="cannot be taken out safely"):
-        json_text.remove(text, "mcpServers", "headgate")
-    assert json_text.remove('{"mcpServers": 3}', "mcpServers", "headgate") == '{"mcpServers": 3}'
+        json_text.remove(text, "mcpServers", "millgate")
+    assert json_text.remove('{"mcpServers": 3}', "mcpServers", "millgate") == '{"mcpServers": 3}'
 
 
 def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
-    text = toml_text.add("a = 1\n", "mcp_servers", "headgate", VALUE)
-    text += '[mcp_servers.headgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
-    kept = toml_text.remove(text, "mcp_servers", "headgate")
+    text = toml_text.add("a = 1\n", "mcp_servers", "millgate", VALUE)
+    text += '[mcp_servers.millgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
+    kept = toml_text.remove(text, "mcp_servers", "millgate")
     assert tomllib.loads(kept) == {"a": 1, "other": {"c": 2}}
     assert "# mine\n[other]" in kept
 
@@ -117,13 +117,13 @@ def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
 )  # fmt: skip
 def test_json_that_cannot_be_edited_is_refused(text):
     with pytest.raises(InputError):
-        json_text.add(text, "mcpServers", "headgate", VALUE)
+        json_text.add(text, "mcpServers", "millgate", VALUE)
 
 
 @pytest.mark.parametrize("text", ["a = ", "[a]\n[a]\n", "mcp_servers = {}", "mcp_servers = 3"])
 def test_toml_that_cannot_be_edited_is_refused(text):
     with pytest.raises(InputError):
-        toml_text.add(text, "mcp_servers", "headgate", VALUE)
+        toml_text.add(text, "mcp_servers", "millgate", VALUE)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def home(tmp_path, monkeypatch):
     for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("HEADGATE_STORE", str(tmp_path / "kb"))
+    monkeypatch.setenv("MILLGATE_STORE", str(tmp_path / "kb"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -160,7 +160,7 @@ def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
 
 def test_the_entry_names_program_and_store_by_their_whole_path(home):
     run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "both")
-    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["headgate"]
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["millgate"]
     assert Path(entry["command"]).is_absolute()
     place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "both"]
     assert entry["args"][-7:] == ["mcp", *place]
@@ -169,13 +169,13 @@ def test_the_entry_names_program_and_store_by_their_whole_path(home):
 def test_each_client_gets_the_form_it_reads(home):
     for client in CLIENTS:
         run("mcp", "install", "--client", client)
-    claude = json.loads((home / ".claude.json").read_text())["mcpServers"]["headgate"]
-    code = json.loads((home / ".config/Code/User/mcp.json").read_text())["servers"]["headgate"]
-    codex = tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]["headgate"]
-    gemini = json.loads((home / ".gemini/settings.json").read_text())["mcpServers"]["headgate"]
+    claude = json.loads((home / ".claude.json").read_text())["mcpServers"]["millgate"]
+    code = json.loads((home / ".config/Code/User/mcp.json").read_text())["servers"]["millgate"]
+    codex = tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]["millgate"]
+    gemini = json.loads((home / ".gemini/settings.json").read_text())["mcpServers"]["millgate"]
     assert claude == code == {"type": "stdio", **gemini}
     assert codex == gemini
-    opencode = json.loads((home / ".config/opencode/opencode.json").read_text())["mcp"]["headgate"]
+    opencode = json.loads((home / ".config/opencode/opencode.json").read_text())["mcp"]["millgate"]
     assert opencode == {"type": "local", "command": [gemini["command"], *gemini["args"]]}
 
 
@@ -184,7 +184,7 @@ def test_opencodes_file_with_comments_is_used_if_it_is_the_one_that_is_there(hom
     file.parent.mkdir(parents=True)
     file.write_text('{\n  // mine\n  "theme": "dark",\n}\n')
     run("mcp", "install", "--client", "opencode")
-    assert json_text.load(file.read_text())["mcp"]["headgate"]["type"] == "local"
+    assert json_text.load(file.read_text())["mcp"]["millgate"]["type"] == "local"
     run("mcp", "uninstall", "--client", "opencode")
     assert file.read_text() == '{\n  // mine\n  "theme": "dark",\n}\n'
 
@@ -195,7 +195,7 @@ def test_nobody_else_can_read_the_copy_while_it_is_written(tmp_path, monkeypatch
     file.chmod(0o644)
     modes = []
     monkeypatch.setattr(os, "fsync", lambda number: modes.append(stat.S_IMODE(os.fstat(number).st_mode)))  # fmt: skip
-    assert install(Place("A client", file), Entry("headgate", "headgate"))
+    assert install(Place("A client", file), Entry("millgate", "millgate"))
     assert modes == [0o600]
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
@@ -219,20 +219,20 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path):
     link = tmp_path / "mcp.json"
     link.symlink_to(real)
     place = Place("A client", link)
-    assert install(place, Entry("headgate", "headgate", ("mcp",)))
+    assert install(place, Entry("millgate", "millgate", ("mcp",)))
     assert link.is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert uninstall(place, "headgate")
+    assert uninstall(place, "millgate")
     assert real.read_text() == "{}"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dotfiles.json", "mcp.json"]
 
 
 def test_another_server_of_that_name_is_not_overwritten(tmp_path):
     place = Place("A client", tmp_path / "mcp.json")
-    install(place, Entry("headgate", "one"))
-    with pytest.raises(InputError, match="another server named headgate"):
-        install(place, Entry("headgate", "two"))
-    assert json.loads(place.path.read_text())["mcpServers"]["headgate"]["command"] == "one"
+    install(place, Entry("millgate", "one"))
+    with pytest.raises(InputError, match="another server named millgate"):
+        install(place, Entry("millgate", "two"))
+    assert json.loads(place.path.read_text())["mcpServers"]["millgate"]["command"] == "one"
 
 
 def test_a_name_that_is_no_plain_key_is_refused(home):
@@ -263,4 +263,4 @@ def test_a_pipe_a_link_to_itself_and_a_huge_file_are_left_as_they_are(tmp_path, 
         file.truncate(1 << 40)
     for client in ("claude", "opencode", "cursor"):
         with pytest.raises(InputError, match="is left as it is"):
-            install(find_place(client, "project"), Entry("headgate", "headgate"))
+            install(find_place(client, "project"), Entry("millgate", "millgate"))

@@ -11,18 +11,18 @@ from jsonschema import validate
 from mcp import Client, MCPError
 from tests.waiting import MOST_S
 
-from headgate.compaction.window import read_window
-from headgate.errors import UpstreamError
-from headgate.gateway import Headgate
-from headgate.integrations.mcp import server as server_module
-from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.resources import read_resource
-from headgate.integrations.mcp.schemas import LEAST_TOKENS, LocalStrategyArguments
-from headgate.integrations.mcp.server import build
-from headgate.integrations.mcp.tools import TOOLS, Style
-from headgate.keys import SCOPES
-from headgate.stages.strategy import CONTEXT_STRATEGY_TOOL
-from headgate.text.fence import without_fences
+from millgate.compaction.window import read_window
+from millgate.errors import UpstreamError
+from millgate.gateway import Millgate
+from millgate.integrations.mcp import server as server_module
+from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.resources import read_resource
+from millgate.integrations.mcp.schemas import LEAST_TOKENS, LocalStrategyArguments
+from millgate.integrations.mcp.server import build
+from millgate.integrations.mcp.tools import TOOLS, Style
+from millgate.keys import SCOPES
+from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL
+from millgate.text.fence import without_fences
 
 NAMES = [
     "get_context",
@@ -66,7 +66,7 @@ def text_of(result):
 
 async def test_it_says_who_it_is_and_what_it_can_do(connect):
     async with connect() as client:
-        assert client.server_info.name == "headgate"
+        assert client.server_info.name == "millgate"
         assert client.server_capabilities.tools is not None
         assert client.server_capabilities.resources is not None
         assert "reference" in client.instructions
@@ -183,7 +183,7 @@ async def test_what_a_release_offers_may_be_cached_by_all_and_what_is_a_callers_
         fixed = [await client.list_tools(), await client.list_resource_templates()]
         own = [
             await client.list_resources(),
-            await client.read_resource(f"headgate://traces/{trace}"),
+            await client.read_resource(f"millgate://traces/{trace}"),
         ]
     assert {(found.ttl_ms, found.cache_scope) for found in fixed} == {(3_600_000, "public")}
     assert {(found.ttl_ms, found.cache_scope) for found in own} == {(0, "private")}
@@ -251,12 +251,12 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
 async def test_traces_and_documents_are_resources(connect, gate):
     async with connect() as client:
         context = await call(client, "get_context", query="how are refunds paid?")
-        trace = f"headgate://traces/{context.structured_content['trace']}"
+        trace = f"millgate://traces/{context.structured_content['trace']}"
         assert trace in [resource.uri for resource in (await client.list_resources()).resources]
         data = json.loads((await client.read_resource(trace)).contents[0].text)
         assert data["fates"][0]["id"] == "refunds"
         gate.add([{"id": "a/b c?#", "text": "Odd ids can be read."}], collection="ä ö")
-        uri = "headgate://documents/%C3%A4%20%C3%B6/a/b%20c%3F%23"
+        uri = "millgate://documents/%C3%A4%20%C3%B6/a/b%20c%3F%23"
         content = (await client.read_resource(uri)).contents[0]
         assert content.mime_type == "text/plain"
         assert "[1] Odd ids can be read." in content.text
@@ -268,7 +268,7 @@ async def test_a_whole_document_is_read_in_its_turn(gate):
     gate.add([{"id": "long", "text": "A long text."}])
     turn = asyncio.Semaphore(0)
     access = Access(gate, frozenset({"read"}), whole_documents=turn)
-    reading = asyncio.ensure_future(read_resource(access, "headgate://documents/main/long"))
+    reading = asyncio.ensure_future(read_resource(access, "millgate://documents/main/long"))
     await asyncio.sleep(0.05)
     assert not reading.done()
     turn.release()
@@ -278,8 +278,8 @@ async def test_a_whole_document_is_read_in_its_turn(gate):
 
 @pytest.mark.parametrize(
     "uri",
-    ["headgate://traces/none", "headgate://documents/main/none", "headgate://documents/main",
-     "headgate://traces/", "file:///etc/passwd", "headgate://[", "x"],
+    ["millgate://traces/none", "millgate://documents/main/none", "millgate://documents/main",
+     "millgate://traces/", "file:///etc/passwd", "millgate://[", "x"],
 )  # fmt: skip
 async def test_an_unknown_resource_is_an_error_of_the_protocol(connect, uri):
     async with connect() as client:
@@ -369,7 +369,7 @@ async def test_a_client_that_wants_logs_hears_of_what_went_wrong(gate):
         ) as client:
             await client.call_tool("why", {"trace": "nothing"})
         assert heard.pop() == (
-            "error", "headgate.why", "there is no trace 'nothing' (hg.traces() and `headgate why --list` list them)"
+            "error", "millgate.why", "there is no trace 'nothing' (hg.traces() and `millgate why --list` list them)"
         )  # fmt: skip
         assert not heard
 
@@ -382,7 +382,7 @@ async def test_a_result_never_exceeds_its_budget(budget, structured):
         for n, text in enumerate([*HOSTILE, *(f'Refunds "{n}"\n\n\t{{"a": "\\\\"}}' * 9 for n in range(40))])
         if text.strip()
     ]  # fmt: skip
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows)
         access = Access(gate, frozenset(SCOPES))
         async with Client(build(lambda _: access, style=Style(structured=structured))) as client:
@@ -399,7 +399,7 @@ async def test_a_result_never_exceeds_its_budget(budget, structured):
 @given(st.text(min_size=1), st.integers(LEAST_TOKENS, 2000))
 def test_no_text_makes_a_result_exceed_its_budget(text, budget):
     async def ask():
-        with Headgate.open(":memory:") as gate:
+        with Millgate.open(":memory:") as gate:
             gate.add([{"id": f"d{n}", "text": f"refunds {text} {n}"} for n in range(8)])
             access = Access(gate, frozenset(SCOPES))
             async with Client(build(lambda _: access)) as client:
@@ -426,13 +426,13 @@ async def test_a_budget_too_small_for_any_passage_says_so(gate):
 
 @pytest.mark.parametrize("text", [t for t in HOSTILE if t.strip()])
 async def test_hostile_text_stays_inside_the_fence(text):
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": "evil", "title": text[:200], "text": f"refunds {text} refunds"}])
         access = Access(gate, frozenset(SCOPES))
         async with Client(build(lambda _: access, style=Style(structured=True))) as client:
             asked = {"query": "refunds", "max_tokens": 20_000}
             result = await call(client, "get_context", **asked)
-            document = await client.read_resource("headgate://documents/main/evil")
+            document = await client.read_resource("millgate://documents/main/evil")
     data = result.structured_content
     for shown in (data["text"], document.contents[0].text):
         assert without_fences(shown).strip() == ""

@@ -1,4 +1,4 @@
-"""`headgate mcp` in a process of its own, with mcp's own client and with a client that goes away."""
+"""`millgate mcp` in a process of its own, with mcp's own client and with a client that goes away."""
 
 import json
 import os
@@ -9,13 +9,13 @@ import pytest
 from mcp import Client, StdioServerParameters
 from tests.waiting import MOST_S
 
-from headgate import __version__
-from headgate.cli import app
-from headgate.errors import MissingExtra
-from headgate.integrations.mcp import early
-from headgate.integrations.mcp.recorded_answers import record
+from millgate import __version__
+from millgate.cli import app
+from millgate.errors import MissingExtra
+from millgate.integrations.mcp import early
+from millgate.integrations.mcp.recorded_answers import record
 
-COMMAND = [sys.executable, "-m", "headgate", "mcp"]
+COMMAND = [sys.executable, "-m", "millgate", "mcp"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -24,7 +24,7 @@ async def test_a_client_starts_it_asks_it_and_ends_it(store, mode):
         command=COMMAND[0], args=[*COMMAND[1:], "--store", str(store)], env=dict(os.environ)
     )
     async with Client(parameters, mode=mode) as client:
-        assert client.server_info.name == "headgate"
+        assert client.server_info.name == "millgate"
         assert len((await client.list_tools()).tools) == 7
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
         assert "within 14 days" in answer.content[0].text
@@ -54,7 +54,7 @@ def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
     ) as process:  # fmt: skip
         process.stdin.write(HELLO)
         process.stdin.flush()
-        assert b"headgate" in process.stdout.readline()
+        assert b"millgate" in process.stdout.readline()
         for id in range(2, 12):
             arguments = {"query": f"how are refunds paid? {id}"}
             process.stdin.write(message("tools/call", id, name="get_context", arguments=arguments))
@@ -185,7 +185,7 @@ def test_what_is_no_message_is_answered_with_an_error_and_the_next_is_served(sto
 
 def test_without_the_package_the_pip_line_is_named(store, monkeypatch):
     for name in list(sys.modules):
-        if name.startswith("headgate.integrations.mcp.") or name.split(".")[0] == "mcp":
+        if name.startswith("millgate.integrations.mcp.") or name.split(".")[0] == "mcp":
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[mcp\]'"):

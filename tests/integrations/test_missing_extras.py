@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from headgate.errors import MissingExtra
+from millgate.errors import MissingExtra
 
 MODULES = {
     "langchain": ("langchain_core", "langchain"),
@@ -19,7 +19,7 @@ MODULES = {
 @pytest.mark.parametrize("module", MODULES)
 def test_without_its_package_an_integration_names_the_pip_line(module, monkeypatch):
     package, extra = MODULES[module]
-    own = f"headgate.integrations.{module}"
+    own = f"millgate.integrations.{module}"
     for name in [own, *sys.modules]:
         if name == own or name.split(".")[0] == package:
             monkeypatch.delitem(sys.modules, name, raising=False)
@@ -30,4 +30,4 @@ def test_without_its_package_an_integration_names_the_pip_line(module, monkeypat
 
 
 def test_hermes_needs_no_package():
-    assert importlib.import_module("headgate.integrations.hermes")
+    assert importlib.import_module("millgate.integrations.hermes")

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK with Headgate: input filter, session and guarded model, over a scripted model."""
+"""The OpenAI Agents SDK with Millgate: input filter, session and guarded model, over a scripted model."""
 
 import pytest
 from tests.integrations.samples import (
@@ -17,7 +17,7 @@ from tests.integrations.samples import (
     tokens,
 )
 
-from headgate.errors import LoopError
+from millgate.errors import LoopError
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,7 +38,7 @@ def framework():
         ResponseTextDeltaEvent,
     )
 
-    from headgate.integrations.openai_agents import (  # fmt: skip
+    from millgate.integrations.openai_agents import (  # fmt: skip
         GuardedModel,
         RecallingSession,
         add_context,

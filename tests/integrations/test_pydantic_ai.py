@@ -1,4 +1,4 @@
-"""pydantic-ai agents with Headgate as history processor and toolset, on models of functions."""
+"""pydantic-ai agents with Millgate as history processor and toolset, on models of functions."""
 
 import pytest
 from tests.integrations.samples import (
@@ -29,7 +29,7 @@ def framework():
     )
     from pydantic_ai.models.function import FunctionModel
 
-    from headgate.integrations.pydantic_ai import add_context, toolset
+    from millgate.integrations.pydantic_ai import add_context, toolset
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headgate.errors import BusyError
-from headgate.gateway import Headgate
-from headgate.memory import review
-from headgate.memory.review import HOUR_S, AskRate
-from headgate.testing import FixedClock
-from headgate.types import Request
+from millgate.errors import BusyError
+from millgate.gateway import Millgate
+from millgate.memory import review
+from millgate.memory.review import HOUR_S, AskRate
+from millgate.testing import FixedClock
+from millgate.types import Request
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_callers_are_remembered_up_to_a_number(clock, monkeypatch):
 
 
 def test_one_key_cannot_fill_the_queue_and_its_answers_say_so():
-    with Headgate.open(":memory:", review={"on_refusal": True}) as gate:
+    with Millgate.open(":memory:", review={"on_refusal": True}) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         built = [
             gate.context_for(Request(f"zebra question number {n} of Zanzibar?", asker="key"))

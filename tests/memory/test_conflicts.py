@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.memory.conflicts import conflict, is_same_fact
-from headgate.text.names import entities
-from headgate.types import Fact
+from millgate.memory.conflicts import conflict, is_same_fact
+from millgate.text.names import entities
+from millgate.types import Fact
 
 
 def fact(content: str, id: str = "f") -> Fact:

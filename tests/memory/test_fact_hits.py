@@ -1,8 +1,8 @@
 """Fact hits: which of the facts that fit a query are kept, and why the others are not."""
 
-from headgate.memory.fact_hits import FactHit, rank_key, sift_hits
-from headgate.notes import NoteCode
-from headgate.types import Fact
+from millgate.memory.fact_hits import FactHit, rank_key, sift_hits
+from millgate.notes import NoteCode
+from millgate.types import Fact
 
 
 def hit(content, *, trust=0.5, relevance=0.8):

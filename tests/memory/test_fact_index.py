@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.memory.fact_index import FactIndex
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Fact
+from millgate.memory.fact_index import FactIndex
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Fact
 
 
 def relevance(query, *contents):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import Facts, FactsPolicy
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FixedClock
-from headgate.types import Plan, Strategy, Tier
+from millgate.errors import InputError, LimitError, NotFound
+from millgate.memory.facts import Facts, FactsPolicy
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FixedClock
+from millgate.types import Plan, Strategy, Tier
 
 
 def new_facts(**knobs) -> Facts:

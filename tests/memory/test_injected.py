@@ -1,4 +1,4 @@
-"""Injected: memory never learns from what Headgate itself has said."""
+"""Injected: memory never learns from what Millgate itself has said."""
 
 import asyncio
 import threading
@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.memory.injected import MAX_CHARS, TENANTS_HELD, Injected, shown_texts
-from headgate.settings import Settings
-from headgate.stores.memory.store import MemoryStore
+from millgate.gateway import Millgate
+from millgate.memory.injected import MAX_CHARS, TENANTS_HELD, Injected, shown_texts
+from millgate.settings import Settings
+from millgate.stores.memory.store import MemoryStore
 
 TOPICS = ["refunds", "parcels", "invoices", "passwords", "deploys", "backups", "licenses", "alerts"]
 ROWS = [
@@ -25,7 +25,7 @@ ROWS = [
 
 @pytest.fixture
 def hg():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(ROWS)
         yield gate
 
@@ -92,13 +92,13 @@ def test_another_tenant_may_remember_it(hg):
 
 def test_what_another_process_injected_is_read_from_its_traces(tmp_path):
     settings = Settings(store=str(tmp_path))
-    with Headgate.open(settings=settings) as one, Headgate.open(settings=settings) as two:
+    with Millgate.open(settings=settings) as one, Millgate.open(settings=settings) as two:
         one.add(ROWS)
         assert two.remember("Something else entirely.").new
         text = one.context("who looks after refunds?").chunks[0].text
         assert one.traces()  # which waits until the trace is written
         assert two.remember(text).repeats_injected_text
-    with Headgate.open(settings=settings) as later:
+    with Millgate.open(settings=settings) as later:
         assert later.remember(text).repeats_injected_text
 
 
@@ -184,7 +184,7 @@ def test_a_tenant_whose_memory_is_slow_holds_up_neither_others_nor_the_event_loo
         shown = await fast.acontext("who looks after refunds?")
         return await added, shown
 
-    with Headgate.open(store=store) as gate, ThreadPoolExecutor(2) as pool:
+    with Millgate.open(store=store) as gate, ThreadPoolExecutor(2) as pool:
         gate.for_tenant("fast").add(ROWS)
         slow = pool.submit(gate.for_tenant("slow").remember, "The harbor is closed.")
         try:

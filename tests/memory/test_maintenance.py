@@ -2,11 +2,11 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.memory.facts import Facts
-from headgate.memory.maintenance import Wording, decay, merge, propose_merges
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FixedClock
+from millgate.errors import InputError
+from millgate.memory.facts import Facts
+from millgate.memory.maintenance import Wording, decay, merge, propose_merges
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FixedClock
 
 DAY = 86_400
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from headgate import ContextBudget, Headgate
-from headgate.memory.memory import TENANTS_HELD, Memory
-from headgate.memory.provider_pool import ProviderPool
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
+from millgate import ContextBudget, Millgate
+from millgate.memory.memory import TENANTS_HELD, Memory
+from millgate.memory.provider_pool import ProviderPool
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
 
 
 def plan(**changes) -> Plan:
@@ -30,7 +30,7 @@ class Provider:
 
 @pytest.fixture
 def hg():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 
@@ -50,7 +50,7 @@ def test_facts_and_answers_are_recalled():
 
 
 def test_facts_and_answers_reach_the_context_together():
-    with Headgate.open(":memory:", providers=[Provider("- we deploy on Fridays")]) as gate:
+    with Millgate.open(":memory:", providers=[Provider("- we deploy on Fridays")]) as gate:
         gate.remember("Deploys go to Frankfurt")
         made = gate.context("where do deploys go, and when do we deploy?", budget=300)
     assert {c.text for c in made.chunks} == {"Deploys go to Frankfurt", "we deploy on Fridays"}
@@ -117,7 +117,7 @@ def test_paths_of_named_things_reach_the_context(hg):
 
 
 def test_a_provider_that_fails_is_said():
-    with Headgate.open(":memory:", providers=[Provider(OSError("down"))]) as gate:
+    with Millgate.open(":memory:", providers=[Provider(OSError("down"))]) as gate:
         made = gate.context("where do deploys go?")
     assert made.degraded == ("memory: diary: failed: OSError: down",)
 

@@ -7,8 +7,8 @@ from importlib.metadata import PathDistribution
 
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.memory.plugins import load_plugins
+from millgate.errors import ConfigError
+from millgate.memory.plugins import load_plugins
 
 MODULE = """
 class Plain:
@@ -32,7 +32,7 @@ def package(entries):
     return {
         "recall_plugin.py": MODULE,
         "recall_plugin-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: recall-plugin\nVersion: 1.0\n",
-        "recall_plugin-1.0.dist-info/entry_points.txt": f"[console_scripts]\n\n[headgate.memory]\n{listed}",
+        "recall_plugin-1.0.dist-info/entry_points.txt": f"[console_scripts]\n\n[millgate.memory]\n{listed}",
     }
 
 
@@ -69,7 +69,7 @@ def test_a_finder_of_its_own_may_know_more(tmp_path, monkeypatch):
     found = tmp_path / "hidden-1.0.dist-info"
     found.mkdir()
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: hidden\nVersion: 1.0\n")
-    (found / "entry_points.txt").write_text("[headgate.memory]\nhidden = builtins:dict\n")
+    (found / "entry_points.txt").write_text("[millgate.memory]\nhidden = builtins:dict\n")
 
     class Finder:
         def find_spec(self, name, path=None, target=None):

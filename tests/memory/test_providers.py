@@ -9,22 +9,22 @@ import time
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError
-from headgate.gateway import Headgate
-from headgate.memory import provider_pool as pool_module
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy
-from headgate.memory.provider_slot import accepted_options
-from headgate.memory.providers import (
+from millgate.errors import ConfigError
+from millgate.gateway import Millgate
+from millgate.memory import provider_pool as pool_module
+from millgate.memory.provider_pool import ProviderPool, RecallPolicy
+from millgate.memory.provider_slot import accepted_options
+from millgate.memory.providers import (
     ProviderAnswer,
     Recollection,
     candidates,
     prefetch_all,
     prefetch_all_sync,
 )
-from headgate.testing import FixedClock
-from headgate.text.fence import LABEL
-from headgate.text.small_talk import asks_nothing
-from headgate.types import Plan, Strategy, Tier
+from millgate.testing import FixedClock
+from millgate.text.fence import LABEL
+from millgate.text.small_talk import asks_nothing
+from millgate.types import Plan, Strategy, Tier
 
 # for those that never answer; the others may take their time, as on a busy machine
 QUICK = RecallPolicy(deadline_s=30, deadlines={"hanging": 0.2, "blocking": 0.2})
@@ -391,8 +391,8 @@ def test_an_async_provider_that_blocks_its_loop_blocks_nobody(ask, hanging):
 def test_a_hanging_provider_does_not_keep_the_process_alive():
     script = """
 import time
-from headgate.memory.provider_pool import RecallPolicy
-from headgate.memory.providers import prefetch_all_sync
+from millgate.memory.provider_pool import RecallPolicy
+from millgate.memory.providers import prefetch_all_sync
 class Hanging:
     name = "hanging"
     def prefetch(self, query):
@@ -460,7 +460,7 @@ class AsyncLiving(Living):
 @pytest.mark.parametrize("kind", [Living, AsyncLiving])
 def test_a_provider_handed_to_open_is_initialized_told_who_asks_and_closed(kind):
     provider = kind()
-    with Headgate.open(":memory:", tenant="acme", providers=[provider]) as hg:
+    with Millgate.open(":memory:", tenant="acme", providers=[provider]) as hg:
         assert provider.life == [("initialize", "", "acme")]
         hg.context("when do deploys go out?", session="s1")
         with hg.for_tenant("other") as other:
@@ -475,12 +475,12 @@ def test_a_provider_handed_to_open_is_initialized_told_who_asks_and_closed(kind)
 
 def test_a_provider_that_cannot_be_initialized_is_named_and_tried_again(caplog):
     provider = Living(fails=2)
-    with Headgate.open(":memory:", providers=[provider]) as hg:
+    with Millgate.open(":memory:", providers=[provider]) as hg:
         assert "living" in hg.check("providers")
         degraded = hg.context("when do deploys go out?").degraded
         assert degraded == ("memory: living: failed: OSError: no route",)
         assert hg.context("when do deploys go out?").degraded == ()
-    warned = [r for r in caplog.records if r.name == "headgate.memory"]
+    warned = [r for r in caplog.records if r.name == "millgate.memory"]
     assert [r.levelname for r in warned] == ["WARNING"]
     assert "cannot be initialized: no route" in warned[0].message
 
@@ -495,7 +495,7 @@ def test_a_provider_that_hangs_while_it_starts_blocks_nobody(monkeypatch):
 
     slow, quick = Slow("slow"), Provider("quick", "Deploys go out on Fridays.")
     policy = RecallPolicy(deadline_s=0.2)
-    with Headgate.open(":memory:", providers=[slow, quick], recall=policy.model_dump()) as hg:
+    with Millgate.open(":memory:", providers=[slow, quick], recall=policy.model_dump()) as hg:
         context = hg.context("when do deploys go out?")
         assert context.degraded == ("memory: slow: late: no answer in 0.2 s",)
         assert "Fridays" in context.text
@@ -508,7 +508,7 @@ def test_a_provider_that_fails_to_close_is_logged_and_the_others_are_closed(capl
             raise OSError("busy")
 
     other = Living("other")
-    Headgate.open(":memory:", providers=[Stuck("stuck"), other]).close()
+    Millgate.open(":memory:", providers=[Stuck("stuck"), other]).close()
     assert other.life[-1] == ("close",)
     assert [r.levelname for r in caplog.records if "did not close" in r.message] == ["WARNING"]
 

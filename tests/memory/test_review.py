@@ -4,13 +4,13 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app, main
-from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
-from headgate.memory.facts import Facts
-from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.testing import FailingStore, FixedClock
+from millgate.cli import app, main
+from millgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
+from millgate.memory.facts import Facts
+from millgate.memory.review import DAY, ReviewPolicy, ReviewQueue
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.testing import FailingStore, FixedClock
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.memory.sessions import add_turns, turn_documents
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.turns import part
+from millgate.errors import InputError
+from millgate.memory.sessions import add_turns, turn_documents
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.turns import part
 
 TALK = [
     {"role": "user", "content": "Where do we deploy?", "time": 1_683_554_160},

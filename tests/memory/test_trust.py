@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.memory.trust import DAY, HISTORY, check_trust, decay_factor, with_trust
-from headgate.types import Fact
+from millgate.errors import InputError
+from millgate.memory.trust import DAY, HISTORY, check_trust, decay_factor, with_trust
+from millgate.types import Fact
 
 FACT = Fact("f", "The staging server is called Heron", trust=0.5)
 

@@ -12,11 +12,11 @@ from bench.build_onnx import write_encoder
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.models.embed import EmbedPolicy, embedder
-from headgate.models.encoder import OnnxEmbedder, _is_foreign
-from headgate.models.remote import RemoteEmbedder
-from headgate.models.static import StaticEmbedder
+from millgate.errors import ConfigError, UpstreamError
+from millgate.models.embed import EmbedPolicy, embedder
+from millgate.models.encoder import OnnxEmbedder, _is_foreign
+from millgate.models.remote import RemoteEmbedder
+from millgate.models.static import StaticEmbedder
 
 WORDS = {"[PAD]": 0, "[UNK]": 1, "red": 2, "green": 3, "boat": 4, "sea": 5}
 SIZE, HEADS, WIDE, LAYERS = 8, 2, 16, 2
@@ -72,7 +72,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def folder(source, tmp_path):
-    """An encoder folder as Headgate loads it, and the weights it was built from."""
+    """An encoder folder as Millgate loads it, and the weights it was built from."""
     path, weights = source
     write_encoder(path, tmp_path / "encoder")
     return tmp_path / "encoder", weights

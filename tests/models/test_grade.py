@@ -5,10 +5,10 @@ import pytest
 from tests.building import grade_with
 from tests.waiting import MOST_S
 
-from headgate.errors import UpstreamError
-from headgate.models.grade import LlmGrader, read_grade
-from headgate.stages.grade import Action, GradePolicy
-from headgate.types import Candidate, Chunk
+from millgate.errors import UpstreamError
+from millgate.models.grade import LlmGrader, read_grade
+from millgate.stages.grade import Action, GradePolicy
+from millgate.types import Candidate, Chunk
 
 
 def found(*texts):

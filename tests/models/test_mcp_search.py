@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from tests.models.conftest import printing_its_port
 
-from headgate.errors import InputError, UpstreamError
-from headgate.models.mcp_search import McpSearch
+from millgate.errors import InputError, UpstreamError
+from millgate.models.mcp_search import McpSearch
 
 SCRIPT = str(Path(__file__).with_name("search_server.py"))
 

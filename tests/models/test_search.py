@@ -1,13 +1,13 @@
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.models.grade import GraderPolicy, LlmGrader, llm_grader
-from headgate.models.mcp_search import McpSearch
-from headgate.models.search import SearchPolicy, Searx, searcher
-from headgate.models.web_results import web_chunks
-from headgate.notes import Fate
-from headgate.stages.grade import outside_candidates
+from millgate.errors import ConfigError, UpstreamError
+from millgate.models.grade import GraderPolicy, LlmGrader, llm_grader
+from millgate.models.mcp_search import McpSearch
+from millgate.models.search import SearchPolicy, Searx, searcher
+from millgate.models.web_results import web_chunks
+from millgate.notes import Fate
+from millgate.stages.grade import outside_candidates
 
 
 async def test_results_are_untrusted_chunks_with_their_address(web):

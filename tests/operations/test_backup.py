@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import InputError, StoreError
-from headgate.gateway import Headgate
-from headgate.operations.backup import backup, restore
-from headgate.operations.doctor import examine
-from headgate.settings import Settings
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.testing.samples import document
+from millgate.errors import InputError, StoreError
+from millgate.gateway import Millgate
+from millgate.operations.backup import backup, restore
+from millgate.operations.doctor import examine
+from millgate.settings import Settings
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.testing.samples import document
 
 
 def fill(folder, count=200):
-    with Headgate.open(folder) as gate:
+    with Millgate.open(folder) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(count))
         gate.remember("Ada maintains the ferry.")
 
@@ -53,13 +53,13 @@ def test_a_backup_taken_while_others_write_holds_all_that_was_acknowledged_befor
 
 def test_a_backup_can_be_restored_and_answers_as_before(tmp_path):
     fill(tmp_path / "kb")
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         asked = gate.context("how is refund 7 paid?").chunks
     backup(tmp_path / "kb", tmp_path / "copy")
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "p7", "text": "something else entirely"}])
     restore(tmp_path / "copy", tmp_path / "kb", replace=True)
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         assert gate.context("how is refund 7 paid?").chunks == asked
         assert [hit.fact.content for hit in gate.recall("ferry")] == ["Ada maintains the ferry."]
     assert len(list((tmp_path / "kb").glob(f"{FILE}.before-*"))) >= 1
@@ -77,7 +77,7 @@ def test_what_root_restores_belongs_to_the_owner_of_the_folder(tmp_path):
 def test_a_running_gate_notices_that_its_store_was_restored(tmp_path):
     fill(tmp_path / "kb", 3)
     backup(tmp_path / "kb", tmp_path / "copy")
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         restore(tmp_path / "copy", tmp_path / "kb", replace=True)
         with pytest.raises(StoreError, match="replaced while it was open"):
             gate.add([{"id": "late", "text": "would be lost"}])
@@ -109,7 +109,7 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path):
     sqlite3.connect(other).execute("CREATE TABLE theirs (x)").connection.close()
     with pytest.raises(StoreError, match="not a store"):
         restore(other, tmp_path / "kb", replace=True)
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         assert gate.collections()["main"].chunks == 300
 
 
@@ -139,7 +139,7 @@ def documents(folder):
 def test_a_restore_that_is_killed_leaves_the_store_as_it_was(tmp_path, monkeypatch, number):
     fill(tmp_path / "kb", 3)
     backup(tmp_path / "kb", tmp_path / "copy")
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "last", "text": "acknowledged, and in the log alone"}])
         with monkeypatch.context() as patch:
             kill_at(patch, number)
@@ -159,7 +159,7 @@ def test_a_restore_killed_while_a_reader_holds_the_log_is_told_at_the_next_openi
     with closing(sqlite3.connect(kb / FILE, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM chunks").fetchone()
-        with Headgate.open(kb) as gate:
+        with Millgate.open(kb) as gate:
             gate.add([{"id": "last", "text": "acknowledged, and in the log alone"}])
         with monkeypatch.context() as patch:
             kill_at(patch, 2)

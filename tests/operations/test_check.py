@@ -5,20 +5,20 @@ import zlib
 
 import pytest
 
-from headgate.errors import StoreError
-from headgate.gateway import Headgate
-from headgate.operations.check import check
-from headgate.operations.compact import compact
-from headgate.operations.doctor import examine
-from headgate.operations.transfer import export_lines
-from headgate.settings import Settings
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.testing.samples import document, follow
+from millgate.errors import StoreError
+from millgate.gateway import Millgate
+from millgate.operations.check import check
+from millgate.operations.compact import compact
+from millgate.operations.doctor import examine
+from millgate.operations.transfer import export_lines
+from millgate.settings import Settings
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.testing.samples import document, follow
 
 
 @pytest.fixture
 def kb(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(1200))
         gate.add_turns("s", ["How are refunds paid?"])
     return tmp_path
@@ -51,7 +51,7 @@ def test_what_is_derived_is_repaired(kb, sql, says):
     assert not found.repaired
     assert all(one.repaired for one in check(kb, repair=True))
     assert check(kb) == []
-    with Headgate.open(kb) as gate:
+    with Millgate.open(kb) as gate:
         assert gate.context("refund 7 card").chunks
 
 
@@ -59,7 +59,7 @@ def test_an_index_of_another_release_is_not_damaged(kb):
     for manifest in (kb / "index").rglob("manifest.json"):
         manifest.write_text(manifest.read_text().replace('"format": 4', '"format": 1'))
     assert check(kb) == []
-    with Headgate.open(kb) as gate:
+    with Millgate.open(kb) as gate:
         assert gate.context("refund 7 card").chunks
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_index_is_found_and_made_anew(kb):
 
 
 def test_a_large_index_file_is_checked_too(kb, monkeypatch):
-    monkeypatch.setattr("headgate.index.files.CHECKED", 0)
+    monkeypatch.setattr("millgate.index.files.CHECKED", 0)
     segment = next((kb / "index").rglob("*.seg"))
     data = bytearray(segment.read_bytes())
     data[-100] ^= 0xFF
@@ -83,7 +83,7 @@ def test_a_large_index_file_is_checked_too(kb, monkeypatch):
 
 
 def test_compacting_gives_space_back_and_the_index_still_agrees(kb):
-    with Headgate.open(kb) as gate:
+    with Millgate.open(kb) as gate:
         gate.add({"id": f"x{n}", "text": f"Page {n}. " + "word " * 300} for n in range(1500))
         gate.remove(documents=[f"x{n}" for n in range(1500)])
     done = compact(kb)
@@ -93,14 +93,14 @@ def test_compacting_gives_space_back_and_the_index_still_agrees(kb):
     store = SqliteStore(kb)
     assert len(follow(store, "default", "main", limit=500)) == 1200
     store.close()
-    with Headgate.open(kb) as gate:
+    with Millgate.open(kb) as gate:
         made = gate.context("refund 7 card")
         assert made.degraded == ()
         assert gate.index().count == 1200
 
 
 def test_a_collection_is_emptied_in_turns_that_let_others_in(tmp_path, monkeypatch):
-    monkeypatch.setattr("headgate.stores.sqlite.documents._CLEAR", 10)
+    monkeypatch.setattr("millgate.stores.sqlite.documents._CLEAR", 10)
     store = SqliteStore(tmp_path)
     store.put("t", [document(f"d{n}", "one", "two", "three") for n in range(20)])
     head = store.head("t", "main")
@@ -125,7 +125,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(kb, tmp_path):
 @pytest.fixture
 def records(tmp_path):
     """A store with facts, traces and a review, of which one each is damaged."""
-    with Headgate.open(tmp_path, review={"enabled": True, "on_refusal": True}) as gate:
+    with Millgate.open(tmp_path, review={"enabled": True, "on_refusal": True}) as gate:
         gate.add([{"id": "p", "text": "Refunds are paid by card.", "metadata": {"url": "u"}}])
         for name in ("Ada", "Ben", "Cleo"):
             gate.remember(f"{name} maintains the ferry.")
@@ -138,7 +138,7 @@ def records(tmp_path):
 
 
 def test_a_damaged_record_costs_itself_alone_and_is_named(records, caplog):
-    with Headgate.open(records) as gate:
+    with Millgate.open(records) as gate:
         assert sorted(fact.content[:4] for fact in gate.facts.all()) == ["Ada ", "Cleo"]
         assert {hit.fact.content[:4] for hit in gate.recall("ferry")} == {"Ada ", "Cleo"}
         assert len(gate.traces()) == 3
@@ -161,7 +161,7 @@ def test_checking_names_records_that_cannot_be_read(records):
 
 
 def test_a_trace_of_another_release_is_said_to_be_one(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "p", "text": "Refunds are paid by card."}])
         id = gate.context("how are refunds paid?").trace.id
     body = zlib.compress(b'{"trace": {"id": "old"}}')
@@ -169,7 +169,7 @@ def test_a_trace_of_another_release_is_said_to_be_one(tmp_path):
     raw.execute("UPDATE traces SET body = ?", (body,))
     raw.close()
     with (
-        Headgate.open(tmp_path) as gate,
+        Millgate.open(tmp_path) as gate,
         pytest.raises(StoreError, match="another release wrote it"),
     ):
         gate.trace(id)

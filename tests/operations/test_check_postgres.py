@@ -2,14 +2,14 @@
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.operations.check_postgres import check_postgres
-from headgate.stores.postgres.store import PostgresStore
+from millgate.gateway import Millgate
+from millgate.operations.check_postgres import check_postgres
+from millgate.stores.postgres.store import PostgresStore
 
 
 @pytest.fixture
 def gate(gateway_url, tmp_path):
-    with Headgate.open(f"{gateway_url}?cache={tmp_path}") as gate:
+    with Millgate.open(f"{gateway_url}?cache={tmp_path}") as gate:
         gate.add([{"id": f"d{n}", "text": f"Refund {n} takes {n} days."} for n in range(20)])
         gate.context("how long does refund 3 take?")
         yield gate
@@ -27,11 +27,11 @@ def test_a_sound_store_has_no_findings(gate, tmp_path):
 def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
     damage(
         gate,
-        "UPDATE headgate.collections SET chunks = 3 WHERE tenant = 'default'",
-        "DELETE FROM headgate.attachments WHERE tenant = 'default' AND id = 'd1'",
-        "INSERT INTO headgate.attachments SELECT tenant, collection, 'gone', kind, value"
-        " FROM headgate.attachments WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
-        "INSERT INTO headgate.removed SELECT tenant, collection, id, 1 FROM headgate.chunks"
+        "UPDATE millgate.collections SET chunks = 3 WHERE tenant = 'default'",
+        "DELETE FROM millgate.attachments WHERE tenant = 'default' AND id = 'd1'",
+        "INSERT INTO millgate.attachments SELECT tenant, collection, 'gone', kind, value"
+        " FROM millgate.attachments WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
+        "INSERT INTO millgate.removed SELECT tenant, collection, id, 1 FROM millgate.chunks"
         " WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
     )
     found = [one.what for one in check_postgres(gate.store, tmp_path)]
@@ -49,8 +49,8 @@ def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
 def test_what_cannot_be_mended_is_told(gate, tmp_path):
     damage(
         gate,
-        "DELETE FROM headgate.documents WHERE tenant = 'default' AND id = 'd1'",
-        "UPDATE headgate.collections SET seq = 1 WHERE tenant = 'default'",
+        "DELETE FROM millgate.documents WHERE tenant = 'default' AND id = 'd1'",
+        "UPDATE millgate.collections SET seq = 1 WHERE tenant = 'default'",
     )
     found = check_postgres(gate.store, tmp_path, repair=True)
     assert {one.repaired for one in found if "no document" in one.what or "feed" in one.what} == {
@@ -61,7 +61,7 @@ def test_what_cannot_be_mended_is_told(gate, tmp_path):
 def test_a_role_that_sees_all_tenants_is_told(postgres, postgres_url, tmp_path):
     PostgresStore(postgres_url).close()
     store = PostgresStore(
-        f"postgresql:///headgate?host={postgres.folder}&port={postgres.port}&user=postgres"
+        f"postgresql:///millgate?host={postgres.folder}&port={postgres.port}&user=postgres"
     )
     (finding,) = check_postgres(store, tmp_path)
     assert "without SUPERUSER" in finding.what
@@ -72,18 +72,18 @@ def test_an_owner_above_the_policies_of_its_tables_is_told_to_give_gateways_anot
     gateway_url, postgres_url, tmp_path
 ):
     owner, gateway = PostgresStore(postgres_url), PostgresStore(gateway_url)
-    sql = "SELECT relforcerowsecurity FROM pg_class WHERE oid = 'headgate.chunks'::regclass"
+    sql = "SELECT relforcerowsecurity FROM pg_class WHERE oid = 'millgate.chunks'::regclass"
     with owner.session() as connection:
         (forced,) = connection.execute(sql).fetchone()
-        connection.execute("ALTER TABLE headgate.chunks NO FORCE ROW LEVEL SECURITY")
+        connection.execute("ALTER TABLE millgate.chunks NO FORCE ROW LEVEL SECURITY")
     try:
         (finding,) = check_postgres(owner, tmp_path)
-        assert "headgate store migrate --role NAME" in finding.what
+        assert "millgate store migrate --role NAME" in finding.what
         assert check_postgres(gateway, tmp_path) == []
     finally:
         if forced:
             with owner.session() as connection:
-                connection.execute("ALTER TABLE headgate.chunks FORCE ROW LEVEL SECURITY")
+                connection.execute("ALTER TABLE millgate.chunks FORCE ROW LEVEL SECURITY")
         gateway.close()
     assert not forced or check_postgres(owner, tmp_path) == []
     owner.close()

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import StoreError
-from headgate.operations.check_postgres import check_postgres
-from headgate.operations.copy import copy_store, tally
-from headgate.stores.postgres.store import PostgresStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.testing import FailingStore
-from headgate.testing.samples import document, follow, trace
-from headgate.types import Edge, Fact, Key, Review, Spend
+from millgate.errors import StoreError
+from millgate.operations.check_postgres import check_postgres
+from millgate.operations.copy import copy_store, tally
+from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.testing import FailingStore
+from millgate.testing.samples import document, follow, trace
+from millgate.types import Edge, Fact, Key, Review, Spend
 
 
 def fill(store):
@@ -74,7 +74,7 @@ def test_everything_arrives_and_comes_back(sqlite, postgres_store, tmp_path):
 def test_a_copy_that_was_stopped_goes_on_and_does_nothing_twice(
     sqlite, postgres_store, monkeypatch
 ):
-    monkeypatch.setattr("headgate.operations.copy._BATCH", 10)
+    monkeypatch.setattr("millgate.operations.copy._BATCH", 10)
     fill(sqlite)
     stopping = FailingStore(postgres_store, methods=["put"], after=3)
     with pytest.raises(StoreError):

@@ -9,11 +9,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headgate.operations.embed import embed_store
-from headgate.stores.postgres.embedding_work import PART
-from headgate.stores.postgres.store import PostgresStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.types import Chunk, Document
+from millgate.operations.embed import embed_store
+from millgate.stores.postgres.embedding_work import PART
+from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.types import Chunk, Document
 
 KIND = "embedding/lengths/2"
 COUNT = 5 * PART
@@ -124,8 +124,8 @@ def once(action):
 
 WORKER = """
 import sys, time
-from headgate.operations.embed import embed_store
-from headgate.stores.postgres.store import PostgresStore
+from millgate.operations.embed import embed_store
+from millgate.stores.postgres.store import PostgresStore
 
 class Stuck:
     name, dimension = "lengths", 2

@@ -2,17 +2,17 @@
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.operations.transfer import export_lines, import_lines
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.text.fingerprint import KIND
-from headgate.types import Edge
+from millgate.errors import InputError
+from millgate.gateway import Millgate
+from millgate.operations.transfer import export_lines, import_lines
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.text.fingerprint import KIND
+from millgate.types import Edge
 
 
 def test_an_export_imports_whole(tmp_path):
-    with Headgate.open(tmp_path / "one", review={"on_refusal": True}) as gate:
+    with Millgate.open(tmp_path / "one", review={"on_refusal": True}) as gate:
         gate.add([{"id": f"p{n}", "text": f"Refund {n}.", "metadata": {"n": n}} for n in range(30)])
         gate.add([{"id": "q", "text": "word " * 3000, "collection": "other", "title": "Q"}])
         gate.remember("Ada maintains the ferry.")
@@ -37,7 +37,7 @@ def test_an_export_imports_whole(tmp_path):
 
 
 def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "mine", "text": "Mine."}])
         gate.for_tenant("u").add([{"id": "theirs", "text": "Theirs."}])
     store = MemoryStore()
@@ -60,7 +60,7 @@ def test_a_line_that_is_not_json_is_named_by_its_number_and_column():
 
 @pytest.mark.parametrize("trust", ["99", "-1", "1.01"])
 def test_a_fact_that_is_trusted_beyond_the_scale_is_not_imported(tmp_path, trust):
-    with Headgate.open(tmp_path / "one") as gate:
+    with Millgate.open(tmp_path / "one") as gate:
         gate.remember("Ada maintains the ferry.", trust=0.7)
     (line,) = [line for line in export_lines(tmp_path / "one") if '"kind":"fact"' in str(line)]
     with pytest.raises(InputError, match=r"line 1 cannot be imported: trust is"):

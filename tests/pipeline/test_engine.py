@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import ContextBudget, Headgate
-from headgate.errors import InputError, LimitError, NotReady
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FailingStore
-from headgate.text.tokens import counter, estimate_tokens
-from headgate.types import Request, Window
+from millgate import ContextBudget, Millgate
+from millgate.errors import InputError, LimitError, NotReady
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FailingStore
+from millgate.text.tokens import counter, estimate_tokens
+from millgate.types import Request, Window
 
 ROWS = [
     {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
@@ -23,7 +23,7 @@ ROWS = [
 
 @pytest.fixture
 def hg():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(ROWS)
         yield gate
 
@@ -114,7 +114,7 @@ def test_the_sync_form_works_inside_a_running_loop(hg):
 
 
 def test_a_store_that_fails_leaves_an_empty_context_that_says_so():
-    with Headgate.open(store=FailingStore(MemoryStore())) as hurt:
+    with Millgate.open(store=FailingStore(MemoryStore())) as hurt:
         context = hurt.context("how do refunds work?")
     assert context.chunks == ()
     assert context.degraded
@@ -129,7 +129,7 @@ texts = st.text("abc. \n#[]<>/é漢😀0", max_size=120)
     counting=st.sampled_from(["estimate", "o200k_base", "cl100k_base"]),
 )
 def test_the_budget_is_never_exceeded_under_any_counter(rows, budget, counting):
-    with Headgate.open(":memory:", tokens=counting, grade={"enabled": False}) as gate:
+    with Millgate.open(":memory:", tokens=counting, grade={"enabled": False}) as gate:
         gate.add([{"id": str(n), "text": f"abc {text}"} for n, text in enumerate(rows)])
         context = gate.context("abc", budget=budget, window=["b. b"])
     assert context.token_estimate <= budget
@@ -161,7 +161,7 @@ def test_a_store_that_cannot_be_reached_is_not_one_that_knows_nothing(method):
     store = MemoryStore()
     away = NotReady("a server of the store cannot be reached", retry_after=1.0)
     failing = FailingStore(store, methods={method}, error=away)
-    with Headgate.open(store=store) as whole, Headgate.open(store=failing) as gate:
+    with Millgate.open(store=store) as whole, Millgate.open(store=failing) as gate:
         whole.add([{"id": "refunds", "text": "Refunds take 14 days."}])
         with pytest.raises(NotReady, match="cannot be reached"):
             gate.context("how long do refunds take?")

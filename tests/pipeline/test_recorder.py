@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.recorder import TraceRecorder
-from headgate.testing import strict
-from headgate.types import Candidate, Chunk, Sifted
+from millgate.errors import ConfigError, UpstreamError
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.pipeline.recorder import TraceRecorder
+from millgate.testing import strict
+from millgate.types import Candidate, Chunk, Sifted
 
 A, B = (Candidate(Chunk(id, f"text {id}"), score) for id, score in (("a", 0.9), ("b", 0.4)))
 
@@ -60,11 +60,11 @@ def test_a_stage_that_fails_leaves_what_came_and_says_so(recorder, error, said):
 
 
 def test_a_bug_is_survived_marked_and_logged_with_its_traceback(recorder, caplog):
-    with strict(False), caplog.at_level(logging.ERROR, "headgate"):
+    with strict(False), caplog.at_level(logging.ERROR, "millgate"):
         assert not run(recorder, Stage.PENALIZE, (A, B), KeyError("odd"))
     assert (recorder.steps[0].degraded, recorder.steps[0].bug) == ("KeyError: 'odd'", True)
     (line,) = caplog.records
-    assert (line.name, line.levelname) == ("headgate", "ERROR")
+    assert (line.name, line.levelname) == ("millgate", "ERROR")
     assert "penalize" in line.getMessage()
     assert isinstance(line.exc_info[1], KeyError)
     assert line.exc_info[2] is not None

@@ -2,14 +2,14 @@
 
 import pytest
 
-from headgate import Headgate
-from headgate.index.indexes import Indexes
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.several import by_collection, chances_by_collection, merge
-from headgate.relevance.model import chances
-from headgate.relevance.query_terms import ask
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Candidate, Chunk, ContextBudget, Document
+from millgate import Millgate
+from millgate.index.indexes import Indexes
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.pipeline.several import by_collection, chances_by_collection, merge
+from millgate.relevance.model import chances
+from millgate.relevance.query_terms import ask
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Candidate, Chunk, ContextBudget, Document
 
 NOISE = [
     {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}
@@ -19,7 +19,7 @@ NOISE = [
 
 @pytest.fixture
 def hg():
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         opened.add(
             [*NOISE, {"id": "tide", "text": "The tide in Porto turns at six."}], collection="docs"
         )
@@ -98,7 +98,7 @@ def test_an_id_that_scores_alike_in_two_collections_is_that_of_the_earlier():
 @pytest.mark.parametrize("window", [None, 100_000])
 def test_two_texts_under_one_id_in_two_collections_are_both_found(window):
     rows = {"docs": "The tide in Porto turns at six.", "notes": "The tide in Porto is called Ria."}
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         for name, text in rows.items():
             gate.add([{"id": "tide", "text": text}], collection=name)
         whole = window and ContextBudget(window, 0)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate import Headgate
-from headgate.notes import NoteCode
-from headgate.pipeline.sizes import CollectionTokens
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.tokens import estimate_tokens
-from headgate.types import Chunk, ContextBudget, Document, Strategy
+from millgate import Millgate
+from millgate.notes import NoteCode
+from millgate.pipeline.sizes import CollectionTokens
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.tokens import estimate_tokens
+from millgate.types import Chunk, ContextBudget, Document, Strategy
 
 ROOMY = ContextBudget(context_length=200_000, used_tokens=0)
 TEXTS = {
@@ -53,7 +53,7 @@ def test_what_is_loaded_whole_fits_whole_and_shows_the_best_chunk(language):
     dice = random.Random(7)
     said = [space.join(dice.sample(words * 6, 5 * len(words))) for _ in range(24)]
     rows = [{"id": f"c{n}", "text": text} for n, text in enumerate(said)]
-    with Headgate.open(":memory:", grade={"enabled": False}) as gate:
+    with Millgate.open(":memory:", grade={"enabled": False}) as gate:
         gate.add(rows)
         whole = sum(gate.count_tokens(row["text"]) for row in rows)
         for budget in (whole // 4, whole // 2, whole, 2 * whole):
@@ -72,7 +72,7 @@ def test_what_is_loaded_whole_fits_whole_and_shows_the_best_chunk(language):
 @given(st.lists(st.sampled_from([*TEXTS.values(), "", "[1] # x", "<b>"]), max_size=12), st.data())
 def test_a_collection_that_fits_is_shown_whole(texts, data):
     rows = [{"id": f"c{n}", "text": f"{text}{n}"} for n, text in enumerate(texts)]
-    with Headgate.open(":memory:", grade={"enabled": False}) as gate:
+    with Millgate.open(":memory:", grade={"enabled": False}) as gate:
         gate.add(rows)
         most = 60 + sum(gate.count_tokens(row["text"]) + 8 for row in rows)
         budget = data.draw(st.integers(1, most))
@@ -130,7 +130,7 @@ class BrokenStore(MemoryStore):
 
 def test_a_collection_of_unknown_size_is_not_loaded_whole():
     store = BrokenStore()
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         gate.add([{"id": "a", "text": "The harbor was restored."}])
         context = gate.context("summarize this", context_budget=ROOMY)
         assert context.strategy is not Strategy.STUFF

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from tests.building import build, engine_over
 
-from headgate import Headgate, wiring
-from headgate.errors import StoreError, UpstreamError
-from headgate.graph.knowledge import GraphPolicy, edge
-from headgate.notes import Stage
-from headgate.pipeline.request_run import RequestRun
-from headgate.pipeline.resources import Policies
-from headgate.pipeline.threads import LoopCalls
-from headgate.settings import Settings
-from headgate.stages.retrieve import RetrievePolicy
-from headgate.sync_async import BackgroundLoop
-from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
+from millgate import Millgate, wiring
+from millgate.errors import StoreError, UpstreamError
+from millgate.graph.knowledge import GraphPolicy, edge
+from millgate.notes import Stage
+from millgate.pipeline.request_run import RequestRun
+from millgate.pipeline.resources import Policies
+from millgate.pipeline.threads import LoopCalls
+from millgate.settings import Settings
+from millgate.stages.retrieve import RetrievePolicy
+from millgate.sync_async import BackgroundLoop
+from millgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def load_whole(hg, keep):
 
 @pytest.fixture
 def whole():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": f"c{n}", "text": text} for n, text in enumerate(TEXTS)])
         yield hg
 
@@ -121,7 +121,7 @@ class Embedder:
 
 def test_a_second_pass_goes_on_by_words_if_the_embedder_fails():
     alert, embedder = "A zebra alert is raised at dawn.", Embedder()
-    with Headgate.open(":memory:", embedder=embedder) as hg:
+    with Millgate.open(":memory:", embedder=embedder) as hg:
         hg.add([{"id": f"g{n}", "text": f"Gate {n} of the garden is shut."} for n in range(20)])
         hg.add([{"id": "seen", "text": alert}])
         hg.index()

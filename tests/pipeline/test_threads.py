@@ -9,13 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from tests.waiting import MOST_S, until
 
-from headgate import wiring
-from headgate.errors import StoreError, UpstreamError
-from headgate.gateway import Headgate
-from headgate.pipeline.threads import COMPUTING, WAITING, ComputingSlots, LoopCalls, RequestThreads
-from headgate.settings import Settings
-from headgate.stores.memory.store import MemoryStore
-from headgate.wiring import UserComponents
+from millgate import wiring
+from millgate.errors import StoreError, UpstreamError
+from millgate.gateway import Millgate
+from millgate.pipeline.threads import COMPUTING, WAITING, ComputingSlots, LoopCalls, RequestThreads
+from millgate.settings import Settings
+from millgate.stores.memory.store import MemoryStore
+from millgate.wiring import UserComponents
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def threads():
 
 
 def request_threads():
-    return {t for t in threading.enumerate() if t.name.startswith("headgate-request")}
+    return {t for t in threading.enumerate() if t.name.startswith("millgate-request")}
 
 
 async def test_all_that_is_asked_at_once_is_under_way_and_none_is_lost(threads):
@@ -96,7 +96,7 @@ ROWS = [{"id": "a", "text": "The ferry leaves at nine."}]
 
 def test_a_gate_ends_its_threads_when_it_is_closed(tmp_path):
     before = request_threads()
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add(ROWS)
         assert asyncio.run(gate.acontext("when does the ferry leave?")).chunks
         assert len(request_threads() - before) == 1
@@ -110,7 +110,7 @@ def test_a_blocking_call_is_built_in_the_callers_thread():
         seen.append(threading.current_thread())
         return len(text)
 
-    with Headgate.open(":memory:", counter=count) as gate:
+    with Millgate.open(":memory:", counter=count) as gate:
         gate.add(ROWS)
         assert gate.context("when does the ferry leave?").chunks
     assert set(seen) == {threading.current_thread()}
@@ -132,7 +132,7 @@ class Waiting:
 
 async def test_requests_that_wait_for_a_grader_wait_on_the_callers_loop_and_leave_others_their_place():
     grader = Waiting()
-    with Headgate.open(":memory:", grader=grader) as gate:
+    with Millgate.open(":memory:", grader=grader) as gate:
         gate.add(ROWS)
         asking = [
             asyncio.ensure_future(gate.acontext(f"when does ferry {n} leave?"))
@@ -156,7 +156,7 @@ async def test_cancelling_a_request_cancels_what_it_waits_for():
                 ended.set()
 
     grader = Noting()
-    with Headgate.open(":memory:", grader=grader) as gate:
+    with Millgate.open(":memory:", grader=grader) as gate:
         gate.add(ROWS)
         asking = asyncio.ensure_future(gate.acontext("when does the ferry leave?"))
         await asyncio.to_thread(grader.asked.get, timeout=MOST_S)
@@ -192,7 +192,7 @@ async def test_a_request_that_was_cancelled_ends_before_its_next_stage():
             return [1.0] * len(candidates)
 
     asked = []
-    with Headgate.open(":memory:", counter=count, grader=Noting()) as gate:
+    with Millgate.open(":memory:", counter=count, grader=Noting()) as gate:
         gate.add(ROWS)
         asked.append(asyncio.ensure_future(gate.acontext("Where does the ferry leave?")))
         assert await asyncio.to_thread(entered.wait, 120)

@@ -5,13 +5,13 @@ import threading
 import pytest
 from tests.waiting import MOST_S, until
 
-from headgate.errors import StoreError
-from headgate.gateway import Headgate
-from headgate.pipeline import trace_upkeep
-from headgate.pipeline.trace_upkeep import TRACES, TraceUpkeep
-from headgate.policy import TracePolicy
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
+from millgate.errors import StoreError
+from millgate.gateway import Millgate
+from millgate.pipeline import trace_upkeep
+from millgate.pipeline.trace_upkeep import TRACES, TraceUpkeep
+from millgate.policy import TracePolicy
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
 
 POLICY = TracePolicy(keep=7, age_s=50.0)
 
@@ -151,7 +151,7 @@ def test_traces_are_written_and_listed_while_a_round_takes_long(tmp_path):
             return 0
 
     store = Slow(tmp_path)
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         gate.add([{"id": "a", "text": "Refunds take 14 days."}])
         try:
             for _ in range(5):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headgate import Headgate
+from millgate import Millgate
 
 MEANINGS = (
     {"automobile", "car", "brakes", "mechanic", "repair", "fixed"},
@@ -52,14 +52,14 @@ def rows(*texts):
 
 @pytest.fixture(scope="module")
 def gate():
-    with Headgate.open(":memory:", embedder=Thesaurus()) as opened:
+    with Millgate.open(":memory:", embedder=Thesaurus()) as opened:
         opened.add(rows(*OTHERS, *(text for _, text in PAIRS)))
         yield opened
 
 
 @pytest.fixture(scope="module")
 def plain():
-    with Headgate.open(":memory:") as opened:
+    with Millgate.open(":memory:") as opened:
         opened.add(rows(*OTHERS, *(text for _, text in PAIRS)))
         yield opened
 

@@ -9,16 +9,16 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from tests.building import build, engine_over
 
-from headgate import Headgate, wiring
-from headgate.errors import StoreError, UpstreamError
-from headgate.memory.review import ReviewQueue
-from headgate.models.web_results import web_chunks
-from headgate.notes import NoteCode, Stage
-from headgate.pipeline.resources import Policies
-from headgate.settings import Settings
-from headgate.text.fence import fence_cost
-from headgate.text.tokens import estimate_tokens
-from headgate.types import Chunk, ContextBudget, Request, Window
+from millgate import Millgate, wiring
+from millgate.errors import StoreError, UpstreamError
+from millgate.memory.review import ReviewQueue
+from millgate.models.web_results import web_chunks
+from millgate.notes import NoteCode, Stage
+from millgate.pipeline.resources import Policies
+from millgate.settings import Settings
+from millgate.text.fence import fence_cost
+from millgate.text.tokens import estimate_tokens
+from millgate.types import Chunk, ContextBudget, Request, Window
 
 CITIES = ["Oslo", "Turin", "Quito", "Dakar", "Perth", "Lagos", "Kyoto", "Porto"]
 THINGS = ["bridge", "harbor", "museum", "library", "market", "garden", "tower", "station"]
@@ -55,7 +55,7 @@ class Judge:
 @pytest.fixture(scope="module")
 def parts():
     made = wiring.build(Settings(store=":memory:"))
-    from headgate.ingest.load import add_rows
+    from millgate.ingest.load import add_rows
 
     cells = [(c, t, v) for c in CITIES for t in THINGS for v in VERBS]
     rows = [
@@ -298,14 +298,14 @@ async def test_what_does_not_fit_is_not_called_irrelevant(parts):
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_text_that_is_stored_twice_is_not_taken_for_one_in_the_window(copies):
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": f"policy{n}", "text": POLICY} for n in range(copies)])
         reason = hg.context("refund?", budget=5).fallback_reason
     assert reason.startswith("nothing of what was found fits the budget of 5 tokens: ")
 
 
 def test_the_note_of_doubt_leaves_no_context_empty():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "Refunds are paid within 14 days to the card."}])
         sizes = [hg.context("refunds card", budget=n).token_estimate for n in range(40, 90)]
         least = 40 + sizes.index(next(filter(None, sizes)))
@@ -314,7 +314,7 @@ def test_the_note_of_doubt_leaves_no_context_empty():
 
 
 def test_an_empty_collection_is_named():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "a", "text": "Refunds take five days."}])
         reason = hg.context("How long do refunds take?", collection="mian").fallback_reason
         assert reason.startswith("nothing is in collection mian (did you mean main?)")
@@ -331,7 +331,7 @@ def test_an_empty_collection_is_named():
 
 
 def test_an_empty_store_says_that_nothing_is_stored():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         assert "nothing is stored yet" in repr(hg.context("anything?"))
 
 
@@ -372,7 +372,7 @@ POLICY = "Refunds are paid to the card within five days. How a refund works is w
 
 
 def test_a_window_that_shows_the_policy_brings_no_roofs_and_plants():
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         more = [
             "Plants depend on water, and work in the garden conflicts with rest.",
             "The roof works.",
@@ -390,21 +390,21 @@ def test_a_window_that_shows_the_policy_brings_no_roofs_and_plants():
 
 
 def test_a_doubtful_block_says_so_in_its_opening_line(parts):
-    with Headgate.open(":memory:", grade={"upper": 1.0}) as hg:
+    with Millgate.open(":memory:", grade={"upper": 1.0}) as hg:
         hg.add([{"id": "policy", "text": POLICY}, *FILLER])
         made = hg.context("how do refunds work?", budget=200)
         assert made.verdict == "ambiguous"
         assert made.text.splitlines()[0].endswith("; it may not answer the question>")
         assert hg.count_tokens(made.text) <= 200
         assert 0 < made.confidences["policy"] <= 1
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "policy", "text": POLICY}, *FILLER])
         assert "may not answer" not in hg.context("how do refunds work?").text
 
 
 def test_what_only_another_query_found_does_not_stand_beside_the_best():
     """A second pass asks with words added; a chunk that holds nothing of the question is no evidence for it."""
-    with Headgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as hg:
         hg.add([{"id": "policy", "text": POLICY}, *FILLER])
         seen = hg.context("how do refunds work?", window=[POLICY], graph=False)
     assert not [chunk.id for chunk in seen.chunks if chunk.source == "document"]

@@ -2,7 +2,7 @@
 
 The same in recorded sessions of real agents.
 
-And the other side: no session that only grows is told to have broken its cache, whatever Headgate adds to it.
+And the other side: no session that only grows is told to have broken its cache, whatever Millgate adds to it.
 """
 
 import copy
@@ -14,21 +14,21 @@ import orjson
 import pytest
 from bench.fixtures.sessions import APIS, healthy_session, looping_session, render
 
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.messages import MessagesDialect
-from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.guard.ladder import annotate, climb
-from headgate.guard.policy import CirclesPolicy
-from headgate.guard.resume import Stop, next_call
-from headgate.policy import ProxyPolicy
-from headgate.prompt_cache.difference import common_messages, compare
-from headgate.prompt_cache.judgment import CacheCounts
-from headgate.prompt_cache.segments import read_prompt
-from headgate.prompt_cache.witness import CacheWitness
-from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import parse_request
-from headgate.service.proxy.inject import inject
-from headgate.types import Context, Plan, Report, Strategy, Tier, Trace
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.dialects.messages import MessagesDialect
+from millgate.guard.dialects.responses import ResponsesDialect
+from millgate.guard.ladder import annotate, climb
+from millgate.guard.policy import CirclesPolicy
+from millgate.guard.resume import Stop, next_call
+from millgate.policy import ProxyPolicy
+from millgate.prompt_cache.difference import common_messages, compare
+from millgate.prompt_cache.judgment import CacheCounts
+from millgate.prompt_cache.segments import read_prompt
+from millgate.prompt_cache.witness import CacheWitness
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.proxy.exchange import parse_request
+from millgate.service.proxy.inject import inject
+from millgate.types import Context, Plan, Report, Strategy, Tier, Trace
 
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
 RECORDED = sorted((Path(__file__).parents[1] / "agents" / "recordings").glob("*-healthy.json"))
@@ -191,7 +191,7 @@ def test_no_session_that_only_grows_is_told_to_break(api, seeds):
             witness.finish(seen, None)
 
 
-# What Headgate adds
+# What Millgate adds
 
 
 def drawn(seed):
@@ -212,7 +212,7 @@ def changing_gate():
 
 @PREFIXES
 @pytest.mark.parametrize("api", APIS)
-async def test_what_headgate_adds_breaks_no_cache_on_any_prefix(api, seeds):
+async def test_what_millgate_adds_breaks_no_cache_on_any_prefix(api, seeds):
     dialect, policy = DIALECTS[api](), CirclesPolicy()
     for seed in seeds:
         turns, conversations, build = drawn(seed), ConversationState(), changing_gate()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.prompt_cache.difference import compare
-from headgate.prompt_cache.repair import repair
-from headgate.prompt_cache.segments import read_prompt
+from millgate.prompt_cache.difference import compare
+from millgate.prompt_cache.repair import repair
+from millgate.prompt_cache.segments import read_prompt
 
 BOTH = ("tools", "marks")
 names = st.sampled_from("abcdef")

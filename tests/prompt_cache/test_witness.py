@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.prompt_cache.judgment import CacheCounts, judge
-from headgate.prompt_cache.witness import CacheWitness
+from millgate.prompt_cache.judgment import CacheCounts, judge
+from millgate.prompt_cache.witness import CacheWitness
 
 TOOLS = ("Bash", "Read", "Edit", "Grep")
 CLOCK = "You are an agent. The time is 14:31."
@@ -202,7 +202,7 @@ def test_a_title_by_another_model_is_no_change_of_the_model():
     assert witness.observe("s", as_chat(said[:1])).difference is None
 
 
-def test_a_change_of_headgates_own_is_blamed_on_headgate():
+def test_a_change_of_millgates_own_is_blamed_on_millgate():
     said, witness = conversation(4), CacheWitness()
     sent = as_chat(said[:3])
     witness.finish(witness.observe("s", sent), CacheCounts(0, 9_000, 0))
@@ -210,7 +210,7 @@ def test_a_change_of_headgates_own_is_blamed_on_headgate():
     changed = copy.deepcopy(fields)
     messages_of(changed)[1]["content"] += " A note."
     observed = witness.observe("s", fields, sent=changed)
-    assert witness.finish(observed, CacheCounts(0, 9_900, 0)).blame == "headgate"
+    assert witness.finish(observed, CacheCounts(0, 9_900, 0)).blame == "millgate"
 
 
 def test_an_equal_beginning_that_was_not_read_is_blamed_on_time_or_the_provider():

@@ -6,7 +6,7 @@ const [folder, baseURL, models] = process.argv.slice(2);
 const entry = createRequire(`${folder}/package.json`).resolve("openai");
 const { default: OpenAI } = await import(pathToFileURL(entry));
 const client = new OpenAI({ baseURL, apiKey: "sk-test", maxRetries: 0 });
-const messages = [{ role: "user", content: "Tell me about headgates." }];
+const messages = [{ role: "user", content: "Tell me about millgates." }];
 const named = JSON.parse(models);
 
 async function streamed(model, more = {}) {
@@ -35,7 +35,7 @@ out.whole = { text: whole.choices[0].message.content, usage: whole.usage };
 async function responded(model, more = {}) {
   const seen = { text: "", ids: [], numbers: [], error: "", final: null };
   try {
-    const stream = await client.responses.create({ model, input: "Tell me about headgates.", stream: true, ...more });
+    const stream = await client.responses.create({ model, input: "Tell me about millgates.", stream: true, ...more });
     for await (const event of stream) {
       if (event.type === "response.output_text.delta") seen.text += event.delta;
       if (event.response && !seen.ids.includes(event.response.id)) seen.ids.push(event.response.id);

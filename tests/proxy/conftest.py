@@ -17,11 +17,11 @@ from starlette.routing import Route
 from tests.proxy.upstream import Upstream
 from tests.waiting import MOST_S
 
-from headgate.guard.policy import GuardPolicy
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.app import routes
-from headgate.service.proxy.proxy import Proxy
-from headgate.service.request_state import Caller, RequestState
+from millgate.guard.policy import GuardPolicy
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.proxy.app import routes
+from millgate.service.proxy.proxy import Proxy
+from millgate.service.request_state import Caller, RequestState
 
 
 class Loop:
@@ -88,7 +88,7 @@ def with_key(app, key):
 
     async def serve(scope, receive, send):
         if scope["type"] == "http":
-            scope["headgate"] = RequestState("r", scope["method"], caller=caller)
+            scope["millgate"] = RequestState("r", scope["method"], caller=caller)
         await app(scope, receive, send)
 
     return serve

@@ -6,16 +6,16 @@ from threading import Event
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.bugs import set_strict
-from headgate.errors import AccessError, BusyError, InputError, StoreError
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.notes import Stage
-from headgate.service.metrics import Metrics
-from headgate.service.proxy import app as proxy_app
-from headgate.service.proxy.app import CallObserver, error_response
-from headgate.service.proxy.exchange import Exchange
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.request_state import Caller, RequestState
+from millgate.bugs import set_strict
+from millgate.errors import AccessError, BusyError, InputError, StoreError
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.notes import Stage
+from millgate.service.metrics import Metrics
+from millgate.service.proxy import app as proxy_app
+from millgate.service.proxy.app import CallObserver, error_response
+from millgate.service.proxy.exchange import Exchange
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.request_state import Caller, RequestState
 
 CALLER = Caller("acme", frozenset({"read", "proxy:main"}), "k1")
 
@@ -47,7 +47,7 @@ class Service:
 
 def exchange_of(call, caller=CALLER):
     state = RequestState("r", "POST", caller=caller)
-    scope = {"method": "POST", "path": "/v1/chat/completions", "headers": [], "headgate": state}
+    scope = {"method": "POST", "path": "/v1/chat/completions", "headers": [], "millgate": state}
     return Exchange.begin(scope, None, ChatDialect(), call)
 
 
@@ -117,7 +117,7 @@ async def test_a_trace_that_cannot_be_stored_is_counted_and_logged(caplog):
     call = call_of()
     observer.observe(exchange_of(call))
     await observer.close()
-    assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
+    assert "millgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
     assert f"the trace of the model call {call.id} is lost: gone" in caplog.text
 
 
@@ -132,7 +132,7 @@ async def test_a_conversation_that_cannot_be_read_for_its_trace_is_counted_and_l
         await observer.close()
     finally:
         set_strict(before)
-    assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
+    assert "millgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
     assert f"the trace of the model call {call.id} is lost" in caplog.text
     assert observer._waiting == 0
 

@@ -1,4 +1,4 @@
-"""A connection that is broken on purpose, as `headgate serve` breaks it: no noise in the log, known by every worker."""
+"""A connection that is broken on purpose, as `millgate serve` breaks it: no noise in the log, known by every worker."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.proxy.test_crowd import Reader, arguments_in, run, stream
 from tests.proxy.upstream import CLOSE, PROSE, RESET, UNIT, said
 from tests.waiting import MOST_S
 
-from headgate.service.proxy.asgi import BROKEN_OFF
+from millgate.service.proxy.asgi import BROKEN_OFF
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def serve(rig, tmp_path):
     def start(workers):
         log = (tmp_path / f"log-{len(started)}").open("w+")
         process = subprocess.Popen(
-            [sys.executable, "-m", "headgate", "serve", "--port", "0", "--workers", str(workers), "--store", str(tmp_path / "kb")],
-            env={"PATH": "", "HOME": str(tmp_path), "HEADGATE_PROXY__UPSTREAMS__MAIN__URL": rig.at().url},
+            [sys.executable, "-m", "millgate", "serve", "--port", "0", "--workers", str(workers), "--store", str(tmp_path / "kb")],
+            env={"PATH": "", "HOME": str(tmp_path), "MILLGATE_PROXY__UPSTREAMS__MAIN__URL": rig.at().url},
             stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path,
         )  # fmt: skip
         started.append((process, log))

@@ -8,15 +8,15 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, UNIT, Pause, answer, chunk, said, told
 from tests.waiting import MOST_S
 
-from headgate import bugs
-from headgate.guard.detectors import RepeatDetector
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.messages import MessagesDialect
-from headgate.guard.dialects.usage import UsageSum
-from headgate.guard.ladder import ClimbCache
-from headgate.guard.machine import StreamMachine
-from headgate.prompt_cache.witness import CacheWitness
-from headgate.service.proxy import (
+from millgate import bugs
+from millgate.guard.detectors import RepeatDetector
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.dialects.messages import MessagesDialect
+from millgate.guard.dialects.usage import UsageSum
+from millgate.guard.ladder import ClimbCache
+from millgate.guard.machine import StreamMachine
+from millgate.prompt_cache.witness import CacheWitness
+from millgate.service.proxy import (
     cache_steps,
     compaction_steps,
     exchange,
@@ -136,7 +136,7 @@ def test_a_bug_in_reading_usage_does_not_break_an_unwatched_answer(
     got = web.post(
         served.url + "/v1/chat/completions",
         json={"model": model, **FIELDS},
-        headers={"x-headgate-guard": "off"},
+        headers={"x-millgate-guard": "off"},
         timeout=MOST_S,
     )
     assert got.content == b"".join(stream)

@@ -7,13 +7,13 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
-from headgate.explain.interventions import interventions
-from headgate.guard.fuse import FusePolicy, Spending
-from headgate.notes import Stage
-from headgate.policy import ProxyPolicy
-from headgate.prices import Price, Prices
-from headgate.service.proxy.call_trace import call_trace
-from headgate.types import CallCost
+from millgate.explain.interventions import interventions
+from millgate.guard.fuse import FusePolicy, Spending
+from millgate.notes import Stage
+from millgate.policy import ProxyPolicy
+from millgate.prices import Price, Prices
+from millgate.service.proxy.call_trace import call_trace
+from millgate.types import CallCost
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
 
@@ -46,7 +46,7 @@ def ask(served, api, model, messages, system="Be brief.", **headers):
         body["system"] = system
     else:
         body["messages"] = [{"role": "system", "content": system}, *messages]
-    reply = web.post(served.url + PATHS[api], json=body, timeout=MOST_S, headers={"x-headgate-session": model, **headers})  # fmt: skip
+    reply = web.post(served.url + PATHS[api], json=body, timeout=MOST_S, headers={"x-millgate-session": model, **headers})  # fmt: skip
     assert reply.status_code == 200
     return reply
 
@@ -62,14 +62,14 @@ def test_a_changed_system_prompt_is_named_with_what_it_cost(rig, served, api):
     model = rig.script(write(0, 9_000), write(9_000, 200), write(0, 9_400))
     said = [{"role": "user", "content": "Mend the parser."}]
     first = ask(served, api, model, said)
-    assert "x-headgate-cache" not in first.headers
+    assert "x-millgate-cache" not in first.headers
     said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]
     second = ask(served, api, model, said)
-    assert second.headers["x-headgate-cache"] == "extends the last request"
+    assert second.headers["x-millgate-cache"] == "extends the last request"
     assert "blame" not in cache_step(served)
     said += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
     third = ask(served, api, model, said, system="Be brief. It is 14:32.")
-    assert third.headers["x-headgate-cache"].startswith("broken: system block 1 (")
+    assert third.headers["x-millgate-cache"].startswith("broken: system block 1 (")
     facts = cache_step(served)
     assert facts["blame"] == "client"
     assert facts["change"] == "system changed"
@@ -114,10 +114,10 @@ def test_an_answer_that_the_guard_does_not_watch_is_read_for_its_usage(rig, serv
     write = STREAMS[api]
     model = rig.script(write(0, 9_000), write(0, 9_400))
     said = [{"role": "user", "content": "Mend the parser."}]
-    ask(served, api, model, said, **{"x-headgate-guard": "off"})
+    ask(served, api, model, said, **{"x-millgate-guard": "off"})
     assert cache_step(served) == {"read": 0, "written": 9_000 if api == "messages" else 0, "fresh": 3 if api == "messages" else 9_000}  # fmt: skip
     said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]
-    reply = ask(served, api, model, said, system="It is 14:32.", **{"x-headgate-guard": "off"})
+    reply = ask(served, api, model, said, system="It is 14:32.", **{"x-millgate-guard": "off"})
     assert reply.content == b"".join(write(0, 9_400))
     assert cache_step(served)["blame"] == "client"
 
@@ -136,7 +136,7 @@ def ask_with_tools(served, model, names, *said):
     messages = [{"role": "user", "content": text} for text in said]
     body = {"model": model, "stream": True, "max_tokens": 100, "messages": messages}
     body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in names]
-    return web.post(served.url + PATHS["messages"], json=body, timeout=MOST_S, headers={"x-headgate-session": model})  # fmt: skip
+    return web.post(served.url + PATHS["messages"], json=body, timeout=MOST_S, headers={"x-millgate-session": model})  # fmt: skip
 
 
 def repairing(rig):
@@ -152,9 +152,9 @@ def test_a_repair_is_sent_told_and_traced(rig, upstream):
     sent = upstream.seen[model][1].json
     assert [tool["name"] for tool in sent["tools"]] == ["a", "b", "c"]
     assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
-    assert reply.headers["x-headgate-cache"] == "extends the last request"
+    assert reply.headers["x-millgate-cache"] == "extends the last request"
     told_by = "the tools are in the order of the last request; cache_control is put on the last block"  # fmt: skip
-    assert reply.headers["x-headgate-repaired"] == told_by
+    assert reply.headers["x-millgate-repaired"] == told_by
     trace = call_trace(served.calls[-1], tenant="default", now=0.0)
     assert trace.steps[0].facts["repaired"] == told_by
 
@@ -165,7 +165,7 @@ def test_a_repair_that_the_upstream_refuses_costs_no_answer(rig, upstream):
     ask_with_tools(served, model, "abc", "Mend the parser.")
     reply = ask_with_tools(served, model, "cab", "Mend the parser.", "Go on.")
     assert reply.status_code == 200
-    assert "x-headgate-repaired" not in reply.headers
+    assert "x-millgate-repaired" not in reply.headers
     assert [tool["name"] for tool in upstream.seen[model][2].json["tools"]] == ["c", "a", "b"]
 
 
@@ -175,4 +175,4 @@ def test_nothing_is_repaired_unless_the_setting_asks_for_it(rig, served, upstrea
     reply = ask_with_tools(served, model, "cab", "Mend the parser.", "Go on.")
     assert [tool["name"] for tool in upstream.seen[model][1].json["tools"]] == ["c", "a", "b"]
     assert "cache_control" not in str(upstream.seen[model][1].json)
-    assert reply.headers["x-headgate-cache"].startswith("broken: the order of tools changed")
+    assert reply.headers["x-millgate-cache"].startswith("broken: the order of tools changed")

@@ -7,25 +7,25 @@ import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.waiting import MOST_S
 
-from headgate.cli.why import _describe_row
-from headgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
-from headgate.explain.as_data import redact_trace, trace_data
-from headgate.explain.interventions import interventions
-from headgate.guard.caps import CapStatus
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.ladder import Climb, Mark
-from headgate.guard.report import Cut, GuardReport, State
-from headgate.guard.tools import Circle
-from headgate.notes import Stage
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.dashboard.words import describe_outcome
-from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.transport import NotReached
-from headgate.stores.stored_trace import pack_trace, read_trace, trim
-from headgate.text.fence import fence
-from headgate.types import TraceSummary
+from millgate.cli.why import _describe_row
+from millgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
+from millgate.explain.as_data import redact_trace, trace_data
+from millgate.explain.interventions import interventions
+from millgate.guard.caps import CapStatus
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.ladder import Climb, Mark
+from millgate.guard.report import Cut, GuardReport, State
+from millgate.guard.tools import Circle
+from millgate.notes import Stage
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.dashboard.words import describe_outcome
+from millgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.proxy.proxy import Proxy
+from millgate.service.proxy.transport import NotReached
+from millgate.stores.stored_trace import pack_trace, read_trace, trim
+from millgate.text.fence import fence
+from millgate.types import TraceSummary
 
 SECRET = "sk-" + "a1B2" * 12
 

@@ -10,10 +10,10 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 from tests.waiting import MOST_S
 
-from headgate.guard.policy import CirclesPolicy
-from headgate.service.metrics import Metrics
-from headgate.service.proxy.call_trace import call_trace
-from headgate.types import TraceSummary
+from millgate.guard.policy import CirclesPolicy
+from millgate.service.metrics import Metrics
+from millgate.service.proxy.call_trace import call_trace
+from millgate.types import TraceSummary
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {
@@ -47,23 +47,23 @@ def test_each_rung_does_what_it_says(rig, served, upstream, api):
     for copies in range(1, 8):
         messages = conversation(api, copies)
         reply = post(served, api, model, messages)
-        notes = [text for text in sent(upstream, model, api) if "[headgate: " in text]
+        notes = [text for text in sent(upstream, model, api) if "[millgate: " in text]
         assert len(notes) == (copies >= 3) + (copies >= 5)
         expected = {3: "note 3", 5: "list 5"}.get(copies)
-        assert reply.headers.get("x-headgate-circles") == expected
+        assert reply.headers.get("x-millgate-circles") == expected
         assert reply.content == b"".join(STREAMS[api])
     asked = len(upstream.seen[model])
     ended = post(served, api, model, conversation(api, 8))
     assert ended.status_code == 200
     assert STOPPED in ended.text
-    assert ended.headers["x-headgate-circles"] == "end 8"
+    assert ended.headers["x-millgate-circles"] == "end 8"
     assert len(upstream.seen[model]) == asked, "the model was not asked"
     counted = Metrics()
     counted.count_call(served.calls[-1])
-    assert "headgate_model_calls_total{" not in counted.text()
+    assert "millgate_model_calls_total{" not in counted.text()
     assert TraceSummary.of(call_trace(served.calls[-1], tenant="default", now=0.0)).cost is None
     lifted = post(served, api, model, conversation(api, 8, Turn(human="Read b.")))
-    assert "x-headgate-circles" not in lifted.headers
+    assert "x-millgate-circles" not in lifted.headers
     assert len(upstream.seen[model]) == asked + 1
 
 
@@ -91,25 +91,25 @@ def test_the_header_moves_rungs_and_switches_them_off(rig, served, upstream):
     model = rig.script(STREAMS["chat"])
 
     def ask(value, copies):
-        headers = {"x-headgate-circles": value}
+        headers = {"x-millgate-circles": value}
         return post(served, "chat", model, conversation("chat", copies), headers)
 
-    assert "x-headgate-circles" not in ask("off", 9).headers
-    assert ask("note=2", 2).headers["x-headgate-circles"] == "note 2"
+    assert "x-millgate-circles" not in ask("off", 9).headers
+    assert ask("note=2", 2).headers["x-millgate-circles"] == "note 2"
     assert STOPPED.replace("8", "3") in ask("end=3", 3).text
     for bad in ("maybe", "note=x", "nod=3", "note", "note=-1", "note=3=4"):
         refused = ask(bad, 1)
         assert refused.status_code == 400
-        assert "x-headgate-circles" in refused.json()["error"]["message"]
+        assert "x-millgate-circles" in refused.json()["error"]["message"]
 
 
 def test_a_key_and_the_settings_have_their_say(rig, upstream):
     policy = CirclesPolicy(rungs={"end": 2}, by_key={"trusted": {}})
     model, messages = rig.script(STREAMS["chat"]), conversation("chat", 2)
     trusted = rig.serve(circles=policy, key="trusted")
-    assert "x-headgate-circles" not in post(trusted, "chat", model, messages).headers
+    assert "x-millgate-circles" not in post(trusted, "chat", model, messages).headers
     other = rig.serve(circles=policy, key="other")
-    assert post(other, "chat", model, messages).headers["x-headgate-circles"] == "end 2"
+    assert post(other, "chat", model, messages).headers["x-millgate-circles"] == "end 2"
 
 
 @pytest.mark.parametrize("stream", [True, False])

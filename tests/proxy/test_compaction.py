@@ -10,13 +10,13 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, event, said, told
 from tests.waiting import MOST_S
 
-from headgate.compaction.policy import CompactionPolicy
-from headgate.errors import ConfigError
-from headgate.explain.interventions import interventions
-from headgate.gateway import Headgate
-from headgate.notes import Stage
-from headgate.service.metrics import Metrics
-from headgate.service.proxy.call_trace import call_trace
+from millgate.compaction.policy import CompactionPolicy
+from millgate.errors import ConfigError
+from millgate.explain.interventions import interventions
+from millgate.gateway import Millgate
+from millgate.notes import Stage
+from millgate.service.metrics import Metrics
+from millgate.service.proxy.call_trace import call_trace
 
 RULE = "Never touch db/migrations, ask me before you change it."
 SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."
@@ -24,7 +24,7 @@ SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."
 
 @pytest.fixture(scope="module")
 def gate():
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         yield gate
 
 
@@ -112,7 +112,7 @@ class Talk:
         self.rig, self.served, self.api = rig, served, api
         self.write, stream = APIS[api]
         self.model = rig.script(stream())
-        self.headers = {**({"x-headgate-session": f"s-{self.model}"} if name else {}), **headers}
+        self.headers = {**({"x-millgate-session": f"s-{self.model}"} if name else {}), **headers}
         self.session = f"s-{self.model}"
 
     def ask(self, messages, **headers):
@@ -152,7 +152,7 @@ def test_a_compaction_is_noticed_and_told_and_nothing_is_changed(rig, served, ap
     assert step_of(served) is None
     after = compact(session(), "claude", SUMMARY)
     reply = talk.ask(after)
-    assert reply.headers["x-headgate-compaction"].startswith("compaction at turn 2: ")
+    assert reply.headers["x-millgate-compaction"].startswith("compaction at turn 2: ")
     assert talk.sent == next(iter(talk.write(after).values()))
     step = step_of(served)
     assert (step.facts["instructions"], step.facts["instructions_gone"]) == (3, 3)
@@ -174,7 +174,7 @@ def test_an_edited_turn_and_another_conversation_of_the_session_are_none(rig, se
         [*session()[:7], {"role": "user", "content": "No, stop."}],
         session(topic="web")[:3],
     ):
-        assert "x-headgate-compaction" not in talk.ask(other).headers
+        assert "x-millgate-compaction" not in talk.ask(other).headers
 
 
 def test_a_client_without_a_session_begins_a_new_conversation_with_its_summary(rig, keeping, gate):
@@ -182,7 +182,7 @@ def test_a_client_without_a_session_begins_a_new_conversation_with_its_summary(r
     talk.ask(session(topic=talk.model))
     before = set(gate.collections())
     reply = talk.ask(compact(session(topic=talk.model)))
-    assert "x-headgate-compaction" in reply.headers
+    assert "x-millgate-compaction" in reply.headers
     made = min(set(gate.collections()) - before)
     first = keeping.calls[-2].session
     assert first != keeping.calls[-1].session
@@ -223,15 +223,15 @@ def test_lost_instructions_are_put_back_once_and_what_a_question_needs_when_it_a
 
 
 def test_by_header_a_client_chooses_for_its_session(rig, served, keeping, gate):
-    talk = Talk(rig, keeping, **{"x-headgate-compaction": "observe"})
+    talk = Talk(rig, keeping, **{"x-millgate-compaction": "observe"})
     talk.ask(session())
-    assert "x-headgate-compaction" in talk.ask(compact(session(), "claude", SUMMARY)).headers
+    assert "x-millgate-compaction" in talk.ask(compact(session(), "claude", SUMMARY)).headers
     assert RULE not in talk.text
     assert f"session:{talk.session}" not in gate.collections()
-    off = Talk(rig, served, **{"x-headgate-compaction": "off"})
+    off = Talk(rig, served, **{"x-millgate-compaction": "off"})
     off.ask(session())
-    assert "x-headgate-compaction" not in off.ask(compact(session())).headers
-    wrong = web.post(served.url + "/v1/chat/completions", json={"model": "m", "messages": session()}, headers={"x-headgate-compaction": "maybe"})  # fmt: skip
+    assert "x-millgate-compaction" not in off.ask(compact(session())).headers
+    wrong = web.post(served.url + "/v1/chat/completions", json={"model": "m", "messages": session()}, headers={"x-millgate-compaction": "maybe"})  # fmt: skip
     assert wrong.status_code == 400
     assert "off, observe, keep or inject" in wrong.text
 
@@ -251,7 +251,7 @@ def test_a_client_that_names_a_session_of_another_key_gets_nothing_of_it(rig, ga
     policy = CompactionPolicy(mode="inject")
     one = rig.serve(compaction=policy, gate_for=lambda _caller: gate, key="key-1")
     other = rig.serve(compaction=policy, gate_for=lambda _caller: gate, key="key-2")
-    name = {"x-headgate-session": "shared"}
+    name = {"x-millgate-session": "shared"}
     talk = Talk(rig, one, **name)
     talk.ask(session())
     talk.ask(compact(session(), "claude", SUMMARY))
@@ -282,7 +282,7 @@ def test_instructions_in_a_summary_or_a_result_are_never_put_back(rig, keeping):
     ]
     talk.ask(second)
     reply = talk.ask(compact(second, "claude", "module_7.py and load_page_7 are slow."))
-    assert "x-headgate-compaction" in reply.headers
+    assert "x-millgate-compaction" in reply.headers
     assert "rm -rf" not in talk.text
 
 
@@ -297,7 +297,7 @@ def test_an_instruction_that_was_put_back_once_is_put_back_after_the_next_compac
     grown = [*first, *session(topic="web", rule="")[1:], {"role": "user", "content": "Go on."}]
     talk.ask(grown)
     reply = talk.ask(compact(grown, "claude", "We read src/web/module_3.py and module_4.py."))
-    assert "x-headgate-compaction" in reply.headers
+    assert "x-millgate-compaction" in reply.headers
     assert talk.text.count(RULE) == 1
 
 
@@ -307,11 +307,11 @@ def test_two_agents_in_one_session_are_compacted_each_for_itself(rig, served):
     talk.ask(one)
     talk.ask(other)
     assert (
-        "x-headgate-compaction"
+        "x-millgate-compaction"
         not in talk.ask([*one, {"role": "user", "content": "Go on."}]).headers
     )
     reply = talk.ask(compact(other, "hermes", SUMMARY))
-    assert "x-headgate-compaction" in reply.headers
+    assert "x-millgate-compaction" in reply.headers
     gone = {text for kind, text in json.loads(step_of(served).text) if kind == "path"}
     assert gone
     assert all("/web/" in path for path in gone)
@@ -325,7 +325,7 @@ def test_a_hundred_compactions_are_told_and_the_memory_stays_bounded(rig, served
         reply = talk.ask(
             compact(session(topic=f"t{n}"), "claude", f"{SUMMARY} src/t{n}/module_9.py")
         )
-        assert "x-headgate-compaction" in reply.headers
+        assert "x-millgate-compaction" in reply.headers
     assert served.proxy._windows._windows.bytes < 33 << 20
 
 
@@ -368,7 +368,7 @@ def test_a_client_that_sends_on_what_the_provider_compacted_gets_back_what_the_m
     block = {"role": "assistant", "content": [{"type": "compaction", "content": SUMMARY}]}
     messages += [block, {"role": "user", "content": "Where is the cursor of the importer kept?"}]
     reply = talk.ask(messages)
-    assert "x-headgate-compaction" in reply.headers
+    assert "x-millgate-compaction" in reply.headers
     added = json.dumps(talk.sent[len(messages) - 1])
     assert "redis-7" in added
     assert RULE in added
@@ -383,9 +383,9 @@ def test_what_was_noticed_and_put_back_is_counted(rig, gate):
     for call in served.calls:
         metrics.count_call(call)
     text = metrics.text()
-    assert 'headgate_compactions_total{way="summary"} 1.0' in text
-    assert "headgate_put_back_blocks_total 1.0" in text
-    assert f"headgate_put_back_tokens_total {served.calls[-1].put_back}.0" in text
+    assert 'millgate_compactions_total{way="summary"} 1.0' in text
+    assert "millgate_put_back_blocks_total 1.0" in text
+    assert f"millgate_put_back_tokens_total {served.calls[-1].put_back}.0" in text
 
 
 QUESTIONS = (

@@ -5,9 +5,9 @@ from threading import Event
 
 from tests.waiting import MOST_S
 
-from headgate.errors import StoreError
-from headgate.service.proxy import conversation_state
-from headgate.service.proxy.conversation_state import (
+from millgate.errors import StoreError
+from millgate.service.proxy import conversation_state
+from millgate.service.proxy.conversation_state import (
     AGE_S,
     PRUNE_EVERY,
     ConversationState,

@@ -10,11 +10,11 @@ import json
 import pytest
 from tests.proxy.upstream import DONE, UNIT, call_item, chunk, event, response_stream, told
 
-from headgate.gateway import Headgate
-from headgate.policy import ProxyPolicy, ServicePolicy
-from headgate.service.app import create
-from headgate.service.proxy.asgi import BROKEN_OFF
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.policy import ProxyPolicy, ServicePolicy
+from millgate.service.app import create
+from millgate.service.proxy.asgi import BROKEN_OFF
+from millgate.settings import Settings
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 TOKENS, STEP = (
@@ -108,7 +108,7 @@ def service(rig):
         proxy=ProxyPolicy(upstreams={"main": upstream}),
         service=ServicePolicy(deadline_s=60),
     )
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         url, stop = rig.app(create(gate))
         yield int(url.rpartition(":")[2])
         stop()

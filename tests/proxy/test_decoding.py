@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from headgate.errors import UpstreamError
-from headgate.service.proxy.http_client import Decoder
-from headgate.service.proxy.transport import codings_of
+from millgate.errors import UpstreamError
+from millgate.service.proxy.http_client import Decoder
+from millgate.service.proxy.transport import codings_of
 
 PLAIN = " ".join(str(n * n) for n in range(20_000)).encode()
 RAW = zlib.compressobj(wbits=-15)

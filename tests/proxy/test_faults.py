@@ -26,8 +26,8 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.guard.policy import GuardPolicy
-from headgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.guard.policy import GuardPolicy
+from millgate.policy import ProxyPolicy, UpstreamPolicy
 
 BEGUN = said(*PROSE)[:-2]
 TEXT = "".join(PROSE)

@@ -9,19 +9,19 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 from tests.waiting import MOST_S
 
-import headgate
-from headgate.errors import ConfigError
-from headgate.explain.interventions import interventions
-from headgate.folding.policy import FoldPolicy
-from headgate.folding.report import Fold, FoldReport
-from headgate.guard.calls import is_from_model
-from headgate.guard.dialects.gemini import GeminiDialect
-from headgate.guard.policy import CirclesPolicy
-from headgate.prices import Price
-from headgate.prompt_cache.judgment import CacheCounts
-from headgate.service.proxy.call_trace import call_trace
-from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.folded_call import FoldedCall
+import millgate
+from millgate.errors import ConfigError
+from millgate.explain.interventions import interventions
+from millgate.folding.policy import FoldPolicy
+from millgate.folding.report import Fold, FoldReport
+from millgate.guard.calls import is_from_model
+from millgate.guard.dialects.gemini import GeminiDialect
+from millgate.guard.policy import CirclesPolicy
+from millgate.prices import Price
+from millgate.prompt_cache.judgment import CacheCounts
+from millgate.service.proxy.call_trace import call_trace
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.proxy.folded_call import FoldedCall
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {
@@ -71,7 +71,7 @@ def test_nothing_is_folded_unless_it_is_asked_for(rig, served, upstream):
     headers = {"content-type": "application/json"}
     reply = web.post(served.url + PATHS["messages"], content=body, headers=headers, timeout=MOST_S)
     assert upstream.seen[model][-1].body == body.encode()
-    assert "x-headgate-fold" not in reply.headers
+    assert "x-millgate-fold" not in reply.headers
 
 
 @pytest.mark.parametrize("api", PATHS)
@@ -83,7 +83,7 @@ def test_every_request_of_a_session_begins_as_the_last_and_can_be_expanded(rig, 
         reply = post(folding, api, model, request)
         now = sent(upstream, model, api)
         assert now[: len(before)] == before
-        assert headgate.expand(now) == request
+        assert millgate.expand(now) == request
         assert reply.content == b"".join(STREAMS[api])
         before, folded = now, folded + (now != request)
     assert folded
@@ -93,10 +93,10 @@ def test_every_request_of_a_session_begins_as_the_last_and_can_be_expanded(rig, 
 def test_gemini_is_folded_in_its_own_shape():
     dialect = GeminiDialect()
     messages = render_all(coding_session(SEED), "gemini")
-    sent, report = headgate.fold(messages)
+    sent, report = millgate.fold(messages)
     contents = dialect.replace_conversation(sent)
     assert report.folds[0].pointer[:50] in str(contents)
-    back = headgate.expand(list(dialect.conversation(contents)))
+    back = millgate.expand(list(dialect.conversation(contents)))
     assert dialect.replace_conversation(back) == dialect.replace_conversation(messages)
 
 
@@ -105,18 +105,18 @@ def test_measuring_changes_no_byte_and_says_what_it_would_save(rig, upstream):
     model = rig.script(STREAMS["messages"])
     reply = post(measuring, "messages", model, reads(2))
     assert sent(upstream, model) == reads(2)
-    assert reply.headers["x-headgate-fold"].startswith("measure: 1 run, ")
+    assert reply.headers["x-millgate-fold"].startswith("measure: 1 run, ")
     assert measuring.calls[-1].fold.report.saved_tokens > 500
 
 
 def test_the_header_goes_before_the_settings(rig, served, folding, upstream):
     model = rig.script(STREAMS["messages"])
-    post(served, "messages", model, reads(1), {"x-headgate-fold": "on"})
-    post(served, "messages", model, reads(2), {"x-headgate-fold": "on"})
+    post(served, "messages", model, reads(1), {"x-millgate-fold": "on"})
+    post(served, "messages", model, reads(2), {"x-millgate-fold": "on"})
     assert sent(upstream, model) != reads(2)
-    assert "x-headgate-fold" not in post(folding, "messages", model, reads(2), {"x-headgate-fold": "off"}).headers  # fmt: skip
+    assert "x-millgate-fold" not in post(folding, "messages", model, reads(2), {"x-millgate-fold": "off"}).headers  # fmt: skip
     assert sent(upstream, model) == reads(2)
-    refused = post(served, "messages", model, reads(2), {"x-headgate-fold": "maybe"})
+    refused = post(served, "messages", model, reads(2), {"x-millgate-fold": "maybe"})
     assert refused.status_code == 400
     assert "off, measure or on" in refused.json()["error"]["message"]
 
@@ -141,7 +141,7 @@ def test_a_holdout_leaves_a_share_of_the_sessions_alone(rig, upstream):
     served, model = rig.serve(fold=policy), rig.script(STREAMS["messages"])
     for name, is_held in ((held[0], True), (next(n for n in names if n not in held), False)):
         for copies in (1, 2):
-            post(served, "messages", model, reads(copies), {"x-headgate-session": name})
+            post(served, "messages", model, reads(copies), {"x-millgate-session": name})
         assert (sent(upstream, model) == reads(2)) is is_held
         assert served.calls[-1].fold.group == ("holdout" if is_held else "on")
 
@@ -160,11 +160,11 @@ def test_what_was_sent_before_folding_was_switched_on_stays_as_it_was(rig, foldi
 
 def test_folding_stops_for_a_session_whose_model_asks_again(rig, upstream):
     served = rig.serve(fold=ON, circles=CirclesPolicy(rungs={}))
-    model, session = rig.script(STREAMS["messages"]), {"x-headgate-session": "heals"}
+    model, session = rig.script(STREAMS["messages"]), {"x-millgate-session": "heals"}
     for copies in (1, 2, 3):
         reply = post(served, "messages", model, reads(copies), session)
     assert sent(upstream, model)[-1] == reads(3)[-1]
-    assert "stopped: " in reply.headers["x-headgate-fold"]
+    assert "stopped: " in reply.headers["x-millgate-fold"]
     assert served.calls[-1].fold.has_stopped
     # the prefix stands, what comes after it is not folded, nor is another conversation of the session
     post(served, "messages", model, reads(5), session)
@@ -187,7 +187,7 @@ def test_a_state_that_cannot_be_kept_leaves_the_request_as_it_is(rig, upstream, 
 def test_the_trace_names_every_fold_and_its_text(rig, folding):
     model = rig.script(STREAMS["messages"])
     for copies in (1, 2):
-        post(folding, "messages", model, reads(copies), {"x-headgate-session": "traced"})
+        post(folding, "messages", model, reads(copies), {"x-millgate-session": "traced"})
     trace = call_trace(folding.calls[-1], tenant="default", now=1.0)
     whole, fold = (step for step in trace.steps if step.stage == "fold")
     assert whole.facts["group"] == "on"

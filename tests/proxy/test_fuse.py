@@ -13,14 +13,14 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told
 from tests.waiting import MOST_S, until
 
-from headgate.cli import app
-from headgate.gateway import Headgate
-from headgate.guard.dialects import dialect_for
-from headgate.policy import ProxyPolicy
-from headgate.service.app import create
-from headgate.service.proxy.fuse_steps import fuse
-from headgate.service.proxy.session_name import session_of
-from headgate.settings import Settings
+from millgate.cli import app
+from millgate.gateway import Millgate
+from millgate.guard.dialects import dialect_for
+from millgate.policy import ProxyPolicy
+from millgate.service.app import create
+from millgate.service.proxy.fuse_steps import fuse
+from millgate.service.proxy.session_name import session_of
+from millgate.settings import Settings
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 CAP = 1_000
@@ -31,7 +31,7 @@ FUSE = {"caps": {"session": {"tokens": CAP}}}
 def gate(rig, tmp_path):
     policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse=FUSE)
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         yield gate
 
 
@@ -44,7 +44,7 @@ def address(rig, gate):
 
 def post(address, model, session="s", path="/v1/chat/completions", **more):
     body = {"model": model, "messages": ASK, "stream": True, "max_tokens": 100, **more}
-    headers = {"x-headgate-session": session} if session else {}
+    headers = {"x-millgate-session": session} if session else {}
     return web.post(address + path, json=body, headers=headers, timeout=MOST_S)
 
 
@@ -53,7 +53,7 @@ def spent(gate, name="s"):
 
 
 def trace_of(gate, reply):
-    id = reply.headers["x-headgate-call"]
+    id = reply.headers["x-millgate-call"]
     until(lambda: next((one for one in gate.traces() if one.id == id), None))
     return gate.trace(id)
 
@@ -62,8 +62,8 @@ def test_a_session_is_counted_warned_paused_and_resumed(rig, gate, address, upst
     model = rig.script(said(*PROSE, usage=(380, 20)))
     replies = [post(address, model) for _ in range(4)]
     assert [reply.status_code for reply in replies] == [200, 200, 200, 402]
-    assert "x-headgate-fuse" not in replies[0].headers
-    assert "session s has spent 800 of 1,000 tokens; full in 1 call" in replies[2].headers["x-headgate-fuse"]  # fmt: skip
+    assert "x-millgate-fuse" not in replies[0].headers
+    assert "session s has spent 800 of 1,000 tokens; full in 1 call" in replies[2].headers["x-millgate-fuse"]  # fmt: skip
     error = replies[3].json()["error"]
     assert (error["type"], error["code"]) == ("insufficient_quota", "paused")
     assert "session s has spent 1,200 of 1,000 tokens and is paused" in error["message"]
@@ -145,7 +145,7 @@ def test_an_absurd_limit_of_tokens_locks_nobody_out(rig, tmp_path, limit):
     """What is held for a call under way keeps others from as many tokens."""
     policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse={"caps": {"tenant": {"tokens": 3_000_000}}})  # fmt: skip
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         url, stop = rig.app(create(gate))
         try:
             post(url, rig.script(said(*PROSE, usage=(10, 10))), max_tokens=limit)
@@ -164,14 +164,14 @@ def test_the_forecast_is_in_trace_and_metrics_and_why_explains(rig, gate, addres
     assert facts[0]["calls_left"] == 1
     assert facts[0]["used"] == 600
     metrics = web.get(f"{address}/metrics").text
-    assert 'headgate_fuse_calls_total{scope="session",state="paused"}' in metrics
-    assert 'headgate_fuse_calls_left_count{scope="session"}' in metrics
+    assert 'millgate_fuse_calls_total{scope="session",state="paused"}' in metrics
+    assert 'millgate_fuse_calls_left_count{scope="session"}' in metrics
     refused = trace_of(gate, replies[2])
     shown = CliRunner().invoke(app, ["why", refused.id, "--store", str(tmp_path / "kb")])
     assert (
         "fuse       paused: session s has spent 1,200 of 1,000 tokens and is paused" in shown.stdout
     )
-    assert "headgate sessions resume s" in shown.stdout
+    assert "millgate sessions resume s" in shown.stdout
 
 
 def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, tmp_path):
@@ -181,7 +181,7 @@ def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, t
     trace = trace_of(gate, post(address, model, messages=messages))
     (step,) = [step for step in trace.steps if step.stage == "circles"]
     assert (step.facts["rung"], step.facts["period"], step.facts["copies"]) == ("note", 1, 3)
-    assert 'headgate_circles_total{rung="note"} 1.0' in web.get(f"{address}/metrics").text
+    assert 'millgate_circles_total{rung="note"} 1.0' in web.get(f"{address}/metrics").text
     shown = CliRunner().invoke(app, ["why", trace.id, "--store", str(tmp_path / "kb")])
     assert "a note was added to the last tool result: read was called 3 times" in shown.stdout
     assert "circles.rungs.note = 4" in shown.stdout
@@ -190,8 +190,8 @@ def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, t
 
 
 def test_a_store_that_fails_lets_the_call_through_and_says_so(rig, gate, address, monkeypatch):
-    from headgate.errors import StoreError
-    from headgate.stores.sqlite.store import SqliteStore
+    from millgate.errors import StoreError
+    from millgate.stores.sqlite.store import SqliteStore
 
     def fail(*_):
         raise StoreError("the disk is full")
@@ -199,7 +199,7 @@ def test_a_store_that_fails_lets_the_call_through_and_says_so(rig, gate, address
     monkeypatch.setattr(SqliteStore, "amend_spends", fail)
     reply = post(address, rig.script(said(*PROSE)))
     assert reply.status_code == 200
-    assert reply.headers["x-headgate-degraded"] == "fuse: the disk is full"
+    assert reply.headers["x-millgate-degraded"] == "fuse: the disk is full"
 
 
 UUID = "57a121ec-f78c-48c3-a745-e3036a3ecc33"
@@ -208,7 +208,7 @@ UUID = "57a121ec-f78c-48c3-a745-e3036a3ecc33"
 @pytest.mark.parametrize(
     ("headers", "fields", "expected"),
     [
-        ({"x-headgate-session": "mine", "session_id": "other"}, {}, "mine"),
+        ({"x-millgate-session": "mine", "session_id": "other"}, {}, "mine"),
         ({"X-Claude-Code-Session-Id": UUID}, {}, UUID),
         ({"session_id": UUID}, {"prompt_cache_key": "x"}, UUID),
         ({}, {"metadata": {"user_id": f"user_ab_account__session_{UUID}"}}, UUID),
@@ -254,7 +254,7 @@ def test_a_session_that_begins_with_a_long_text_is_known_by_both_its_ends():
 
 async def test_a_client_that_leaves_while_its_hold_is_made_leaves_none_behind(tmp_path):
     settings = Settings(store=str(tmp_path / "kb"), fuse=FUSE)
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         began, go = threading.Event(), threading.Event()
         spending = gate.spending
         hold = spending.hold

@@ -2,17 +2,17 @@
 
 import pytest
 
-from headgate.errors import PausedError, StoreError, UpstreamError
-from headgate.guard.caps import CapStatus
-from headgate.guard.dialects.usage import CachedInput, estimate_prompt
-from headgate.guard.fuse import FusePolicy, Hold
-from headgate.prices import Prices
-from headgate.service.proxy.exchange import Exchange
-from headgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle, spent_by
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.request_state import Caller, RequestState
-from headgate.testing import strict
-from headgate.types import Amount
+from millgate.errors import PausedError, StoreError, UpstreamError
+from millgate.guard.caps import CapStatus
+from millgate.guard.dialects.usage import CachedInput, estimate_prompt
+from millgate.guard.fuse import FusePolicy, Hold
+from millgate.prices import Prices
+from millgate.service.proxy.exchange import Exchange
+from millgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle, spent_by
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.request_state import Caller, RequestState
+from millgate.testing import strict
+from millgate.types import Amount
 
 
 class Request:
@@ -56,7 +56,7 @@ class Book:
 
 def exchange_over(book, limit=1, hold=None, **facts):
     state = RequestState("r", "POST", caller=Caller("t", frozenset(), "k"))
-    scope = {"method": "POST", "path": "/v1/x", "headers": [], "headgate": state}
+    scope = {"method": "POST", "path": "/v1/x", "headers": [], "millgate": state}
     call = ModelCall("/v1/x", session="s", **facts)
     exchange = Exchange.begin(scope, None, Dialect(limit), call, lambda _: book)
     exchange.request, exchange.hold = Request, hold
@@ -87,7 +87,7 @@ async def test_without_a_cap_nothing_is_held():
 async def test_a_warning_is_a_header_and_a_refusal_is_raised():
     exchange = exchange_over(Book(hold_of("warn")))
     await fuse(exchange)
-    assert list(exchange.reply_headers) == ["x-headgate-fuse"]
+    assert list(exchange.reply_headers) == ["x-millgate-fuse"]
     refused = exchange_over(Book(hold_of("paused")))
     with pytest.raises(PausedError):
         await fuse(refused)
@@ -99,7 +99,7 @@ async def test_a_store_that_cannot_count_is_said_and_an_error_of_the_call_goes_b
     exchange = exchange_over(book)
     await fuse(exchange)
     assert exchange.hold is None
-    assert exchange.reply_headers == {"x-headgate-degraded": "fuse: gone"}
+    assert exchange.reply_headers == {"x-millgate-degraded": "fuse: gone"}
     exchange.hold = hold_of()
     await settle(exchange)
     assert exchange.call.error == "not booked: gone"

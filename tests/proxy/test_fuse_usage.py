@@ -24,10 +24,10 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.guard.dialects.usage import estimate_prompt
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.guard.dialects.usage import estimate_prompt
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.settings import Settings
 
 ASKED = b',"stream_options":{"include_usage":true}'
 
@@ -42,12 +42,12 @@ def gate(rig, tmp_path):
     policy = ProxyPolicy(upstreams=upstreams)
     fuse = {"caps": {"session": {"tokens": 10_000_000}}}
     settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse=fuse)
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         yield gate
 
 
 def send(address, body, *, path="/v1/chat/completions", headers=None):  # noqa: F811
-    headers = {"content-type": "application/json", "x-headgate-session": "s", **(headers or {})}
+    headers = {"content-type": "application/json", "x-millgate-session": "s", **(headers or {})}
     return web.post(address + path, content=body, headers=headers, timeout=MOST_S)
 
 
@@ -76,10 +76,10 @@ def test_usage_is_asked_for_and_the_client_gets_the_bytes_it_would_have_got(
 ):  # fmt: skip
     model = rig.script(asked)
     body = b'{"messages": [{"role":"user","content":"h\\u00f6"}], "prompt": "Once", "model":"%b", "stream":true, "x": 1.0\n} ' % model.encode()  # fmt: skip
-    reply = send(address, body, path=path, headers={"x-headgate-guard": guard})
+    reply = send(address, body, path=path, headers={"x-millgate-guard": guard})
     assert upstream.seen[model][0].body == body.rstrip()[:-1] + ASKED + b"}"
     assert reply.content == b"".join(plain)
-    assert reply.headers["x-headgate-guard"] == guard
+    assert reply.headers["x-millgate-guard"] == guard
     assert spent(gate) == 400
     assert "estimated" not in step_of(gate, reply)
 
@@ -89,7 +89,7 @@ def test_a_client_that_asks_for_usage_gets_it(rig, gate, address, upstream, guar
     script = [*with_nulls(CHAT[:-1]), usage_chunk(380, 20), DONE]
     model = rig.script(script)
     body = json.dumps({"model": model, "messages": ASK, "stream": True, "stream_options": {"include_usage": True}}).encode()  # fmt: skip
-    reply = send(address, body, headers={"x-headgate-guard": guard})
+    reply = send(address, body, headers={"x-millgate-guard": guard})
     assert upstream.seen[model][0].body == body
     assert reply.content == b"".join(script)
     assert spent(gate) == 400
@@ -116,7 +116,7 @@ def test_an_answer_that_tells_usage_anyway_is_not_asked_for_it(
 ):  # fmt: skip
     model = rig.script(script)
     body = json.dumps({"model": model, "messages": ASK, "stream": True, "max_tokens": 100, **more})
-    send(address, body.encode(), path=path, headers={"x-headgate-guard": guard})
+    send(address, body.encode(), path=path, headers={"x-millgate-guard": guard})
     assert upstream.seen[model][0].body == body.encode()
     assert spent(gate) == 400
 
@@ -200,14 +200,14 @@ def test_the_tokens_of_tool_calls_are_estimated_too(rig, gate, address):  # noqa
 
 
 def test_a_cap_holds_if_the_upstream_tells_nothing(rig, tmp_path):
-    from headgate.service.app import create
+    from millgate.service.app import create
 
     policy = ProxyPolicy(upstreams={"main": rig.at()})
     fuse = {"caps": {"session": {"tokens": CAP}}}
     settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse=fuse)
     model = rig.script(said(*PROSE))
     prompt = [{"role": "user", "content": " ".join(str(n) for n in range(60))}]
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         url, stop = rig.app(create(gate))
         try:
             replies = [post(url, model, messages=prompt, max_tokens=60) for _ in range(9)]
@@ -228,7 +228,7 @@ def test_a_client_that_leaves_before_the_head_is_booked_with_its_prompt(rig, gat
     fields = {"model": model, "messages": ASK, "stream": True, "max_tokens": 100}
     body = json.dumps(fields).encode()
     with socket.create_connection((host, int(port))) as client:
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx-headgate-session: s\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx-millgate-session: s\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
         client.sendall(head.encode() + body)
         until(lambda: upstream.seen[model] or None)
     assert until(lambda: spent(gate) or None) == estimate_prompt(fields)
@@ -240,7 +240,7 @@ def test_an_upstream_that_answers_too_late_is_booked_with_the_prompt(rig, gate, 
     model = f"late-{rig.name()}"
     upstream.script(model, script)
     fields = {"model": model, "messages": ASK, "stream": True, "max_tokens": 100}
-    reply = send(address, json.dumps(fields).encode(), headers={"x-headgate-guard": guard})
+    reply = send(address, json.dumps(fields).encode(), headers={"x-millgate-guard": guard})
     assert reply.status_code == 504
     assert spent(gate) >= estimate_prompt(fields)
 

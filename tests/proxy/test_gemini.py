@@ -7,11 +7,11 @@ from tests.proxy import web
 from tests.proxy.upstream import CLOSE, LOOP, PROSE, UNIT, Head, json_head
 from tests.waiting import MOST_S
 
-from headgate.guard.resume import CLOSING
-from headgate.policy import ProxyPolicy
+from millgate.guard.resume import CLOSING
+from millgate.policy import ProxyPolicy
 
 TEXT = "".join(PROSE)
-ASK = [{"role": "user", "parts": [{"text": "Tell me about headgates."}]}]
+ASK = [{"role": "user", "parts": [{"text": "Tell me about millgates."}]}]
 CONFIG = {"maxOutputTokens": 900, "temperature": 0.1, "thinkingConfig": {"thinkingLevel": "high"}}
 
 
@@ -75,7 +75,7 @@ def test_a_stream_without_a_loop_arrives_byte_for_byte(gemini, script):
     model, seen = script(said(*PROSE))
     answer = post(gemini, model, headers={"x-goog-api-key": "of-the-client"})
     assert answer.content == b"".join(said(*PROSE))
-    assert answer.headers["x-headgate-guard"] == "on"
+    assert answer.headers["x-millgate-guard"] == "on"
     assert seen[0].headers["x-goog-api-key"] == "of-the-client"
     assert json.loads(seen[0].body) == {"contents": ASK}
     assert (gemini.calls[-1].model, gemini.calls[-1].input_tokens, gemini.calls[-1].output_tokens) == (model, 10, 5)  # fmt: skip
@@ -92,7 +92,7 @@ def test_a_loop_is_cut_and_the_stream_goes_on(gemini, script):
     assert [one["candidates"][0].get("finishReason") for one in found if one["candidates"][0].get("finishReason")] == ["STOP"]  # fmt: skip
     usage = found[-1]["usageMetadata"]
     assert (usage["promptTokenCount"], usage["candidatesTokenCount"]) == (70, 9)
-    assert usage["headgate"]["candidatesTokenCount"] > 9
+    assert usage["millgate"]["candidatesTokenCount"] > 9
     again = seen[1].json
     assert [content["role"] for content in again["contents"]] == ["user", "model", "user"]
     assert again["contents"][0] == ASK[0]
@@ -144,7 +144,7 @@ def test_an_array_passes_as_it_comes(gemini, script):
     model, _ = script([json_head(), body], method=method)
     answer = post(gemini, model, method=method)
     assert answer.content == body
-    assert "alt is not sse" in answer.headers["x-headgate-guard-reason"]
+    assert "alt is not sse" in answer.headers["x-millgate-guard-reason"]
 
 
 def test_errors_have_googles_form_and_faults_pass(gemini, script):

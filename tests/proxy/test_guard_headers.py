@@ -9,17 +9,17 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
 from tests.waiting import MOST_S
 
-from headgate.guard.policy import GuardPolicy
-from headgate.service.own_headers import describe_unknown
-from headgate.service.proxy.options import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
+from millgate.guard.policy import GuardPolicy
+from millgate.service.own_headers import describe_unknown
+from millgate.service.proxy.options import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
 
-ASK = [{"role": "user", "content": "Tell me about headgates."}]
+ASK = [{"role": "user", "content": "Tell me about millgates."}]
 TOKEN = "<other way>"  # no secret
 
 
 def post(served, model, **headers):
     body = {"model": model, "messages": ASK, "stream": True}
-    named = {f"x-headgate-guard-{name.replace('_', '-')}": value for name, value in headers.items()}
+    named = {f"x-millgate-guard-{name.replace('_', '-')}": value for name, value in headers.items()}
     url = served.url + "/v1/chat/completions"
     return web.post(url, json=body, headers=named, timeout=MOST_S)
 
@@ -78,17 +78,17 @@ def test_a_header_that_cannot_be_used_is_named(rig, served, headers, part):
 def test_a_misspelled_header_is_told_and_costs_nothing(rig, served, upstream):
     model = rig.script(said("Done."))
     body = {"model": model, "messages": ASK}
-    sent = {"x-headgate-contxt": "on", "x-headgate-guard": "off"}
+    sent = {"x-millgate-contxt": "on", "x-millgate-guard": "off"}
     got = web.post(served.url + "/v1/chat/completions", json=body, headers=sent, timeout=MOST_S)
     assert got.status_code == 200
-    told = got.headers["x-headgate-ignored"]
-    assert told == "x-headgate-contxt (did you mean x-headgate-context?)"
-    assert "x-headgate-contxt" not in upstream.seen[model][0].headers
+    told = got.headers["x-millgate-ignored"]
+    assert told == "x-millgate-contxt (did you mean x-millgate-context?)"
+    assert "x-millgate-contxt" not in upstream.seen[model][0].headers
 
 
 def test_every_header_that_the_proxy_reads_is_known():
     read = set(GUARD_HEADERS.values()) | set(ENTROPY_HEADERS.values())
-    read |= set(re.findall(r'"(x-headgate-[a-z-]+)"', inspect.getsource(parse_options)))
+    read |= set(re.findall(r'"(x-millgate-[a-z-]+)"', inspect.getsource(parse_options)))
     sent = [(name.encode(), b"") for name in read]
     assert len(sent) > 15
     assert describe_unknown(sent) == ""

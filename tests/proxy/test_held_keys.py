@@ -3,17 +3,17 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.errors import ConfigError, InputError, ScopeError, UpstreamError
-from headgate.gateway import Headgate
-from headgate.guard.dialects import dialect_for
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.app import create
-from headgate.service.proxy.exchange import Exchange
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.passthrough import pass_on
-from headgate.service.proxy.upstreams import Upstreams, is_shared, returned_headers
-from headgate.service.request_state import Caller, RequestState
-from headgate.settings import Settings
+from millgate.errors import ConfigError, InputError, ScopeError, UpstreamError
+from millgate.gateway import Millgate
+from millgate.guard.dialects import dialect_for
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.app import create
+from millgate.service.proxy.exchange import Exchange
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.proxy.passthrough import pass_on
+from millgate.service.proxy.upstreams import Upstreams, is_shared, returned_headers
+from millgate.service.request_state import Caller, RequestState
+from millgate.settings import Settings
 
 
 class Recorder:
@@ -46,7 +46,7 @@ def exchange_for(method, path, *headers, scopes=("proxy",)):
         pass
 
     state = RequestState("r", method, caller=Caller("default", frozenset(scopes)))
-    scope = {"method": method, "path": path, "raw_path": path.encode(), "headers": list(headers), "headgate": state}  # fmt: skip
+    scope = {"method": method, "path": path, "raw_path": path.encode(), "headers": list(headers), "millgate": state}  # fmt: skip
     return Exchange.begin(scope, send, dialect_for(path), ModelCall("/v1/*"))
 
 
@@ -106,7 +106,7 @@ async def test_which_upstreams_a_key_may_use_is_part_of_the_key():
 async def test_reading_alone_does_not_open_the_models(scopes, status):
     nowhere = UpstreamPolicy(url="http://127.0.0.1:9/v1", key="sk-HELD", connect_s=1)
     settings = Settings(store=":memory:", proxy=ProxyPolicy(upstreams={"main": nowhere}))
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         token = gate.keys.create(scopes).token
         app = create(gate)
         async with connected(app, key=token) as client:
@@ -171,7 +171,7 @@ async def test_a_clients_key_goes_to_no_upstream_it_may_not_be_meant_for():
     await pass_on(exchange_for("GET", "/v1/files", key), b"", made)
     assert len(transport.sent) == 3
     assert not any(key in request.headers for request in transport.sent)
-    named = (b"x-headgate-upstream", b"two")
+    named = (b"x-millgate-upstream", b"two")
     await pass_on(exchange_for("GET", "/v1/files", key, named), b"", made)
     assert key in transport.sent[-1].headers
 

@@ -13,11 +13,11 @@ from tests.proxy import web
 from tests.proxy.upstream import CLOSE, PROSE, RESET, Endless, Head, Pause, chunk, json_head, said
 from tests.waiting import MOST_S, until
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.guard.policy import GuardPolicy
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.http_client import PART, HttpClient
-from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.errors import ConfigError, UpstreamError
+from millgate.guard.policy import GuardPolicy
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.proxy.http_client import PART, HttpClient
+from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
 
 MB = 1 << 20
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import StoreError
-from headgate.gateway import Headgate
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.completions import CompletionsDialect
-from headgate.guard.dialects.messages import MessagesDialect
-from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.policy import Limits, ProxyPolicy
-from headgate.service.proxy.conversation_state import ConversationState
-from headgate.service.proxy.exchange import parse_request
-from headgate.service.proxy.inject import MAX_NEW, MAX_QUERY, inject
-from headgate.text.tokens import estimate_tokens
-from headgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
+from millgate.errors import StoreError
+from millgate.gateway import Millgate
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.dialects.completions import CompletionsDialect
+from millgate.guard.dialects.messages import MessagesDialect
+from millgate.guard.dialects.responses import ResponsesDialect
+from millgate.policy import Limits, ProxyPolicy
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.proxy.exchange import parse_request
+from millgate.service.proxy.inject import MAX_NEW, MAX_QUERY, inject
+from millgate.text.tokens import estimate_tokens
+from millgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
 # Conversations as each API writes them: a turn is a list of messages, and a message of None is no turn of a person
 
@@ -239,7 +239,7 @@ async def test_another_worker_and_a_restart_add_the_same_block(tmp_path):
     after.close()
     assert second.body.startswith(prefix(first.body, messages))
     assert third.body == first.body
-    assert told["x-headgate-trace"] == "trace-1"
+    assert told["x-millgate-trace"] == "trace-1"
     assert (tmp_path / "proxy.db").stat().st_mode & 0o077 == 0
 
 
@@ -259,14 +259,14 @@ async def test_a_file_that_cannot_be_used_is_told_and_memory_goes_on(tmp_path):
     first, told = await sent("chat", chat_turn("ask", 0), gate, conversations)
     again, _ = await sent("chat", chat_turn("ask", 0), gate, conversations)
     assert again.body == first.body
-    assert told["x-headgate-degraded"].startswith("remembered:")
+    assert told["x-millgate-degraded"].startswith("remembered:")
 
 
 async def test_other_options_tenants_and_conversations_have_blocks_of_their_own():
     conversations, gate = ConversationState(), changing_gate()
     ask = chat_turn("ask", 0)
     bodies = {(await sent("chat", ask, gate, conversations, **headers))[0].body
-              for headers in ({}, {"x_headgate_budget": "77"}, {"x_headgate_collection": "docs"}, {"x_headgate_session": "s"})}  # fmt: skip
+              for headers in ({}, {"x_millgate_budget": "77"}, {"x_millgate_collection": "docs"}, {"x_millgate_session": "s"})}  # fmt: skip
     other = await inject(asked("chat", ask), ChatDialect(), gate, "another tenant", conversations)
     bodies.add(other[0].body)
     assert len(bodies) == 5
@@ -295,13 +295,13 @@ async def test_a_reply_adds_nothing_to_the_context_of_the_question_before_it(rep
     request, told = await sent("chat", talk, changing_gate(heard), conversations)
     assert [one.query for one in heard] == ["How do refunds work?"]
     assert request.fields["messages"][1:] == talk[1:]
-    assert told["x-headgate-context-tokens"] == "0"
-    assert "question before it" in told["x-headgate-context-reason"]
+    assert told["x-millgate-context-tokens"] == "0"
+    assert "question before it" in told["x-millgate-context-reason"]
     longer = [*talk, *spoken("What is a parcel?")]
     again, told = await sent("chat", longer, changing_gate(heard), conversations)
     assert heard[-1].query == "What is a parcel?"
     assert again.body.startswith(prefix(request.body, talk))
-    assert "x-headgate-context-reason" not in told
+    assert "x-millgate-context-reason" not in told
 
 
 async def test_a_reply_is_looked_up_with_its_question_if_that_has_no_context():
@@ -325,8 +325,8 @@ async def test_what_is_hardly_likely_to_help_is_not_added_unasked():
     talk = spoken("run the tests")
     request, told = await sent("chat", talk, gate, ConversationState())
     assert request.fields["messages"] == talk
-    assert told["x-headgate-trace"] == "trace-1"
-    assert "a chance of 0.06" in told["x-headgate-context-reason"]
+    assert told["x-millgate-trace"] == "trace-1"
+    assert "a chance of 0.06" in told["x-millgate-context-reason"]
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ async def test_a_first_message_is_looked_up_whatever_it_says():
 async def test_the_window_of_a_question_ends_with_it_and_holds_earlier_blocks(api):
     turn, heard = APIS[api][2], []
     messages = [*turn("ask", 0), *turn("tool", 1), *turn("ask", 2), *turn("tool", 3)]
-    await sent(api, messages, changing_gate(heard), ConversationState(), x_headgate_window="8000")
+    await sent(api, messages, changing_gate(heard), ConversationState(), x_millgate_window="8000")
     first, second = heard
     assert first.window.texts == ("Question 0?",)
     assert "<context 0/>" in "".join(second.window.texts)
@@ -417,7 +417,7 @@ async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
     conversations = ConversationState()
     request, told = await sent("chat", chat_turn("ask", 0), failing, conversations)
     assert request.fields["messages"] == chat_turn("ask", 0)
-    assert told["x-headgate-degraded"] == "context: the store is gone"
+    assert told["x-millgate-degraded"] == "context: the store is gone"
     again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), conversations)
     assert again.body == request.body
     assert next(calls) == 1
@@ -428,10 +428,10 @@ async def test_a_pasted_file_is_looked_up_by_its_beginning_and_a_limit_costs_no_
     await sent("chat", long, changing_gate(heard), ConversationState())
     assert heard[0].query == long[0]["content"][:MAX_QUERY]
     assert Limits().query_chars == MAX_QUERY
-    with Headgate.open(":memory:", limits={"query_chars": 10, "window_chars": 10}) as gate:
+    with Millgate.open(":memory:", limits={"query_chars": 10, "window_chars": 10}) as gate:
         request, told = await sent("chat", long, gate.for_tenant("t").acontext_for, ConversationState())  # fmt: skip
     assert request.fields["messages"] == long
-    assert told["x-headgate-degraded"].startswith("context: query_chars is 100,000")
+    assert told["x-millgate-degraded"].startswith("context: query_chars is 100,000")
 
 
 async def test_a_long_conversation_that_nobody_remembers_costs_a_bounded_number_of_contexts():
@@ -455,8 +455,8 @@ async def test_without_a_question_nothing_is_asked(message):
     request, told = await sent("chat", [message], gate, ConversationState())
     assert json.loads(request.body)["messages"] == [message]
     assert told == {
-        "x-headgate-context-tokens": "0",
-        "x-headgate-context-reason": "no message is a person's",
+        "x-millgate-context-tokens": "0",
+        "x-millgate-context-reason": "no message is a person's",
     }
 
 
@@ -465,15 +465,15 @@ async def test_without_a_question_nothing_is_asked(message):
     [("main", "nothing relevant was found"), ("mian", "nothing is in collection mian (did you mean main?)")],
 )  # fmt: skip
 async def test_a_question_for_which_nothing_is_found_says_so(collection, reason):
-    with Headgate.open(":memory:", tenant="t") as gate:
+    with Millgate.open(":memory:", tenant="t") as gate:
         gate.add([{"id": "a", "text": "Refunds take five days."}])
-        _, told = await sent("chat", spoken("Who sells zebras?"), gate.acontext_for, ConversationState(), x_headgate_collection=collection)  # fmt: skip
-    assert told["x-headgate-context-reason"] == reason
+        _, told = await sent("chat", spoken("Who sells zebras?"), gate.acontext_for, ConversationState(), x_millgate_collection=collection)  # fmt: skip
+    assert told["x-millgate-context-reason"] == reason
 
 
 async def test_the_gate_hears_the_options():
     heard = []
-    options = {"x_headgate_budget": "77", "x_headgate_collection": "docs", "x_headgate_k": "3"}
+    options = {"x_millgate_budget": "77", "x_millgate_collection": "docs", "x_millgate_k": "3"}
     await sent("chat", chat_turn("ask", 0), changing_gate(heard), ConversationState(), **options)
     assert heard[0] == Request("Question 0?", budget=77, tenant="t", collection="docs", k=3, window=heard[0].window)  # fmt: skip
 
@@ -484,8 +484,8 @@ async def test_turns_that_the_request_brings_are_not_injected_again():
         {"role": "assistant", "content": [{"type": "text", "text": "How does Ann like Lisbon?"}]},
         {"role": "user", "content": "Where did Ann move, to Lisbon?"},
     ]
-    options = {"x_headgate_collection": "turns"}
-    with Headgate.open(":memory:", tenant="t") as gate:
+    options = {"x_millgate_collection": "turns"}
+    with Millgate.open(":memory:", tenant="t") as gate:
         conversations = ConversationState()
         for spoken in (1, 3):
             gate.add_turns("monday", talk[:spoken])
@@ -493,7 +493,7 @@ async def test_turns_that_the_request_brings_are_not_injected_again():
                 "chat", talk[:spoken], gate.acontext_for, conversations, **options
             )
             assert json.loads(request.body)["messages"] == talk[:spoken]
-            assert told["x-headgate-context-tokens"] == "0"
+            assert told["x-millgate-context-tokens"] == "0"
         request, _ = await sent(
             "chat", talk[-1:], gate.acontext_for, ConversationState(), **options
         )
@@ -514,7 +514,7 @@ async def test_the_tokens_of_a_window_are_those_of_all_its_texts():
     heard = []
     messages = [m for n in range(4) for m in (*chat_turn("ask", n), *chat_turn("tool", n))]
     await sent(
-        "chat", messages, changing_gate(heard), ConversationState(), x_headgate_window="8000"
+        "chat", messages, changing_gate(heard), ConversationState(), x_millgate_window="8000"
     )
     for request in heard:
         assert request.context_budget.used_tokens == sum(map(estimate_tokens, request.window.texts))

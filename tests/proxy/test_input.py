@@ -7,10 +7,10 @@ from tests.proxy import web
 from tests.proxy.upstream import Head, answer, json_head, said
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError, NotFound
-from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.upstreams import choose
-from headgate.settings import load
+from millgate.errors import ConfigError, NotFound
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.proxy.upstreams import choose
+from millgate.settings import load
 
 GOOD = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
 
@@ -35,11 +35,11 @@ BAD = {
     "compressed by something else": (GOOD, {"content-encoding": "br"}, 415, None),
     "not compressed as it says": (GOOD, {"content-encoding": "gzip"}, 400, None),
     "not zstd as it says": (GOOD, {"content-encoding": "zstd"}, 400, None),
-    "a switch that is none": (GOOD, {"x-headgate-guard": "maybe"}, 400, "x-headgate-guard"),
-    "a budget that is no number": (GOOD, {"x-headgate-budget": "lots"}, 400, "x-headgate-budget"),
-    "a negative budget": (GOOD, {"x-headgate-budget": "-5"}, 400, "x-headgate-budget"),
-    "a huge budget": (GOOD, {"x-headgate-budget": "9" * 5000}, 400, "x-headgate-budget"),
-    "an upstream that is none": (GOOD, {"x-headgate-upstream": "moon"}, 400, None),
+    "a switch that is none": (GOOD, {"x-millgate-guard": "maybe"}, 400, "x-millgate-guard"),
+    "a budget that is no number": (GOOD, {"x-millgate-budget": "lots"}, 400, "x-millgate-budget"),
+    "a negative budget": (GOOD, {"x-millgate-budget": "-5"}, 400, "x-millgate-budget"),
+    "a huge budget": (GOOD, {"x-millgate-budget": "9" * 5000}, 400, "x-millgate-budget"),
+    "an upstream that is none": (GOOD, {"x-millgate-upstream": "moon"}, 400, None),
     "50 MB": (GOOD[:-1] + b', "x": "' + b"y" * 50_000_000 + b'"}', {}, 413, None),
     "an unknown model": (GOOD, {}, 404, None),
 }  # fmt: skip
@@ -95,16 +95,16 @@ def test_a_held_key_replaces_the_clients_and_is_never_shown(rig, routed, upstrea
 
 
 def test_upstreams_are_set_by_file_and_environment(tmp_path):
-    file = tmp_path / "headgate.toml"
+    file = tmp_path / "millgate.toml"
     file.write_text(
         '[proxy.upstreams.local]\nurl = "http://127.0.0.1:8080/v1/"\nmodels = ["llama-*"]\n'
     )
-    settings = load(file, environ={"HEADGATE_PROXY__UPSTREAMS__LOCAL__KEY": "sk-1"})
+    settings = load(file, environ={"MILLGATE_PROXY__UPSTREAMS__LOCAL__KEY": "sk-1"})
     local = settings.proxy.upstreams["local"]
     assert (local.url, local.models) == ("http://127.0.0.1:8080/v1", ("llama-*",))
     assert local.key.get_secret_value() == "sk-1"
     with pytest.raises(ConfigError, match="url"):
-        load(environ={"HEADGATE_PROXY__UPSTREAMS__LOCAL__URL": "ftp://x"})
+        load(environ={"MILLGATE_PROXY__UPSTREAMS__LOCAL__URL": "ftp://x"})
 
 
 # What is passed on
@@ -145,7 +145,7 @@ def test_models_are_those_that_requests_would_reach(rig, upstream):
     upstream.script("/v1/models", [json_head(), b'{"data": [' + rows + b"]}"])
     got = web.get(f"{served.url}/v1/models")
     assert [row["id"] for row in got.json()["data"]] == ["alpha-1", "beta-1"]
-    assert got.headers["x-headgate-degraded"] == "models: dead"
+    assert got.headers["x-millgate-degraded"] == "models: dead"
 
 
 def test_a_stream_of_another_path_is_passed_on_byte_for_byte(rig, served):
@@ -153,7 +153,7 @@ def test_a_stream_of_another_path_is_passed_on_byte_for_byte(rig, served):
     model = rig.script(script)
     got = web.post(f"{served.url}/v1/audio/speech", json={"model": model, "stream": True})  # fmt: skip
     assert got.content == b"".join(script)
-    assert got.headers["x-headgate-guard"] == "off"
+    assert got.headers["x-millgate-guard"] == "off"
 
 
 def test_head_and_empty_answers_pass(rig, served, upstream):

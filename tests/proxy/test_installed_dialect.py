@@ -6,11 +6,11 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, UNIT, said
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError
-from headgate.guard.dialects import installed_dialects
-from headgate.policy import ProxyPolicy
-from headgate.service.proxy.app import routes
-from headgate.service.proxy.proxy import Proxy
+from millgate.errors import ConfigError
+from millgate.guard.dialects import installed_dialects
+from millgate.policy import ProxyPolicy
+from millgate.service.proxy.app import routes
+from millgate.service.proxy.proxy import Proxy
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def install(tmp_path, monkeypatch):
 
 
 def test_a_loop_is_cut_in_an_api_that_a_package_adds(rig, upstream, install):
-    install("acme_headgate:AcmeDialect")
+    install("acme_millgate:AcmeDialect")
     held = ProxyPolicy(upstreams={"main": rig.at(key="sk-HELD")})
     served = rig.serve(held, key="k1")
     model = rig.script(said(*LOOP), said("All is well."))
@@ -36,7 +36,7 @@ def test_a_loop_is_cut_in_an_api_that_a_package_adds(rig, upstream, install):
 
 
 async def test_a_dialect_cannot_take_a_path_of_the_service(install):
-    install("acme_headgate:Ours")
+    install("acme_millgate:Ours")
     proxy = Proxy(ProxyPolicy())
     with pytest.raises(ConfigError, match="/v1/context, which the proxy does not serve"):
         routes(proxy)

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.service.proxy.http_client import HttpClient
-from headgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.service.proxy.http_client import HttpClient
+from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
 
 STOLEN = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nSTOLEN"
 

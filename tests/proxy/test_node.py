@@ -24,7 +24,7 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.guard.policy import GuardPolicy
+from millgate.guard.policy import GuardPolicy
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_node_reads_on_over_a_rollback(seen):
     assert got["text"].endswith("All is well.")
     assert got["text"].count(UNIT) <= 3
     assert got["ids"] == ["chatcmpl-1"]
-    assert got["usage"]["headgate"]["rollbacks"] == 1
+    assert got["usage"]["millgate"]["rollbacks"] == 1
 
 
 def test_node_reads_reasoning_tools_and_structured_output(seen):
@@ -93,7 +93,7 @@ def test_node_raises_errors_before_and_after_the_first_byte(seen):
 
 def test_node_reads_an_answer_whose_loop_was_cut(seen):
     assert seen["whole"]["text"].endswith("All is well.")
-    assert seen["whole"]["usage"]["headgate"]["rollbacks"] == 1
+    assert seen["whole"]["usage"]["millgate"]["rollbacks"] == 1
 
 
 def test_node_reads_responses_also_over_a_rollback(seen):
@@ -113,4 +113,4 @@ def test_node_reads_errors_and_whole_answers_of_responses(seen):
     whole = seen["responsesWhole"]
     assert whole["id"] == "resp_1"
     assert whole["text"].endswith("All is well.")
-    assert whole["usage"]["headgate"]["rollbacks"] == 1
+    assert whole["usage"]["millgate"]["rollbacks"] == 1

@@ -14,15 +14,15 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, json_head, response_stream, said
 from tests.waiting import MOST_S, until
 
-from headgate.cli import app
-from headgate.gateway import Headgate
-from headgate.guard.dialects.usage import estimate_prompt
-from headgate.policy import ProxyPolicy
-from headgate.service.app import create
-from headgate.service.metrics import MAX_MODELS, Metrics
-from headgate.service.proxy.model_call import ModelCall
-from headgate.settings import Settings
-from headgate.text.tokens import estimate_tokens
+from millgate.cli import app
+from millgate.gateway import Millgate
+from millgate.guard.dialects.usage import estimate_prompt
+from millgate.policy import ProxyPolicy
+from millgate.service.app import create
+from millgate.service.metrics import MAX_MODELS, Metrics
+from millgate.service.proxy.model_call import ModelCall
+from millgate.settings import Settings
+from millgate.text.tokens import estimate_tokens
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 
@@ -43,7 +43,7 @@ def folder(tmp_path):
 @pytest.fixture
 def address(rig, folder, spans):
     policy = ProxyPolicy(upstreams={"main": rig.at()})
-    with Headgate.open(settings=Settings(store=str(folder), proxy=policy)) as gate:
+    with Millgate.open(settings=Settings(store=str(folder), proxy=policy)) as gate:
         gate.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
         url, stop = rig.app(create(gate))
         yield url
@@ -69,12 +69,12 @@ def test_metrics_name_route_model_upstream_and_what_the_guard_did(rig, address):
     post(address, model)
     seen = samples(address)
     labels = (f"model={model}", "route=/v1/chat/completions", "upstream=main")
-    assert seen["headgate_model_calls_total", "guard=recovered", *labels[:2], "status=200", labels[2]] == 1  # fmt: skip
-    tokens = {d: seen["headgate_model_tokens_total", f"direction={d}", *labels] for d in ("input", "output")}  # fmt: skip
+    assert seen["millgate_model_calls_total", "guard=recovered", *labels[:2], "status=200", labels[2]] == 1  # fmt: skip
+    tokens = {d: seen["millgate_model_tokens_total", f"direction={d}", *labels] for d in ("input", "output")}  # fmt: skip
     assert tokens["input"] > 70
     assert tokens["output"] > 9
-    assert seen["headgate_model_call_seconds_count", *labels] == 1
-    assert seen["headgate_model_first_byte_seconds_count", *labels] == 1
+    assert seen["millgate_model_call_seconds_count", *labels] == 1
+    assert seen["millgate_model_first_byte_seconds_count", *labels] == 1
 
 
 def test_names_that_clients_invent_do_not_become_labels():
@@ -83,7 +83,7 @@ def test_names_that_clients_invent_do_not_become_labels():
         metrics.count_call(ModelCall("/v1/responses", model=f"m{n}", upstream="main", status=200))
         metrics.count_call(ModelCall("/v1/responses", model=f"x{n}", upstream="main", status=404))
     families = text_string_to_metric_families(metrics.text())
-    calls = next(f for f in families if f.name == "headgate_model_calls")
+    calls = next(f for f in families if f.name == "millgate_model_calls")
     models = {s.labels["model"] for s in calls.samples}
     assert len(models) == MAX_MODELS + 1
     assert "other" in models
@@ -92,7 +92,7 @@ def test_names_that_clients_invent_do_not_become_labels():
 
 def test_a_line_of_the_log_tells_of_the_call_and_never_what_was_said(rig, address, caplog):
     model = rig.script(said(*LOOP), said("Well.", usage=(70, 9)))
-    with caplog.at_level(logging.INFO, "headgate.request"):
+    with caplog.at_level(logging.INFO, "millgate.request"):
         got = post(address, model)
         until(lambda: caplog.records)
     line = json.loads(caplog.records[-1].message)
@@ -100,13 +100,13 @@ def test_a_line_of_the_log_tells_of_the_call_and_never_what_was_said(rig, addres
     assert (line["rollbacks"], line["status"], line["error"]) == (1, 200, "")
     assert line["cut_chars"] > 0
     assert line["output_tokens"] > 9
-    assert line["call"] == got.headers["x-headgate-call"]
+    assert line["call"] == got.headers["x-millgate-call"]
     assert PROSE[0][:20] not in caplog.records[-1].message
     assert ASK[0]["content"] not in caplog.records[-1].message
 
 
 def test_a_call_that_is_not_watched_says_so_in_the_log(rig, address, caplog):
-    with caplog.at_level(logging.INFO, "headgate.request"):
+    with caplog.at_level(logging.INFO, "millgate.request"):
         post(address, rig.script(said(*PROSE)), n=2)
         until(lambda: caplog.records)
     line = json.loads(caplog.records[-1].message)
@@ -125,9 +125,9 @@ def test_a_span_follows_the_conventions_for_generative_ai(rig, address, spans):
     assert call.kind is otel.SpanKind.CLIENT
     assert (told["gen_ai.operation.name"], told["gen_ai.request.model"]) == ("chat", model)
     assert (told["gen_ai.provider.name"], told["server.address"]) == ("main", "127.0.0.1")
-    assert (told["gen_ai.response.id"], told["headgate.guard"]) == ("resp_1", "recovered")
+    assert (told["gen_ai.response.id"], told["millgate.guard"]) == ("resp_1", "recovered")
     assert told["gen_ai.usage.output_tokens"] > 5
-    assert [event.name for event in call.events] == ["headgate.cut"]
+    assert [event.name for event in call.events] == ["millgate.cut"]
     assert request.start_time <= call.start_time <= call.end_time
 
 
@@ -147,8 +147,8 @@ def test_tools_whose_results_a_call_brings_are_spans_of_their_own(rig, address, 
 
 def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address, folder):
     model = rig.script(said(*LOOP), said("Well."))
-    got = post(address, model, headers={"x-headgate-context": "on"})
-    id, context = got.headers["x-headgate-call"], got.headers["x-headgate-trace"]
+    got = post(address, model, headers={"x-millgate-context": "on"})
+    id, context = got.headers["x-millgate-call"], got.headers["x-millgate-trace"]
     run = CliRunner(env={"COLUMNS": "400"}).invoke
     until(lambda: id[:8] in run(app, ["why", "--list", "--store", str(folder)]).output)
     shown = run(app, ["why", id, "--store", str(folder)]).output
@@ -169,8 +169,8 @@ def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address
 def test_errors_of_an_upstream_are_counted_with_their_status(rig, address):
     model = rig.script([json_head(429), b"{}"])
     post(address, model)
-    post(address, "unknown", headers={"x-headgate-upstream": "moon"})
-    calls = {key: n for key, n in samples(address).items() if key[0] == "headgate_model_calls_total"}  # fmt: skip
+    post(address, "unknown", headers={"x-millgate-upstream": "moon"})
+    calls = {key: n for key, n in samples(address).items() if key[0] == "millgate_model_calls_total"}  # fmt: skip
     statuses = {next(part for part in key if str(part).startswith("status")) for key in calls}
     assert statuses == {"status=429", "status=400"}
 
@@ -179,7 +179,7 @@ def test_errors_of_an_upstream_are_counted_with_their_status(rig, address):
 def test_tokens_are_those_that_the_upstream_reports_else_an_estimate(rig, address, upstream, usage):
     model = rig.script(said(*PROSE, usage=usage))
     post(address, model)
-    tokens = {key[1]: n for key, n in samples(address).items() if key[0] == "headgate_model_tokens_total" and f"model={model}" in key}  # fmt: skip
+    tokens = {key[1]: n for key, n in samples(address).items() if key[0] == "millgate_model_tokens_total" and f"model={model}" in key}  # fmt: skip
     sent = upstream.seen[model][0].json
     assert "stream_options" not in sent, "without a cap the request goes out as it came"
     expected = usage or (estimate_prompt(sent), estimate_tokens("".join(PROSE)))

@@ -7,12 +7,12 @@ from tests.proxy import web
 from tests.proxy.upstream import answer
 from tests.waiting import MOST_S
 
-from headgate.errors import NotFound
-from headgate.policy import ProxyPolicy
-from headgate.service.proxy import exchange, passthrough, whole_answer
-from headgate.service.proxy.passthrough import _find, _is_reached, _model_of
-from headgate.service.proxy.upstreams import Upstreams
-from headgate.text.bounded_json import loads
+from millgate.errors import NotFound
+from millgate.policy import ProxyPolicy
+from millgate.service.proxy import exchange, passthrough, whole_answer
+from millgate.service.proxy.passthrough import _find, _is_reached, _model_of
+from millgate.service.proxy.upstreams import Upstreams
+from millgate.text.bounded_json import loads
 
 JSON = [(b"content-type", b"application/json; charset=utf-8")]
 

@@ -17,14 +17,14 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError
-from headgate.guard.policy import GuardPolicy
-from headgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
-from headgate.policy import ProxyPolicy
-from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.upstreams import FORGET_S, MOST_FACTS, ExpiringSet
+from millgate.errors import ConfigError
+from millgate.guard.policy import GuardPolicy
+from millgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
+from millgate.policy import ProxyPolicy
+from millgate.service.proxy.proxy import Proxy
+from millgate.service.proxy.upstreams import FORGET_S, MOST_FACTS, ExpiringSet
 
-ASK = [{"role": "user", "content": "Tell me about headgates."}]
+ASK = [{"role": "user", "content": "Tell me about millgates."}]
 REFUSES = [json_head(400), b'{"error": {"message": "temperature is not supported", "type": "t", "code": "c"}}']  # fmt: skip
 TEXT = "".join(PROSE)
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_resumed_passes_unwatched_and_says_so(rig, served, path, 
     script = [*said(*LOOP)[:-2], chunk({}, finish="stop")]
     got = post(served, rig.script(script), path=path, **more)
     assert got.content == b"".join(script)
-    assert got.headers["x-headgate-guard"] == "off"
-    assert "cannot be resumed" in got.headers["x-headgate-guard-reason"]
-    assert served.calls[-1].unwatched == got.headers["x-headgate-guard-reason"]
+    assert got.headers["x-millgate-guard"] == "off"
+    assert "cannot be resumed" in got.headers["x-millgate-guard-reason"]
+    assert served.calls[-1].unwatched == got.headers["x-millgate-guard-reason"]
     assert served.calls[-1].outcome == "off"

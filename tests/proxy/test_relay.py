@@ -21,20 +21,20 @@ from tests.proxy.upstream import (
     told,
 )
 
-from headgate.errors import UpstreamError
-from headgate.guard.dialects import (  # fmt: skip
+from millgate.errors import UpstreamError
+from millgate.guard.dialects import (  # fmt: skip
     ChatDialect,
     CompletionsDialect,
     MessagesDialect,
     ResponsesDialect,
 )
-from headgate.guard.machine import StreamMachine
-from headgate.guard.policy import GuardPolicy
-from headgate.guard.resume import CLOSING
-from headgate.policy import ProxyPolicy
-from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
-from headgate.service.proxy.relay import Relay
-from headgate.service.proxy.sse import KEEP_ALIVE
+from millgate.guard.machine import StreamMachine
+from millgate.guard.policy import GuardPolicy
+from millgate.guard.resume import CLOSING
+from millgate.policy import ProxyPolicy
+from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
+from millgate.service.proxy.relay import Relay
+from millgate.service.proxy.sse import KEEP_ALIVE
 
 TEXT, REPEAT = "".join(PROSE), (*[UNIT] * 2, UNIT[:40], "but never above the gate. ")
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip

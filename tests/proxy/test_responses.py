@@ -21,8 +21,8 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.guard.resume import ANSWER_NOW, CLOSING, FINISH, NUDGE
+from millgate.guard.dialects.responses import ResponsesDialect
+from millgate.guard.resume import ANSWER_NOW, CLOSING, FINISH, NUDGE
 
 TEXT = "".join(PROSE)
 LOOPING = "".join(LOOP)
@@ -49,11 +49,11 @@ def client(served):
         yield client
 
 
-WHOLE = {"x-headgate-guard-tool-calls": "whole"}
+WHOLE = {"x-millgate-guard-tool-calls": "whole"}
 
 
 def post(served, model, *, headers=None, **more):
-    body = {"model": model, "input": "Tell me about headgates.", "stream": True, **more}
+    body = {"model": model, "input": "Tell me about millgates.", "stream": True, **more}
     return web.post(f"{served.url}/v1/responses", json=body, headers=headers, timeout=MOST_S)
 
 
@@ -79,7 +79,7 @@ CLEAN = {
 def test_a_stream_without_a_loop_arrives_byte_for_byte(rig, served, script):
     answer = post(served, rig.script(script))
     assert answer.content == b"".join(script)
-    assert answer.headers["x-headgate-guard"] == "on"
+    assert answer.headers["x-millgate-guard"] == "on"
 
 
 def test_a_loop_is_cut_and_the_stream_goes_on_as_one_response(rig, served, upstream):
@@ -98,11 +98,11 @@ def test_a_loop_is_cut_and_the_stream_goes_on_as_one_response(rig, served, upstr
     assert final["id"] == "resp_1"
     assert [item["content"][0]["text"] for item in final["output"]] == [said]
     assert {e["item_id"] for e in found if "item_id" in e} == {"msg_resp_1"}
-    cut, _ = final["usage"]["headgate"]["calls"]
+    cut, _ = final["usage"]["millgate"]["calls"]
     assert (
         final["usage"]["total_tokens"] == 79
     )  # of the last call, by which agents measure their window
-    assert final["usage"]["headgate"]["total_tokens"] == cut["total_tokens"] + 79
+    assert final["usage"]["millgate"]["total_tokens"] == cut["total_tokens"] + 79
     assert upstream.seen[model][1].json["max_output_tokens"] < 900
 
 
@@ -133,7 +133,7 @@ def test_the_sdk_reads_a_whole_answer_and_one_whose_loop_was_cut(rig, client):
                        response_answer(reasoning_item("Ah.", "resp_2"), message_item("All is well.", "resp_2"), id="resp_2"))  # fmt: skip
     got = client.responses.create(model=model, input="Hi")
     assert (got.id, got.usage.total_tokens) == ("resp_1", 15)
-    assert got.usage.headgate["total_tokens"] == 30
+    assert got.usage.millgate["total_tokens"] == 30
     assert got.output_text.endswith("All is well.")
     assert got.output_text.count(UNIT) <= 3
     assert [item.type for item in got.output] == ["reasoning", "message"]
@@ -217,8 +217,8 @@ def test_what_the_upstream_would_keep_passes_unwatched_and_says_so(rig, served, 
     script = response_stream(texts=LOOP)
     answer = post(served, rig.script(script), **more)
     assert answer.content == b"".join(script)
-    assert answer.headers["x-headgate-guard"] == "off"
-    assert next(iter(more)) in answer.headers["x-headgate-guard-reason"]
+    assert answer.headers["x-millgate-guard"] == "off"
+    assert next(iter(more)) in answer.headers["x-millgate-guard-reason"]
     assert next(iter(more)) in served.calls[-1].unwatched
 
 

@@ -21,21 +21,21 @@ SESSIONS, CAP, CALL = 100, 1_000, 200
 
 @pytest.fixture
 def gateway(rig, tmp_path):
-    """Starts `headgate serve` as a process of its own, over the same store and port each time."""
+    """Starts `millgate serve` as a process of its own, over the same store and port each time."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environ = os.environ | {
-        "HEADGATE_STORE": str(tmp_path / "kb"),
-        "HEADGATE_SERVICE__PORT": str(port),
-        "HEADGATE_SERVICE__LOG": "false",
-        "HEADGATE_PROXY__UPSTREAMS": json.dumps({"main": {"url": rig.at().url}}),
-        "HEADGATE_FUSE__CAPS": json.dumps({"session": {"tokens": CAP}}),
+        "MILLGATE_STORE": str(tmp_path / "kb"),
+        "MILLGATE_SERVICE__PORT": str(port),
+        "MILLGATE_SERVICE__LOG": "false",
+        "MILLGATE_PROXY__UPSTREAMS": json.dumps({"main": {"url": rig.at().url}}),
+        "MILLGATE_FUSE__CAPS": json.dumps({"session": {"tokens": CAP}}),
     }
     running = []
 
     def start():
-        command = [sys.executable, "-m", "headgate", "serve"]
+        command = [sys.executable, "-m", "millgate", "serve"]
         running.append(subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
         last = time.monotonic() + MOST_S
         while time.monotonic() < last:

@@ -24,9 +24,9 @@ from tests.proxy.upstream import (
     told,
 )
 
-from headgate.guard.resume import CLOSING
+from millgate.guard.resume import CLOSING
 
-ASK = [{"role": "user", "content": "Tell me about headgates."}]
+ASK = [{"role": "user", "content": "Tell me about millgates."}]
 TEXT = "".join(PROSE)
 
 
@@ -64,9 +64,9 @@ def test_openai_reads_on_over_a_rollback_as_if_nothing_was(rig, client):
     assert text.endswith("All is well.")
     assert text.count(UNIT) <= 3
     assert {(c.id, c.created, c.model) for c in chunks} == {("chatcmpl-1", 1700000000, "up")}
-    assert chunks[-1].usage.headgate["rollbacks"] == 1
+    assert chunks[-1].usage.millgate["rollbacks"] == 1
     assert chunks[-1].usage.total_tokens == 79
-    assert chunks[-1].usage.headgate["total_tokens"] > 79
+    assert chunks[-1].usage.millgate["total_tokens"] > 79
 
 
 def test_openai_gathers_a_whole_message_over_a_rollback(rig, client):
@@ -82,8 +82,8 @@ def test_openai_gathers_a_whole_message_over_a_rollback(rig, client):
 def test_openai_reads_an_answer_and_its_headers(rig, client):
     got = client.chat.completions.with_raw_response.create(model=rig.script(answer("Yes.")), messages=ASK)  # fmt: skip
     assert got.parse().choices[0].message.content == "Yes."
-    assert got.headers["x-headgate-guard"] == "on"
-    assert got.headers["x-headgate-rollbacks"] == "0"
+    assert got.headers["x-millgate-guard"] == "on"
+    assert got.headers["x-millgate-rollbacks"] == "0"
 
 
 def test_openai_reads_an_answer_whose_loop_was_cut(rig, client):
@@ -93,7 +93,7 @@ def test_openai_reads_an_answer_whose_loop_was_cut(rig, client):
     assert got.choices[0].message.content.endswith("All is well.")
     assert got.choices[0].message.content.count(UNIT) <= 3
     assert got.usage.total_tokens == 15
-    assert (got.usage.headgate["total_tokens"], got.usage.headgate["rollbacks"]) == (30, 1)
+    assert (got.usage.millgate["total_tokens"], got.usage.millgate["rollbacks"]) == (30, 1)
 
 
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}  # fmt: skip
@@ -122,7 +122,7 @@ class Gate(BaseModel):
 
 def test_openai_parses_structured_output_also_after_a_loop(rig, client):
     model = rig.script(said('{"width": ', *["1, 2, 3, the same again and "] * 800), said('{"width": 3,', ' "open": true}'))  # fmt: skip
-    whole = {"x-headgate-guard-tool-calls": "whole"}
+    whole = {"x-millgate-guard-tool-calls": "whole"}
     with client.chat.completions.stream(model=model, messages=ASK, response_format=Gate, extra_headers=whole) as stream:  # fmt: skip
         done = stream.get_final_completion()
     assert done.choices[0].message.parsed == Gate(width=3, open=True)
@@ -241,7 +241,7 @@ async def test_openai_async_reads_a_whole_completion_whose_loop_was_cut(rig, ser
     model = rig.script(body("".join(LOOP), "cmpl-1"), body("All is well.", "other"))
     async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="x") as client:
         got = await client.completions.create(model=model, prompt="Once")
-    assert (got.id, got.usage.total_tokens, got.usage.headgate["total_tokens"]) == ("cmpl-1", 3, 6)
+    assert (got.id, got.usage.total_tokens, got.usage.millgate["total_tokens"]) == ("cmpl-1", 3, 6)
     assert got.choices[0].text.endswith("All is well.")
     assert got.choices[0].text.count(UNIT) <= 3
 
@@ -289,7 +289,7 @@ def test_anthropic_reads_an_answer_whose_loop_was_cut(rig, claude):
     got = claude.messages.create(model=model, max_tokens=4000, messages=ASK)
     assert got.id == "msg_1"
     assert got.content[0].text.endswith("All is well.")
-    assert (got.usage.output_tokens, got.usage.headgate["output_tokens"]) == (7, 14)
+    assert (got.usage.output_tokens, got.usage.millgate["output_tokens"]) == (7, 14)
 
 
 def test_anthropic_raises_errors_before_and_after_the_first_byte(rig, claude):

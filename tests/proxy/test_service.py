@@ -8,14 +8,14 @@ from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 from tests.service.clients import until
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.notes import Stage
-from headgate.policy import ProxyPolicy, ServicePolicy
-from headgate.service.app import create
-from headgate.service.paths import OWN
-from headgate.service.proxy import app
-from headgate.service.routes import ROUTERS
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.notes import Stage
+from millgate.policy import ProxyPolicy, ServicePolicy
+from millgate.service.app import create
+from millgate.service.paths import OWN
+from millgate.service.proxy import app
+from millgate.service.routes import ROUTERS
+from millgate.settings import Settings
 
 ROWS = [
     {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -28,7 +28,7 @@ ASK = [{"role": "user", "content": "When are refunds paid?"}]
 def gate(rig):
     policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=5))
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         gate.add(ROWS)
         yield gate
 
@@ -56,7 +56,7 @@ def test_a_client_changes_one_address_and_keeps_its_own_key(rig, address, upstre
 def test_a_loop_is_counted_in_the_metrics(rig, address):
     post(address, rig.script(said(*LOOP), said("Well.")), stream=True)
     told = web.get(f"{address}/metrics").text
-    assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
+    assert "millgate_guard_rollbacks_total 1" in told.replace(".0", "")
 
 
 def test_more_long_prompts_stream_at_once_than_one_body_may_have(rig, address, gate):
@@ -90,7 +90,7 @@ def test_our_own_key_is_accepted_and_not_sent_upstream(rig, gate, address, upstr
     assert (
         post(address, model, headers={"authorization": f"Bearer {made.token}"}).status_code == 200
     )
-    both = {"authorization": "Bearer sk-own", "x-headgate-key": made.token}
+    both = {"authorization": "Bearer sk-own", "x-millgate-key": made.token}
     assert post(address, model, headers=both).status_code == 200
     first, second = upstream.seen[model]
     assert "authorization" not in first.headers
@@ -100,19 +100,19 @@ def test_our_own_key_is_accepted_and_not_sent_upstream(rig, gate, address, upstr
 
 def test_a_key_without_the_scope_is_refused(rig, gate, address):
     made = gate.keys.create(["write"])
-    refused = post(address, rig.script(said("ok")), headers={"x-headgate-key": made.token})
+    refused = post(address, rig.script(said("ok")), headers={"x-millgate-key": made.token})
     assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
 
 
 def test_context_is_injected_if_a_header_asks_for_it(rig, address, upstream):
     model = rig.script(answer("Within 14 days."))
-    got = post(address, model, headers={"x-headgate-context": "on", "x-headgate-budget": "300"})
+    got = post(address, model, headers={"x-millgate-context": "on", "x-millgate-budget": "300"})
     sent = upstream.seen[model][0].json["messages"]
     assert len(sent) == 1
     assert "paid within 14 days" in sent[0]["content"]
     assert sent[0]["content"].endswith("When are refunds paid?")
-    assert int(got.headers["x-headgate-context-tokens"]) > 0
-    trace = got.headers["x-headgate-trace"]
+    assert int(got.headers["x-millgate-context-tokens"]) > 0
+    trace = got.headers["x-millgate-trace"]
     assert web.get(f"{address}/v1/traces/{trace}").status_code == 200
     assert upstream.seen[model][0].json["model"] == model
 
@@ -120,7 +120,7 @@ def test_context_is_injected_if_a_header_asks_for_it(rig, address, upstream):
 def test_what_the_window_holds_is_not_injected_again(rig, address, upstream):
     model = rig.script(answer("Yes."))
     seen = [{"role": "system", "content": ROWS[0]["text"]}, *ASK]
-    post(address, model, headers={"x-headgate-context": "on"}, messages=seen)
+    post(address, model, headers={"x-millgate-context": "on"}, messages=seen)
     sent = upstream.seen[model][0].json["messages"]
     assert str(sent).count("paid within 14 days") == 1
 
@@ -150,7 +150,7 @@ def test_a_stream_may_take_longer_than_the_deadline(rig):
     script = [*said(*PROSE)[:-2], Pause(0.8), *said("late")[-2:]]
     policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=0.3))
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         url, stop = rig.app(create(gate))
         got = post(url, rig.script(script), stream=True)
         stop()
@@ -163,11 +163,11 @@ def test_a_body_over_the_limit_is_told_in_the_way_of_the_api(address):
 
 
 def test_without_an_upstream_the_error_says_what_to_set(rig):
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         url, stop = rig.app(create(gate))
         got = post(url, "any")
         other = web.get(f"{url}/v1/nothing")
         stop()
     assert got.status_code == 503
-    assert "HEADGATE_PROXY__UPSTREAMS__MAIN__URL" in got.json()["error"]["message"]
+    assert "MILLGATE_PROXY__UPSTREAMS__MAIN__URL" in got.json()["error"]["message"]
     assert other.status_code == 404

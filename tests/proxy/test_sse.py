@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import UpstreamError
-from headgate.service.proxy.sse import (
+from millgate.errors import UpstreamError
+from millgate.service.proxy.sse import (
     MOST_LINES,
     Splitter,
     encode,

@@ -20,13 +20,13 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from headgate.guard.resume import CLOSING
-from headgate.service.proxy import steps
+from millgate.guard.resume import CLOSING
+from millgate.service.proxy import steps
 
-ASK = [{"role": "user", "content": "Tell me about headgates."}]
+ASK = [{"role": "user", "content": "Tell me about millgates."}]
 
 
-WHOLE = {"x-headgate-guard-tool-calls": "whole"}
+WHOLE = {"x-millgate-guard-tool-calls": "whole"}
 
 
 def post(served, model, *, path="/v1/chat/completions", headers=None, **more):
@@ -91,7 +91,7 @@ CLEAN = {
 def test_a_stream_without_a_loop_arrives_byte_for_byte(rig, served, script):
     answer = post(served, rig.script(script))
     assert answer.content == b"".join(script)
-    assert answer.headers["x-headgate-guard"] == "on"
+    assert answer.headers["x-millgate-guard"] == "on"
     assert served.reports[-1].rollbacks == 0
 
 
@@ -139,13 +139,13 @@ def test_a_clean_messages_stream_arrives_byte_for_byte(rig, served, block):
 def test_what_the_client_sends_reaches_the_upstream_as_it_is(rig, served, upstream):
     model = rig.script(said("ok"))
     body = b'{"messages": [{"role":"user","content":"h\\u00f6","x":1}], "model":"%b", "stream":true, "new": {"a": 1.0}}' % model.encode()  # fmt: skip
-    headers = {"content-type": "application/json", "authorization": "Bearer sk-1", "x-headgate-guard": "on", "x-own": "7"}  # fmt: skip
+    headers = {"content-type": "application/json", "authorization": "Bearer sk-1", "x-millgate-guard": "on", "x-own": "7"}  # fmt: skip
     web.post(f"{served.url}/v1/chat/completions?beta=1", content=body, headers=headers)
     seen = upstream.seen[model][0]
     assert seen.body == body
     assert seen.path == "/v1/chat/completions?beta=1"
     assert (seen.headers["authorization"], seen.headers["x-own"]) == ("Bearer sk-1", "7")
-    assert not [name for name in seen.headers if name.startswith("x-headgate")]
+    assert not [name for name in seen.headers if name.startswith("x-millgate")]
 
 
 def test_a_loop_is_cut_and_the_stream_goes_on_as_one(rig, served, upstream):
@@ -176,7 +176,7 @@ def test_a_loop_is_cut_and_the_stream_goes_on_as_one(rig, served, upstream):
 def test_usage_is_that_of_the_last_call_and_the_sums_stand_inside(rig, served):
     model = rig.script(said(*LOOP), said("Done.", usage=(70, 9)))
     usage = events(post(served, model))[-1]["usage"]
-    cut, last = usage["headgate"]["calls"]
+    cut, last = usage["millgate"]["calls"]
     assert last == {"prompt_tokens": 70, "completion_tokens": 9, "total_tokens": 79}
     assert cut["estimated"] is True
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (
@@ -184,9 +184,9 @@ def test_usage_is_that_of_the_last_call_and_the_sums_stand_inside(rig, served):
         9,
         79,
     )
-    assert usage["headgate"]["total_tokens"] == cut["total_tokens"] + 79
-    assert usage["headgate"]["completion_tokens"] == cut["completion_tokens"] + 9
-    assert usage["headgate"]["rollbacks"] == 1
+    assert usage["millgate"]["total_tokens"] == cut["total_tokens"] + 79
+    assert usage["millgate"]["completion_tokens"] == cut["completion_tokens"] + 9
+    assert usage["millgate"]["rollbacks"] == 1
 
 
 def test_a_messages_stream_goes_on_in_its_block(rig, served, upstream):
@@ -199,8 +199,8 @@ def test_a_messages_stream_goes_on_in_its_block(rig, served, upstream):
     assert whole.count(UNIT) <= 3
     assert whole.endswith("All is well.")
     usage = found[-2]["usage"]
-    cut, last = usage["headgate"]["calls"]
-    assert usage["headgate"]["output_tokens"] == cut["output_tokens"] + last["output_tokens"]
+    cut, last = usage["millgate"]["calls"]
+    assert usage["millgate"]["output_tokens"] == cut["output_tokens"] + last["output_tokens"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (70, 9)
     assert upstream.seen[model][1].json["temperature"] <= 1
 
@@ -300,9 +300,9 @@ def test_sampling_that_the_upstream_refuses_is_left_out(rig, served, upstream):
 def test_the_guard_can_be_turned_off_for_a_request(rig, served, upstream):
     script = said(*LOOP)
     model = rig.script(script)
-    answer = post(served, model, headers={"x-headgate-guard": "off"})
+    answer = post(served, model, headers={"x-millgate-guard": "off"})
     assert answer.content == b"".join(script)
-    assert answer.headers["x-headgate-guard"] == "off"
+    assert answer.headers["x-millgate-guard"] == "off"
 
 
 def test_comments_keep_the_client_alive_while_text_is_held_back(rig, served):

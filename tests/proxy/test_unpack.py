@@ -10,9 +10,9 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, said
 from tests.waiting import MOST_S
 
-from headgate.errors import LimitError
-from headgate.guard.dialects.dialect import InvalidRequest
-from headgate.service.proxy.unpack import unpack
+from millgate.errors import LimitError
+from millgate.guard.dialects.dialect import InvalidRequest
+from millgate.service.proxy.unpack import unpack
 
 BODY = b'{"model": "m"}' * 50
 PACKED = {

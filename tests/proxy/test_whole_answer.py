@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.errors import UpstreamError
-from headgate.guard.channels import CONTENT, TOOL, Piece
-from headgate.service.proxy.whole_answer import SLICE, _parse, _slices
+from millgate.errors import UpstreamError
+from millgate.guard.channels import CONTENT, TOOL, Piece
+from millgate.service.proxy.whole_answer import SLICE, _parse, _slices
 
 
 @pytest.mark.parametrize(("size", "sizes"), [(SLICE, [SLICE]), (SLICE + 1, [SLICE, 1]), (3 * SLICE, [SLICE] * 3)])  # fmt: skip

@@ -217,7 +217,7 @@ def told(*texts, id="msg_1", usage=(10, 5), block="text"):
 
 
 PROSE = (
-    "The headgate of a channel decides how much water enters the fields below. ",
+    "The millgate of a channel decides how much water enters the fields below. ",
     "In a dry year it stays nearly closed, and the keeper opens it for an hour at dawn. ",
     "In a wet one it may stand open for weeks without anybody giving it a thought. ",
 )

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 from tests.published.cases import random_cases
 
-from headgate.errors import InputError
-from headgate.published.context_strategy import (
+from millgate.errors import InputError
+from millgate.published.context_strategy import (
     GROUPS,
     NAMED_TASKS,
     SIGNALS,
@@ -23,8 +23,8 @@ from headgate.published.context_strategy import (
     estimate_content_tokens,
     should_prefetch,
 )
-from headgate.stages.decide import prefetch_params, strategy_report
-from headgate.stages.strategy import choose_strategy, retrieval_budget
+from millgate.stages.decide import prefetch_params, strategy_report
+from millgate.stages.strategy import choose_strategy, retrieval_budget
 
 K = 1000
 

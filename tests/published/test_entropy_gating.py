@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.published.cases import random_cases
 
-from headgate.errors import InputError
-from headgate.published.entropy_gating import (
+from millgate.errors import InputError
+from millgate.published.entropy_gating import (
     annotate_chunks,
     calculate_shannon_entropy,
     calculate_token_entropy,
@@ -18,8 +18,8 @@ from headgate.published.entropy_gating import (
     reciprocal_rank_fusion,
     score_chunk,
 )
-from headgate.published.entropy_gating import integrate_and_fire as fire
-from headgate.text.entropy import count_words, information_scores
+from millgate.published.entropy_gating import integrate_and_fire as fire
+from millgate.text.entropy import count_words, information_scores
 
 WORDS = [
     "refund",

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from tests.published.cases import random_cases
 
-from headgate.published.self_reference import (
+from millgate.published.self_reference import (
     WindowFingerprint,
     adjust_score,
     classify_overlap,
@@ -19,7 +19,7 @@ from headgate.published.self_reference import (
     should_expand,
     simhash64,
 )
-from headgate.text.fingerprint import fingerprints
+from millgate.text.fingerprint import fingerprints
 
 FULL = 2**64 - 1
 WORDS = [

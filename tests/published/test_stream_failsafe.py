@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from tests.published.cases import random_cases
 
-from headgate.errors import InputError, LoopError
-from headgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector
-from headgate.guard.policy import EntropyRule
-from headgate.published.stream_failsafe import (
+from millgate.errors import InputError, LoopError
+from millgate.guard import PUBLISHED_DIVERGENCE, EntropyDetector
+from millgate.guard.policy import EntropyRule
+from millgate.published.stream_failsafe import (
     DIVERGENCE_TOKEN,
     Collapse,
     CRFState,
@@ -20,11 +20,11 @@ from headgate.published.stream_failsafe import (
 )
 
 PROSE = (
-    "A headgate stands at the mouth of a channel and decides how much water may enter. When the river "
+    "A millgate stands at the mouth of a channel and decides how much water may enter. When the river "
     "rises the keeper lowers the boards, and when it falls he lifts them again, so that the fields below "
     "get what they can drink and no more. Nobody thanks him for a quiet year. "
 )
-ASK = [{"role": "user", "content": "Tell me about headgates."}]
+ASK = [{"role": "user", "content": "Tell me about millgates."}]
 
 
 def entropy(text):

@@ -8,15 +8,15 @@ from click.testing import CliRunner
 from mcp import Client
 from tests.service.clients import connected
 
-from headgate.cli import app
-from headgate.gateway import Headgate
-from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.server import build
-from headgate.integrations.mcp.tools import Style
-from headgate.keys import SCOPES
-from headgate.service.app import create
-from headgate.stages.strategy import context_strategy
-from headgate.types import ContextBudget
+from millgate.cli import app
+from millgate.gateway import Millgate
+from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.server import build
+from millgate.integrations.mcp.tools import Style
+from millgate.keys import SCOPES
+from millgate.service.app import create
+from millgate.stages.strategy import context_strategy
+from millgate.types import ContextBudget
 
 ROWS = [
     {"id": "refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -32,7 +32,7 @@ OTHER_NAMES = {"session", "candidates", "penalized", "exact_duplicates", "expans
 
 @pytest.fixture
 def gate(tmp_path):
-    with Headgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as hg:
         hg.add(ROWS)
         yield hg
 
@@ -79,7 +79,7 @@ def test_the_command_line_logs_the_published_keys(gate, tmp_path):
 
 async def test_the_service_logs_the_published_keys(gate, caplog):
     body = {"query": QUERY, "session_id": "s1", "current_window_text": ROWS[0]["text"]}
-    with caplog.at_level(logging.INFO, "headgate.request"):
+    with caplog.at_level(logging.INFO, "millgate.request"):
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json=body)
     line = json.loads(caplog.records[-1].message)

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.indexes import Indexes
-from headgate.rank.edge_walk import Node, carry, edge_charges, link_nodes
-from headgate.rank.fields import pack, table
-from headgate.rank.lexical import idf, saturate
-from headgate.rank.seeds import find_seeds
-from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Candidate, Chunk, Document, Edge, Sifted
+from millgate.index.indexes import Indexes
+from millgate.rank.edge_walk import Node, carry, edge_charges, link_nodes
+from millgate.rank.fields import pack, table
+from millgate.rank.lexical import idf, saturate
+from millgate.rank.seeds import find_seeds
+from millgate.rank.top import best, top
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Candidate, Chunk, Document, Edge, Sifted
 
 
 def view_of(*texts, titles=()):

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from headgate.index.indexes import Indexes
-from headgate.protocols import Postings
-from headgate.rank.edge_walk import receive_by_name
-from headgate.rank.feedback import contents
-from headgate.rank.lexical import Weighing
-from headgate.rank.name_hop import MOST, name_masses, posting_shares, receive, spread
-from headgate.rank.name_postings import (
+from millgate.index.indexes import Indexes
+from millgate.protocols import Postings
+from millgate.rank.edge_walk import receive_by_name
+from millgate.rank.feedback import contents
+from millgate.rank.lexical import Weighing
+from millgate.rank.name_hop import MOST, name_masses, posting_shares, receive, spread
+from millgate.rank.name_postings import (
     NamePostings,
     find_name_postings,
     find_written_names,
     shares_name,
     strongest_names,
 )
-from headgate.rank.query_share import novelty_shares, open_share, receptivity
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.terms import terms
-from headgate.types import Chunk, Document
+from millgate.rank.query_share import novelty_shares, open_share, receptivity
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.terms import terms
+from millgate.types import Chunk, Document
 
 
 def names_of(ords, owned):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.relevance.query_terms import REQUESTS, UNSPACED_REQUESTS, asking_terms
-from headgate.text.languages import LANGUAGES
-from headgate.text.terms import terms
+from millgate.relevance.query_terms import REQUESTS, UNSPACED_REQUESTS, asking_terms
+from millgate.text.languages import LANGUAGES
+from millgate.text.terms import terms
 
 # who, what, when, where, why, how
 ASKING = {

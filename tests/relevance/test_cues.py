@@ -2,12 +2,12 @@
 
 import pytest
 
-from headgate.index.indexes import Indexes
-from headgate.relevance.cues import cues
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document
+from millgate.index.indexes import Indexes
+from millgate.relevance.cues import cues
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document
 
 BY = {"question": 0.5, "other_speaker": 0.1}
 

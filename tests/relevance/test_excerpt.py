@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.relevance.excerpt import GAP, cut, excerpt
-from headgate.relevance.query_terms import ask
-from headgate.text.fence import frame
-from headgate.types import Chunk
+from millgate.relevance.excerpt import GAP, cut, excerpt
+from millgate.relevance.query_terms import ask
+from millgate.text.fence import frame
+from millgate.types import Chunk
 
 
 class Words:

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.building import grade_built_in
 
-from headgate.errors import ConfigError
-from headgate.gateway import Headgate
-from headgate.index.indexes import Indexes
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.relevance import model as relevance_model
-from headgate.relevance.model import (
+from millgate.errors import ConfigError
+from millgate.gateway import Millgate
+from millgate.index.indexes import Indexes
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.relevance import model as relevance_model
+from millgate.relevance.model import (
     HOLDS,
     KNOWS,
     SHARE,
@@ -23,17 +23,17 @@ from headgate.relevance.model import (
     ranking_score,
     read_model,
 )
-from headgate.relevance.query_terms import ask, match
-from headgate.stages.grade import (
+from millgate.relevance.query_terms import ask, match
+from millgate.stages.grade import (
     Action,
     GradePolicy,
     chance_of_any,
     join_best_strips,
     strips_of_long,
 )
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Candidate, Chunk, Document
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Candidate, Chunk, Document
 
 CITIES = [
     "Oslo",
@@ -352,12 +352,12 @@ def test_weights_of_ones_own_decide_instead(tmp_path):
         {"id": "a", "text": "Refunds take five days."},
         {"id": "b", "text": "Shipping is free."},
     ]
-    with Headgate.open(":memory:", grade={"weights": str(path)}) as gate:
+    with Millgate.open(":memory:", grade={"weights": str(path)}) as gate:
         gate.add(rows)
         made = gate.context("how long do refunds take?")
     assert made.verdict == "incorrect"
     with pytest.raises(ConfigError, match="cannot be read"):
-        Headgate.open(":memory:", grade={"weights": str(tmp_path / "none.json")})
+        Millgate.open(":memory:", grade={"weights": str(tmp_path / "none.json")})
 
 
 def test_the_shipped_weights_say_where_they_are_from():

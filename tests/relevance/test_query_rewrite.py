@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from headgate.relevance.query_rewrite import read_query
-from headgate.text.terms import terms, word_terms
+from millgate.relevance.query_rewrite import read_query
+from millgate.text.terms import terms, word_terms
 
 
 class Words:

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from headgate.index.indexes import Indexes
-from headgate.relevance.query_terms import ask, match, match_known
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.terms import terms
-from headgate.types import Chunk, Document
+from millgate.index.indexes import Indexes
+from millgate.relevance.query_terms import ask, match, match_known
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.terms import terms
+from millgate.types import Chunk, Document
 
 
 class Words:

@@ -2,10 +2,10 @@
 
 import orjson
 
-from headgate.guard.dialects.usage import CachedInput
-from headgate.prompt_cache.judgment import CacheCounts, Judgment
-from headgate.service.proxy.call_trace import call_trace
-from headgate.service.proxy.model_call import ModelCall
+from millgate.guard.dialects.usage import CachedInput
+from millgate.prompt_cache.judgment import CacheCounts, Judgment
+from millgate.service.proxy.call_trace import call_trace
+from millgate.service.proxy.model_call import ModelCall
 
 MODEL = "claude-opus-4-6"
 TURNS = (

@@ -7,7 +7,7 @@ import httpx2
 import uvicorn
 from tests.waiting import MOST_S, until
 
-from headgate.service.server import bind, configure
+from millgate.service.server import bind, configure
 
 
 def connected(app, *, key="", address="127.0.0.1", host="localhost", raising=True):

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 ROWS = [
     {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -18,7 +18,7 @@ ROWS = [
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         gate.add(ROWS)
         yield gate
 

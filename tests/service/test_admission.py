@@ -10,16 +10,16 @@ import pytest
 from tests.service.clients import connected
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.policy import ServicePolicy
-from headgate.service.admission import KEEPING, PIECE, Admission, InFlight
-from headgate.service.app import create
-from headgate.service.auth import Auth
-from headgate.service.body import weigh
-from headgate.service.byte_budget import ORDINARY, ByteBudget, machine_memory
-from headgate.service.limits import CallerLimits
-from headgate.settings import Settings
-from headgate.thread_work import WorkThreads
+from millgate.gateway import Millgate
+from millgate.policy import ServicePolicy
+from millgate.service.admission import KEEPING, PIECE, Admission, InFlight
+from millgate.service.app import create
+from millgate.service.auth import Auth
+from millgate.service.body import weigh
+from millgate.service.byte_budget import ORDINARY, ByteBudget, machine_memory
+from millgate.service.limits import CallerLimits
+from millgate.settings import Settings
+from millgate.thread_work import WorkThreads
 
 LARGE = 4 * ORDINARY
 CHAT = "/v1/chat/completions"
@@ -207,7 +207,7 @@ async def test_who_waits_half_the_deadline_for_its_turn_is_to_come_again(admit):
     first = Caller("/first", b" " * LARGE)
     async with asking(admission, first):
         await app.until_begun("/first")
-        first.scope["headgate"].deadline.reschedule(None)
+        first.scope["millgate"].deadline.reschedule(None)
         second = Caller("/second", b" " * LARGE)
         assert await second.ask(admission) == 429
     assert int(second.headers[b"retry-after"]) >= 1
@@ -245,7 +245,7 @@ async def test_a_request_that_is_cut_off_keeps_its_share_and_its_turn_until_its_
         order.append(scope["path"])
         if scope["path"] == "/first":
             work = asyncio.to_thread(lambda: begun.set() or may_end.wait(MOST_S))
-            cutting = asyncio.create_task(cut_off(scope["headgate"].deadline))
+            cutting = asyncio.create_task(cut_off(scope["millgate"].deadline))
             await asyncio.gather(work, cutting)
         await answer(send)
 
@@ -282,7 +282,7 @@ async def test_a_large_answer_is_held_until_it_is_read_and_nobody_is_cut_off_for
         await slow.has_head.wait()
         # its work is done, so that others need not wait until it has read
         assert await Caller("/other", b" " * LARGE).ask(admission) == 200
-        assert slow.scope["headgate"].deadline.when() is None
+        assert slow.scope["millgate"].deadline.when() is None
         assert budget.held == LARGE, "the answer, and no longer the body"
         slow.may_read.set()
         assert await task == 200
@@ -319,7 +319,7 @@ def test_the_budget_of_a_process_is_its_part_of_the_setting_or_of_the_machine():
         ({"workers": 2}, machine_memory() // 4 // 2),
         ({"memory_bytes": 1, "workers": 4}, 1),
     ):
-        with Headgate.open(settings=Settings(store=":memory:", service=service)) as gate:
+        with Millgate.open(settings=Settings(store=":memory:", service=service)) as gate:
             assert create(gate).state.service.budget.total == total
 
 

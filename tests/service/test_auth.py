@@ -3,17 +3,17 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.errors import AccessError
-from headgate.gateway import Headgate
-from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.schemas import FeedbackArguments
-from headgate.integrations.mcp.tools import Style, fact_feedback
-from headgate.service import auth as auth_module
-from headgate.service.app import create
-from headgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
-from headgate.settings import Settings
-from headgate.testing import FixedClock
-from headgate.text.cache import ENTRY_BYTES
+from millgate.errors import AccessError
+from millgate.gateway import Millgate
+from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.schemas import FeedbackArguments
+from millgate.integrations.mcp.tools import Style, fact_feedback
+from millgate.service import auth as auth_module
+from millgate.service.app import create
+from millgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
+from millgate.settings import Settings
+from millgate.testing import FixedClock
+from millgate.text.cache import ENTRY_BYTES
 
 ASK = {"query": "refunds"}
 
@@ -40,7 +40,7 @@ async def test_without_a_key_only_this_machine_is_let_in(app, how, status):
     if status == 401:
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.headers["content-type"] == "application/problem+json"
-        assert "headgate keys create" in answer.json()["hint"]
+        assert "millgate keys create" in answer.json()["hint"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_once_a_key_exists_it_is_needed_here_too(gate, app):
 
 @pytest.mark.parametrize(("keyless", "status"), [("loopback", 200), ("never", 401)])
 async def test_the_rule_for_callers_without_a_key_can_be_set(keyless, status):
-    with Headgate.open(":memory:", service={"keyless": keyless}) as gate:
+    with Millgate.open(":memory:", service={"keyless": keyless}) as gate:
         give(gate, "read")
         async with connected(create(gate)) as client:
             assert (await client.get("/v1/documents")).status_code == status
@@ -253,7 +253,7 @@ async def test_a_reviewer_sees_the_fact_as_it_will_be_stored_and_confirms_that(g
 async def test_a_key_is_read_again_once_it_was_known_for_so_long(gate):
     made, clock = give(gate, "read"), FixedClock(100.0)
     auth = Auth(gate.keys, "default", clock=clock)
-    scope = {"headers": [(b"x-headgate-key", made.token.encode())]}
+    scope = {"headers": [(b"x-millgate-key", made.token.encode())]}
     await auth.caller(scope)
     gate.keys.revoke(made.key.id)
     clock.advance(CACHE_S - 0.01)
@@ -281,7 +281,7 @@ async def test_our_own_header_goes_before_a_bearer_and_that_before_x_api_key(gat
     auth = Auth(gate.keys, "default")
     good = give(gate, "read").token.encode()
     for headers in (
-        [(b"x-headgate-key", good), (b"authorization", b"Bearer other")],
+        [(b"x-millgate-key", good), (b"authorization", b"Bearer other")],
         [(b"authorization", b"bearer " + good), (b"x-api-key", b"other")],
         [(b"authorization", b"Basic other"), (b"x-api-key", good)],
     ):

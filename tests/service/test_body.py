@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import LimitError
-from headgate.service.body import ClientGone, read_apart, read_body, weigh
-from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
+from millgate.errors import LimitError
+from millgate.service.body import ClientGone, read_apart, read_body, weigh
+from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
 
 
 def sending(pieces, end="http.request"):

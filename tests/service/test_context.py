@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from headgate.text.fingerprint import WindowFingerprint
+from millgate.text.fingerprint import WindowFingerprint
 
 
 async def test_a_question_gets_its_context(client):

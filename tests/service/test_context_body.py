@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from headgate.published.self_reference import REQUEST_FIELDS
-from headgate.service.app import create
-from headgate.service.routes.context import ContextIn, field_docs
-from headgate.types import ContextBudget, Request, Window
+from millgate.published.self_reference import REQUEST_FIELDS
+from millgate.service.app import create
+from millgate.service.routes.context import ContextIn, field_docs
+from millgate.types import ContextBudget, Request, Window
 
 SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}
 

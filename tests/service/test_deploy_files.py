@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^\| `(headgate_\w+)` \| (\w+) \| ([^|]*) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `(millgate_\w+)` \| (\w+) \| ([^|]*) \|", re.MULTILINE)
 KNOWN = {name: (kind, labels) for name, kind, labels in ROW.findall((ROOT / "docs/metrics.md").read_text())}  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def test_every_metric_exists_with_its_labels(name):
     found = expressions(name)
     assert len(found) > 5
     for expression in found:
-        for metric, selector in re.findall(r"(headgate_\w+)(?:\{(\w+))?", expression):
+        for metric, selector in re.findall(r"(millgate_\w+)(?:\{(\w+))?", expression):
             kind, labels = KNOWN[metric.removesuffix("_bucket")]
             assert metric.endswith("_bucket") == (kind == "histogram"), metric
             grouped = re.findall(r"by \(([^)]*)\)", expression)

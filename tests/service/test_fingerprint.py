@@ -3,9 +3,9 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from headgate.settings import Settings
 )
 async def test_a_window_is_fingerprinted_up_to_the_limits(window, refused):
     limits = {"window_chars": 100, "window_blocks": 3}
-    with Headgate.open(settings=Settings(store=":memory:", limits=limits)) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", limits=limits)) as gate:
         async with connected(create(gate)) as client:
             reply = await client.post("/v1/fingerprint", json=window)
     assert (reply.status_code == 200) is not bool(refused)

@@ -6,18 +6,18 @@ import pytest
 from tests.service.clients import connected
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.proxy.conversation_state import ConversationState
-from headgate.settings import Settings
-from headgate.types import Amount
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.settings import Settings
+from millgate.types import Amount
 
 
 @pytest.fixture
 def gates(postgres_url, tmp_path, stack):
     def gate(name, **changes):
         settings = Settings(store=f"{postgres_url}?cache={tmp_path / name}", **changes)
-        return stack.enter_context(Headgate.open(settings=settings, wait_for_index=False))
+        return stack.enter_context(Millgate.open(settings=settings, wait_for_index=False))
 
     return gate
 

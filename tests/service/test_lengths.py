@@ -10,18 +10,18 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from tests.service.clients import connected
 
-from headgate.errors import LimitError
-from headgate.gateway import Headgate
-from headgate.graph.knowledge import MARKERS, MOST_PARENTS, project_of
-from headgate.integrations.mcp import schemas
-from headgate.keys import Keys
-from headgate.notes import Stage
-from headgate.service.app import create
-from headgate.settings import Settings
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.types import Edge, Fact, Review, Step
-from headgate.types.lengths import (
+from millgate.errors import LimitError
+from millgate.gateway import Millgate
+from millgate.graph.knowledge import MARKERS, MOST_PARENTS, project_of
+from millgate.integrations.mcp import schemas
+from millgate.keys import Keys
+from millgate.notes import Stage
+from millgate.service.app import create
+from millgate.settings import Settings
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.types import Edge, Fact, Review, Step
+from millgate.types.lengths import (
     CHUNK_CHARS,
     FACT_CHARS,
     FOLDER_CHARS,
@@ -200,7 +200,7 @@ async def test_the_folder_of_a_caller_with_a_key_is_not_looked_for_on_this_disk(
 def test_a_secret_in_the_name_of_a_session_is_not_stored(tmp_path):
     for text in (True, False):
         store = tmp_path / f"kb-{text}"
-        with Headgate.open(settings=Settings(store=str(store), trace={"text": text})) as gate:
+        with Millgate.open(settings=Settings(store=str(store), trace={"text": text})) as gate:
             gate.context("refunds", session=SECRET)
             (row,) = gate.traces()
             assert SECRET not in row.session
@@ -210,7 +210,7 @@ def test_a_secret_in_the_name_of_a_session_is_not_stored(tmp_path):
 
 
 async def test_a_secret_in_the_name_of_a_session_is_not_logged(client, caplog):
-    with caplog.at_level("INFO", logger="headgate.request"):
+    with caplog.at_level("INFO", logger="millgate.request"):
         await client.post("/v1/context", json={"query": "refunds", "session": SECRET})
     assert "session_id" in caplog.text
     assert SECRET not in caplog.text

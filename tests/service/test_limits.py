@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from tests.service.clients import connected
 
-from headgate.errors import BusyError
-from headgate.gateway import Headgate
-from headgate.policy import ServicePolicy
-from headgate.service import limits as limits_module
-from headgate.service.app import create
-from headgate.service.limits import CallerLimits
-from headgate.service.request_state import Caller
-from headgate.settings import Settings
-from headgate.testing import FixedClock
+from millgate.errors import BusyError
+from millgate.gateway import Millgate
+from millgate.policy import ServicePolicy
+from millgate.service import limits as limits_module
+from millgate.service.app import create
+from millgate.service.limits import CallerLimits
+from millgate.service.request_state import Caller
+from millgate.settings import Settings
+from millgate.testing import FixedClock
 
 
 def caller(key, tenant="t"):
@@ -26,7 +26,7 @@ SMALL = {"query_chars": 50, "window_chars": 100, "window_blocks": 3, "budget": 2
 @pytest.fixture
 async def small():
     settings = Settings(store=":memory:", limits=SMALL, service={"body_bytes": 5000})
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         async with connected(create(gate)) as client:
             yield client
 
@@ -63,7 +63,7 @@ async def test_the_strategy_of_too_long_a_query_is_refused(small):
 
 
 def test_the_description_tells_the_limits_in_force():
-    with Headgate.open(settings=Settings(store=":memory:", limits=SMALL)) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", limits=SMALL)) as gate:
         asked = create(gate).openapi()["components"]["schemas"]["ContextIn"]["properties"]
     assert asked["budget"]["maximum"] == 200
     assert asked["query"]["maxLength"] == 50
@@ -127,7 +127,7 @@ def test_what_is_under_way_is_counted_and_let_go():
 
 async def test_too_much_is_429_with_the_time_to_wait():
     settings = Settings(store=":memory:", service={"rate": 1, "burst": 1})
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         made = gate.keys.create(["read"])
         async with connected(create(gate), key=made.token) as client:
             first, second = await asyncio.gather(

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.guard.report import GuardReport
-from headgate.notes import Stage
-from headgate.policy import ServicePolicy
-from headgate.prompt_cache.judgment import CacheCounts, Judgment
-from headgate.service.log import call_figures, line_level, request_line, request_logger
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.request_state import Caller, RequestState
-from headgate.testing.samples import trace as sample
-from headgate.types import Step
+from millgate.guard.report import GuardReport
+from millgate.notes import Stage
+from millgate.policy import ServicePolicy
+from millgate.prompt_cache.judgment import CacheCounts, Judgment
+from millgate.service.log import call_figures, line_level, request_line, request_logger
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.request_state import Caller, RequestState
+from millgate.testing.samples import trace as sample
+from millgate.types import Step
 
 
 @pytest.mark.parametrize(("status", "degraded", "level"), [(499, False, logging.INFO), (500, False, logging.ERROR), (500, True, logging.ERROR), (200, True, logging.WARNING), (404, True, logging.WARNING)])  # fmt: skip
@@ -61,6 +61,6 @@ def test_a_line_says_what_a_call_cost_and_why_the_cache_broke():
 
 @pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip
 def test_a_line_is_written_if_the_policy_and_the_logger_want_it(caplog, wanted, level, lines):
-    with caplog.at_level(level, "headgate.request"):
+    with caplog.at_level(level, "millgate.request"):
         request_logger(ServicePolicy(log=wanted))(RequestState("r", "GET", status=200), {})
     assert len(caplog.records) == lines

@@ -12,10 +12,10 @@ from tests.service.clients import connected, served, until
 from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
-from headgate.service import mcp as mount
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.service import mcp as mount
+from millgate.service.app import create
+from millgate.settings import Settings
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -23,7 +23,7 @@ ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 @pytest.fixture
 def store(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add(ROWS)
     return tmp_path / "kb"
 
@@ -47,13 +47,13 @@ async def client_with(url, key):
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_lists_calls_and_reads(url, mode):
     async with Client(url, mode=mode) as client:
-        assert client.server_info.name == "headgate"
+        assert client.server_info.name == "millgate"
         assert len((await client.list_tools()).tools) == 7
         answer = await client.call_tool("get_context", {"query": "how are refunds paid?"})
         assert answer.structured_content is None
         assert "within 14 days" in answer.content[0].text
         trace = answer.content[0].text.rpartition("trace: ")[2]
-        read = await client.read_resource(f"headgate://traces/{trace}")
+        read = await client.read_resource(f"millgate://traces/{trace}")
         assert trace in read.contents[0].text
         assert (await client.call_tool("recall", {})).is_error
         with pytest.raises(MCPError):
@@ -61,7 +61,7 @@ async def test_a_client_lists_calls_and_reads(url, mode):
 
 
 async def test_a_key_decides_tenant_and_scope(store):
-    with Headgate.open(store) as gate:
+    with Millgate.open(store) as gate:
         alder = gate.for_tenant("alder")
         alder.add([{"id": "secret", "text": "The safe of alder opens at nine."}])
         reader = alder.keys.create(["read"]).token
@@ -136,7 +136,7 @@ async def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store, mo
         finally:
             ended.set()
 
-    monkeypatch.setattr(Headgate, "acontext", endless)
+    monkeypatch.setattr(Millgate, "acontext", endless)
     with served(Settings(store=str(store), service={"port": 0})) as (address, _):
         host, port = address.removeprefix("http://").split(":")
         await asyncio.to_thread(_call_and_leave, host, int(port), version, began)
@@ -165,7 +165,7 @@ async def test_without_the_package_the_pip_line_is_named(store, monkeypatch):
         raise ModuleNotFoundError(name="mcp")
 
     monkeypatch.setattr(mount, "import_module", missing)
-    with Headgate.open(store) as gate:
+    with Millgate.open(store) as gate:
         async with connected(create(gate), raising=False) as http:
             answer = await http.post("/mcp", json=PING, headers=ACCEPT)
     assert ".[mcp]" in answer.json()["hint"]

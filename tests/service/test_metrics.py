@@ -4,21 +4,21 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.guard.caps import CapStatus
-from headgate.guard.report import GuardReport, State
-from headgate.notes import Stage
-from headgate.service.metrics import Metrics
-from headgate.service.proxy.model_call import ModelCall
-from headgate.service.request_state import RequestState
-from headgate.testing.samples import trace as sample
-from headgate.types import Step
+from millgate.guard.caps import CapStatus
+from millgate.guard.report import GuardReport, State
+from millgate.notes import Stage
+from millgate.service.metrics import Metrics
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.request_state import RequestState
+from millgate.testing.samples import trace as sample
+from millgate.types import Step
 
 
 def values(metrics):
     """Every sample by its name and the values of its labels, in the order of their names."""
     return {
         (
-            sample.name.removeprefix("headgate_"),
+            sample.name.removeprefix("millgate_"),
             *(v for _, v in sorted(sample.labels.items())),
         ): sample.value
         for family in text_string_to_metric_families(metrics.text())

@@ -11,8 +11,8 @@ from tests.programs import find_program
 from tests.service.clients import served
 from tests.waiting import MOST_S, until
 
-from headgate import Headgate
-from headgate.settings import Settings
+from millgate import Millgate
+from millgate.settings import Settings
 
 SHIPPED = Path(__file__).parents[2] / "deploy/nginx.conf"
 
@@ -28,7 +28,7 @@ def balanced(tmp_path):
     """The address of nginx before a service, and a key that the service knows."""
     nginx = find_program("nginx", how="install it (apt-get install nginx-light), then run the tests again")  # fmt: skip
     settings = Settings(store=str(tmp_path / "kb"), service={"port": 0, "log": False})
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         key = gate.keys.create(["read"]).token
     with served(settings) as (url, _):
         port = free_port()

@@ -18,19 +18,19 @@ from tests.service.clients import connected
 from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
-from headgate.errors import LoopError
-from headgate.explain.savings import tokens_saved
-from headgate.explain.window_figures import window_figures
-from headgate.gateway import Headgate
-from headgate.guard.report import Cut, GuardReport, State
-from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.service.app import create
-from headgate.service.metrics import Metrics
-from headgate.service.proxy.model_call import ModelCall
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FailingStore
-from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, ContextBudget, Step
+from millgate.errors import LoopError
+from millgate.explain.savings import tokens_saved
+from millgate.explain.window_figures import window_figures
+from millgate.gateway import Millgate
+from millgate.guard.report import Cut, GuardReport, State
+from millgate.notes import Fate, Note, NoteCode, Stage
+from millgate.service.app import create
+from millgate.service.metrics import Metrics
+from millgate.service.proxy.model_call import ModelCall
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FailingStore
+from millgate.testing.samples import trace as sample
+from millgate.types import Candidate, Chunk, ContextBudget, Step
 
 WINDOW = "Refunds are paid within 14 days to the card."
 
@@ -50,28 +50,28 @@ async def test_metrics_are_counted_from_traces(client):
         await client.post("/v1/context", json=body)
     seen = await told(client)
     value = {name: v for (name, labels), v in seen.items() if not labels}
-    assert value["headgate_contexts_total"] == 2
-    assert value["headgate_selfref_exact_duplicates_total"] == 2
-    assert value["headgate_selfref_candidates_total"] >= 2
-    assert value["headgate_selfref_penalized_total"] >= 2
-    assert value["headgate_tokens_injected_total"] > 0
-    assert value["headgate_tokens_saved_total"] > 0
-    assert value["headgate_selfref_overlap_ratio_count"] == value["headgate_selfref_candidates_total"]  # fmt: skip
-    assert value["headgate_selfref_novel_results_count"] == 2
+    assert value["millgate_contexts_total"] == 2
+    assert value["millgate_selfref_exact_duplicates_total"] == 2
+    assert value["millgate_selfref_candidates_total"] >= 2
+    assert value["millgate_selfref_penalized_total"] >= 2
+    assert value["millgate_tokens_injected_total"] > 0
+    assert value["millgate_tokens_saved_total"] > 0
+    assert value["millgate_selfref_overlap_ratio_count"] == value["millgate_selfref_candidates_total"]  # fmt: skip
+    assert value["millgate_selfref_novel_results_count"] == 2
     route = (("method", "POST"), ("route", "/v1/context"), ("status", "200"))
-    assert seen["headgate_requests_total", route] == 2
-    stages = {dict(labels)["stage"] for name, labels in seen if name == "headgate_stage_seconds_count"}  # fmt: skip
+    assert seen["millgate_requests_total", route] == 2
+    stages = {dict(labels)["stage"] for name, labels in seen if name == "millgate_stage_seconds_count"}  # fmt: skip
     assert {"retrieve", "penalize", "gate", "compose"} <= stages
 
 
 async def test_writes_that_are_lost_behind_an_answer_are_counted(monkeypatch):
-    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
     store = FailingStore(MemoryStore(), methods=["save_trace"])
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json={"query": "refunds"})
             async with asyncio.timeout(MOST_S):
-                while not (lost := (await told(client))["headgate_writes_lost_total", ()]):
+                while not (lost := (await told(client))["millgate_writes_lost_total", ()]):
                     await client.get("/healthz")
                     await asyncio.sleep(0.02)
     assert lost == 1
@@ -105,7 +105,7 @@ def test_saved_tokens_are_those_that_the_window_shows_and_that_would_have_been_s
         {"id": f"d{n}", "text": f"Refund number {n} is paid by card within {n} days of the order."}
         for n in range(60)
     ]
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add(rows)
         plain = gate.context("when is a refund paid by card?", budget=200)
         assert tokens_saved(plain.trace) == 0
@@ -129,7 +129,7 @@ def test_a_bug_is_counted_by_its_stage():
     metrics = Metrics()
     broken = Step(Stage.GRADE, 0.0, degraded="KeyError", bug=True)
     metrics.count_context(replace(sample("1"), steps=(broken,)), 0)
-    assert 'headgate_bugs_total{stage="grade"} 1.0' in metrics.text().splitlines()
+    assert 'millgate_bugs_total{stage="grade"} 1.0' in metrics.text().splitlines()
 
 
 async def test_a_degraded_request_is_logged_as_a_warning(caplog):
@@ -139,12 +139,12 @@ async def test_a_degraded_request_is_logged_as_a_warning(caplog):
         def prefetch(self, query):
             raise OSError("down")
 
-    with Headgate.open(":memory:", providers=[Broken()]) as gate, caplog.at_level(logging.INFO):
+    with Millgate.open(":memory:", providers=[Broken()]) as gate, caplog.at_level(logging.INFO):
         gate.add([{"id": "a", "text": "Refunds are paid by card."}])
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json={"query": "how are refunds paid?"})
             await client.get("/healthz")
-    lines = [r for r in caplog.records if r.name == "headgate.request"]
+    lines = [r for r in caplog.records if r.name == "millgate.request"]
     assert [r.levelname for r in lines] == ["WARNING", "INFO"]
     assert [json.loads(r.message)["level"] for r in lines] == ["warning", "info"]
 
@@ -155,10 +155,10 @@ async def test_grades_and_reviews_are_counted(client):
     review = (await client.post("/v1/context", json=body)).json()["review"]
     await client.post(f"/v1/reviews/{review}", json={"status": "answered", "answer": "In the box."})
     seen = await told(client)
-    assert seen["headgate_grades_total", (("action", "correct"),)] == 1
-    assert seen["headgate_grades_total", (("action", "incorrect"),)] == 1
-    assert seen["headgate_reviews_total", (("status", "pending"),)] == 1
-    assert seen["headgate_reviews_total", (("status", "answered"),)] == 1
+    assert seen["millgate_grades_total", (("action", "correct"),)] == 1
+    assert seen["millgate_grades_total", (("action", "incorrect"),)] == 1
+    assert seen["millgate_reviews_total", (("status", "pending"),)] == 1
+    assert seen["millgate_reviews_total", (("status", "answered"),)] == 1
     again = (await client.post("/v1/context", json=body)).json()
     assert "In the box." in again["text"]
 
@@ -166,13 +166,13 @@ async def test_grades_and_reviews_are_counted(client):
 @pytest.mark.parametrize(
     "name",
     [
-        "headgate_selfref_candidates_total",
-        "headgate_selfref_penalized_total",
-        "headgate_selfref_exact_duplicates_total",
-        "headgate_selfref_expansion_total",
-        "headgate_selfref_expansion_success_total",
-        "headgate_selfref_overlap_ratio",
-        "headgate_selfref_novel_results",
+        "millgate_selfref_candidates_total",
+        "millgate_selfref_penalized_total",
+        "millgate_selfref_exact_duplicates_total",
+        "millgate_selfref_expansion_total",
+        "millgate_selfref_expansion_success_total",
+        "millgate_selfref_overlap_ratio",
+        "millgate_selfref_novel_results",
     ],
 )
 def test_the_published_names_are_there_from_the_start(name):
@@ -199,11 +199,11 @@ def test_a_guarded_stream_is_counted():
     metrics.count_call(ModelCall("/v1/messages", report=ended))
     metrics.count_call(ModelCall("/v1/messages", report=failed, error=LoopError.__name__))
     lines = metrics.text().splitlines()
-    assert "headgate_guard_stalls_total 5.0" in lines
-    assert "headgate_guard_rollbacks_total 4.0" in lines
-    assert "headgate_guard_recovered_total 1.0" in lines
-    assert "headgate_guard_failed_total 1.0" in lines
-    assert "headgate_guard_tokens_wasted_total 70.0" in lines
+    assert "millgate_guard_stalls_total 5.0" in lines
+    assert "millgate_guard_rollbacks_total 4.0" in lines
+    assert "millgate_guard_recovered_total 1.0" in lines
+    assert "millgate_guard_failed_total 1.0" in lines
+    assert "millgate_guard_tokens_wasted_total 70.0" in lines
 
 
 @pytest.mark.parametrize(
@@ -213,13 +213,13 @@ def test_a_guarded_stream_is_counted():
 def test_an_answer_that_service_or_client_broke_off_did_not_keep_looping(state, error):
     metrics = Metrics()
     metrics.count_call(ModelCall("/v1/messages", report=GuardReport(state=state), error=error))
-    assert "headgate_guard_failed_total 0.0" in metrics.text().splitlines()
-    assert f'headgate_guard_streams_total{{state="{state.value}"}} 1.0' in metrics.text()
+    assert "millgate_guard_failed_total 0.0" in metrics.text().splitlines()
+    assert f'millgate_guard_streams_total{{state="{state.value}"}} 1.0' in metrics.text()
 
 
 COUNTING = """
 import sys
-from headgate.service.metrics import Metrics
+from millgate.service.metrics import Metrics
 metrics = Metrics(sys.argv[1])
 metrics.count_review("approved")
 print(metrics.text())
@@ -234,15 +234,15 @@ def test_processes_add_up_and_outlive_themselves(tmp_path):
         subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     )
-    assert 'headgate_reviews_total{status="approved"} 1.0' in first.splitlines()
-    assert 'headgate_reviews_total{status="approved"} 2.0' in second.splitlines()
-    assert "# TYPE headgate_selfref_overlap_ratio histogram" in second.splitlines()
+    assert 'millgate_reviews_total{status="approved"} 1.0' in first.splitlines()
+    assert 'millgate_reviews_total{status="approved"} 2.0' in second.splitlines()
+    assert "# TYPE millgate_selfref_overlap_ratio histogram" in second.splitlines()
 
 
 def test_two_services_in_one_process_count_apart():
     one, other = Metrics(), Metrics()
     one.count_review("approved")
-    assert 'headgate_reviews_total{status="approved"} 1.0' in one.text().splitlines()
+    assert 'millgate_reviews_total{status="approved"} 1.0' in one.text().splitlines()
     assert 'status="approved"' not in other.text()
 
 
@@ -254,22 +254,22 @@ def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
 
 
 def test_every_stage_of_a_request_has_a_label(tmp_path):
-    with Headgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+    with Millgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
         gate.add([{"id": "a", "text": "Refunds take five days."}])
         context = gate.context("how do refunds work?")
     metrics = Metrics()
     metrics.count_context(context.trace, context.token_estimate)
     text = metrics.text()
-    assert 'headgate_stage_degraded_total{stage="log"} 1.0' in text.splitlines()
+    assert 'millgate_stage_degraded_total{stage="log"} 1.0' in text.splitlines()
     assert 'stage="other"' not in text
 
 
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_one_line_a_request_with_the_query_only_if_allowed(stack, caplog, allowed):
-    gate = stack.enter_context(Headgate.open(":memory:", service={"log_query": allowed}))
+    gate = stack.enter_context(Millgate.open(":memory:", service={"log_query": allowed}))
     gate.add(ROWS)
     body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
-    with caplog.at_level(logging.INFO, "headgate.request"):
+    with caplog.at_level(logging.INFO, "millgate.request"):
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json=body)
     (line,) = [json.loads(record.message) for record in caplog.records]
@@ -291,14 +291,14 @@ async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     await client.post("/v1/context", json={"query": "refunds"}, headers={"traceparent": parent})
     made = spans.get_finished_spans()
-    assert {span.instrumentation_scope.name for span in made} == {"headgate"}  # and no other's
+    assert {span.instrumentation_scope.name for span in made} == {"millgate"}  # and no other's
     done = {span.name: span for span in made}
     request = done["POST /v1/context"]
     assert request.attributes["http.response.status_code"] == 200
     assert format(request.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
-    assert done["headgate.retrieve"].parent.span_id == request.context.span_id
-    assert request.start_time <= done["headgate.retrieve"].start_time
-    found = done["headgate.retrieve"].attributes
+    assert done["millgate.retrieve"].parent.span_id == request.context.span_id
+    assert request.start_time <= done["millgate.retrieve"].start_time
+    found = done["millgate.retrieve"].attributes
     assert (found["gen_ai.operation.name"], found["gen_ai.data_source.id"]) == ("retrieval", "main")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.service.origin import is_same_origin
+from millgate.service.origin import is_same_origin
 
 HOST = {b"host": b"localhost:8642"}
 

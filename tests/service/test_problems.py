@@ -4,12 +4,12 @@ import pytest
 from tests.service.clients import connected
 from tests.service.conftest import ROWS
 
-from headgate.errors import AccessError, BusyError, InputError, StoreError
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.service.problems import refusal
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FailingStore
+from millgate.errors import AccessError, BusyError, InputError, StoreError
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.service.problems import refusal
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FailingStore
 
 DEEP = b'{"query": "x", "current_window_fingerprint": ' + b'{"a": ' * 5000 + b"1" + b"}" * 5001
 
@@ -67,10 +67,10 @@ async def test_a_misspelt_field_is_told_which_was_meant(client, path, body, wher
 
 
 async def test_a_header_of_ours_that_does_not_exist_is_named(client):
-    sent = {"X-Headgate-Kay": "hg_x", "x-headgate-session": "a header of the proxy"}
+    sent = {"X-Millgate-Kay": "hg_x", "x-millgate-session": "a header of the proxy"}
     answer = await client.post("/v1/context", json={"query": "refunds"}, headers=sent)
     assert answer.status_code == 422
-    assert "x-headgate-kay (did you mean x-headgate-key?)" in answer.json()["detail"]
+    assert "x-millgate-kay (did you mean x-millgate-key?)" in answer.json()["detail"]
     assert "session" not in answer.json()["detail"]
 
 
@@ -147,8 +147,8 @@ async def test_a_document_that_cannot_be_stored_is_skipped_with_its_reason(clien
 def over(stack, **failing):
     """A gate over a store that holds the rows and fails from then on."""
     store = MemoryStore()
-    stack.enter_context(Headgate.open(store=store)).add(ROWS)
-    return stack.enter_context(Headgate.open(store=FailingStore(store, **failing)))
+    stack.enter_context(Millgate.open(store=store)).add(ROWS)
+    return stack.enter_context(Millgate.open(store=FailingStore(store, **failing)))
 
 
 async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(stack):

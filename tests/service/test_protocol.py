@@ -10,10 +10,10 @@ import uvicorn
 from tests.service.clients import served
 from tests.waiting import MOST_S
 
-from headgate.policy import ServicePolicy
-from headgate.service import protocol
-from headgate.service.protocol import BoundedProtocol
-from headgate.settings import Settings
+from millgate.policy import ServicePolicy
+from millgate.service import protocol
+from millgate.service.protocol import BoundedProtocol
+from millgate.settings import Settings
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_trailer_is_no_header(address):
     assert b"the key is not valid" not in answer  # the authorization in the trailer was not read
 
 
-@pytest.mark.parametrize("name", [b"host", b"origin", b"authorization", b"x-headgate-key"])
+@pytest.mark.parametrize("name", [b"host", b"origin", b"authorization", b"x-millgate-key"])
 def test_a_header_that_decides_who_asks_may_stand_once(address, name):
     head = GET + name + b": localhost\r\n" + name + b": localhost\r\n\r\n"
     assert exchange(address, head).startswith(b"HTTP/1.1 400")

@@ -2,8 +2,8 @@
 
 from tests.service.clients import connected
 
-from headgate.service.app import create
-from headgate.text.fingerprint import WindowFingerprint
+from millgate.service.app import create
+from millgate.text.fingerprint import WindowFingerprint
 
 PUBLISHED = {
     "query": "how do refunds work?",
@@ -54,8 +54,8 @@ async def test_metrics_come_under_their_published_prefix(client):
     await client.post("/v1/context", json=PUBLISHED)
     ours = (await client.get("/metrics")).text
     published = (await client.get("/metrics", params={"prefix": "context_gateway"})).text
-    assert "headgate_selfref_candidates_total" in ours
+    assert "millgate_selfref_candidates_total" in ours
     assert "context_gateway_selfref_candidates_total" in published
     assert "# TYPE context_gateway_selfref_overlap_ratio histogram" in published
-    assert "headgate_" not in published
+    assert "millgate_" not in published
     assert (await client.get("/metrics", params={"prefix": "x"})).status_code == 422

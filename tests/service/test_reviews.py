@@ -3,7 +3,7 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.service.app import create
+from millgate.service.app import create
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import AccessError
-from headgate.policy import ServicePolicy
-from headgate.service import admission
-from headgate.service import auth as auths
-from headgate.service.admission import Admission, InFlight
-from headgate.service.auth import Auth
-from headgate.service.byte_budget import ByteBudget
-from headgate.service.limits import CallerLimits
+from millgate.errors import AccessError
+from millgate.policy import ServicePolicy
+from millgate.service import admission
+from millgate.service import auth as auths
+from millgate.service.admission import Admission, InFlight
+from millgate.service.auth import Auth
+from millgate.service.byte_budget import ByteBudget
+from millgate.service.limits import CallerLimits
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ class Stream:
         self.sent = []
 
     async def __call__(self, scope, receive, send):
-        scope["headgate"].deadline.reschedule(None)  # as the proxy does for streams
+        scope["millgate"].deadline.reschedule(None)  # as the proxy does for streams
         try:
             if self.head:
                 await send({"type": "http.response.start", "status": 200, "headers": []})

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,7 +46,7 @@ ROWS = [{"id": f"d{n}", "text": f"Refund {n} is paid by card in {n} days."} for 
 def service():
     """A service with one of everything, and a key to it."""
     quick = {"rate": 1e9, "burst": 10**9, "log": False}
-    with Headgate.open(settings=Settings(store=":memory:", service=quick)) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", service=quick)) as gate:
         gate.add(ROWS)
         gate.remember("Refunds are paid by card.")
         gate.context("refund")

@@ -13,11 +13,11 @@ import pytest
 from tests.service.clients import served, until
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError
-from headgate.gateway import Headgate
-from headgate.service.server import bind, check_exposure
-from headgate.settings import Settings
-from headgate.stores.memory.store import MemoryStore
+from millgate.errors import ConfigError
+from millgate.gateway import Millgate
+from millgate.service.server import bind, check_exposure
+from millgate.settings import Settings
+from millgate.stores.memory.store import MemoryStore
 
 
 def quiet(store, **service):
@@ -113,8 +113,8 @@ def test_a_request_that_is_cut_off_counts_as_under_way_until_its_thread_ends(gat
 
 STUCK = """
 import threading, time
-from headgate.service.server import bind, serve
-from headgate.settings import Settings
+from millgate.service.server import bind, serve
+from millgate.settings import Settings
 
 settings = Settings(store=":memory:", service={"port": 0, "log": False, "drain_s": 0.1})
 listener = bind(settings.service)
@@ -144,8 +144,8 @@ def test_a_process_with_a_thread_that_does_not_end_is_over_within_the_grace_time
 
 @contextmanager
 def working(store, workers):
-    """`headgate serve` with workers: its address, the process, and a list that gets its log."""
-    line = [sys.executable, "-m", "headgate", "serve", "--workers", str(workers), "--port", "0", "--store", str(store)]  # fmt: skip
+    """`millgate serve` with workers: its address, the process, and a list that gets its log."""
+    line = [sys.executable, "-m", "millgate", "serve", "--workers", str(workers), "--port", "0", "--store", str(store)]  # fmt: skip
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     log = []
     try:
@@ -162,7 +162,7 @@ def working(store, workers):
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the workers in /proc")
 def test_workers_share_all_and_one_that_dies_is_replaced_and_its_counts_stay(tmp_path):
     store = tmp_path / "kb"
-    with Headgate.open(store) as gate:
+    with Millgate.open(store) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
     with working(store, 2) as (url, process, log):
         rows = {"documents": [{"id": "b", "text": "Parcels go by rail."}]}
@@ -185,7 +185,7 @@ def test_workers_share_all_and_one_that_dies_is_replaced_and_its_counts_stay(tmp
 DYING = """
 import os, socket
 from uvicorn import Config
-from headgate.service.workers import run_workers
+from millgate.service.workers import run_workers
 
 def die():
     os._exit(7)
@@ -232,7 +232,7 @@ def _refused(url):
 def _counted(url):
     """Contexts counted by all workers together."""
     text = httpx2.get(f"{url}/metrics", timeout=MOST_S).text
-    (line,) = [x for x in text.splitlines() if x.startswith("headgate_contexts_total ")]
+    (line,) = [x for x in text.splitlines() if x.startswith("millgate_contexts_total ")]
     return float(line.split()[1])
 
 

@@ -4,11 +4,11 @@ import pytest
 from tests.service.calls import MODEL, broken_session
 from tests.service.clients import connected
 
-from headgate.errors import PausedError
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
-from headgate.types import Amount
+from millgate.errors import PausedError
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
+from millgate.types import Amount
 
 KEPT = {"age_s": None}  # the traces are of a day that is long over
 FUSE = {"caps": {"session": {"tokens": 100}, "tenant": {"tokens": 10_000}}}
@@ -16,7 +16,7 @@ FUSE = {"caps": {"session": {"tokens": 100}, "tenant": {"tokens": 10_000}}}
 
 @pytest.fixture
 def gate():
-    with Headgate.open(settings=Settings(store=":memory:", fuse=FUSE, trace=KEPT)) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", fuse=FUSE, trace=KEPT)) as gate:
         book = gate.spending
         for session in ("a", "b"):
             book.settle(book.hold(session, "", Amount(100)), Amount(60 if session == "a" else 120))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.settings import Settings
 
 NAMES = st.sampled_from(["d0", "d1", "d2"])
 WORDS = st.sampled_from(["refund", "parcel", "invoice", "harbor"])
@@ -87,7 +87,7 @@ async def test_the_ids_of_another_tenant_are_as_unknown_as_any(method, path, bod
 @contextmanager
 def _gate():
     """A gate, and keys of two tenants to it."""
-    with Headgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
+    with Millgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
         scopes = ["read", "write", "review"]
         keys = [gate.for_tenant(name).keys.create(scopes) for name in ("alder", "birch")]
         yield gate, keys[0].token, keys[1].token

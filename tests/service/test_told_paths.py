@@ -3,9 +3,9 @@
 import pytest
 from tests.service.clients import connected
 
-from headgate.gateway import Headgate
-from headgate.service.app import create
-from headgate.stores.sqlite.store import FILE
+from millgate.gateway import Millgate
+from millgate.service.app import create
+from millgate.stores.sqlite.store import FILE
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def gate(folder):
-    with Headgate.open(folder, log={"enabled": False}) as gate:
+    with Millgate.open(folder, log={"enabled": False}) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         gate.context("refunds")
         gate.traces()
@@ -31,7 +31,7 @@ async def ask(client):
 
 
 async def test_no_answer_names_the_place_of_a_store_that_is_gone(gate, folder, monkeypatch):
-    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
     async with connected(create(gate)) as client:
         assert all(answer.status_code == 200 for answer in await ask(client))
         file, aside = folder / FILE, folder / "aside"
@@ -58,7 +58,7 @@ class Diary:
 
 
 async def test_no_answer_names_the_file_of_a_memory_that_fails():
-    with Headgate.open(":memory:", providers=[Diary()]) as gate:
+    with Millgate.open(":memory:", providers=[Diary()]) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         async with connected(create(gate)) as client:
             context = await client.post("/v1/context", json={"query": "refunds"})

@@ -7,8 +7,8 @@ import threading
 import pytest
 from uvicorn import Config
 
-from headgate.service import workers
-from headgate.service.workers import (
+from millgate.service import workers
+from millgate.service.workers import (
     MAX_EARLY_DEATHS,
     METRICS_FOLDER,
     MIN_LIFE_S,

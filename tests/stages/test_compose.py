@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.stages.compose import ComposePolicy, compose
-from headgate.stages.gate import GatePolicy, gate
-from headgate.text.fence import nonce
-from headgate.text.tokens import counter, estimate_tokens
-from headgate.types import Candidate, Chunk
+from millgate.errors import InputError
+from millgate.stages.compose import ComposePolicy, compose
+from millgate.stages.gate import GatePolicy, gate
+from millgate.text.fence import nonce
+from millgate.text.tokens import counter, estimate_tokens
+from millgate.types import Candidate, Chunk
 
 POLICY = ComposePolicy()
 SECRET = b"a secret of the store"

@@ -1,6 +1,6 @@
 """The law of conservation: no stage loses, invents, alters or admits a chunk.
 
-Every function of headgate.stages that returns Sifted, or something that holds one, is found by its annotation and
+Every function of millgate.stages that returns Sifted, or something that holds one, is found by its annotation and
 must have a driver here; a stage without one fails the test below.
 """
 
@@ -17,25 +17,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.building import grade_with
 
-import headgate.stages
-from headgate.index.indexes import Indexes
-from headgate.protocols import Bands
-from headgate.relevance.model import Chance
-from headgate.stages.compose import ComposePolicy, compose
-from headgate.stages.expand import ExpandPolicy, fuse
-from headgate.stages.gate import GatePolicy, gate
-from headgate.stages.grade import (
+import millgate.stages
+from millgate.index.indexes import Indexes
+from millgate.protocols import Bands
+from millgate.relevance.model import Chance
+from millgate.stages.compose import ComposePolicy, compose
+from millgate.stages.expand import ExpandPolicy, fuse
+from millgate.stages.gate import GatePolicy, gate
+from millgate.stages.grade import (
     GradePolicy,
     grade_by_model,
     outside_candidates,
     pass_ungraded,
 )
-from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.text.tokens import estimate_tokens
-from headgate.types import Candidate, Chunk, Document, Edge, Sifted, Window
+from millgate.stages.penalize import PenalizePolicy, penalize
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.text.tokens import estimate_tokens
+from millgate.types import Candidate, Chunk, Document, Edge, Sifted, Window
 
 WORDS = [
     "gate",
@@ -170,8 +170,8 @@ def holds_sifted(annotation):
 
 def sifting():
     """Every public function of a stage whose answer is, or holds, a Sifted."""
-    for module in pkgutil.iter_modules(headgate.stages.__path__):
-        stage = importlib.import_module(f"headgate.stages.{module.name}")
+    for module in pkgutil.iter_modules(millgate.stages.__path__):
+        stage = importlib.import_module(f"millgate.stages.{module.name}")
         for name, function in inspect.getmembers(stage, inspect.isfunction):
             own = function.__module__ == stage.__name__ and not name.startswith("_")
             if own and holds_sifted(typing.get_type_hints(function).get("return")):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.published.context_strategy import SIGNALS
-from headgate.stages.decide import (
+from millgate.errors import InputError
+from millgate.published.context_strategy import SIGNALS
+from millgate.stages.decide import (
     ContextBudget,
     DecidePolicy,
     Tier,
@@ -15,7 +15,7 @@ from headgate.stages.decide import (
     should_prefetch,
     strategy_report,
 )
-from headgate.types import Request, Strategy
+from millgate.types import Request, Strategy
 
 
 def at(pressure):

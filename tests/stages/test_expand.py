@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.notes import Fate, NoteCode, Stage
-from headgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
-from headgate.types import Candidate, Chunk, Edge, Sifted, Window
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.stages.expand import ExpandPolicy, depth, fuse, merge_passes, variants, wants_more
+from millgate.types import Candidate, Chunk, Edge, Sifted, Window
 
 POLICY = ExpandPolicy()
 WINDOW = Window(("something seen",))

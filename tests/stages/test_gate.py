@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.notes import NoteCode, Stage
-from headgate.relevance.query_terms import ask
-from headgate.stages.gate import (
+from millgate.errors import InputError
+from millgate.notes import NoteCode, Stage
+from millgate.relevance.query_terms import ask
+from millgate.stages.gate import (
     GatePolicy,
     gate,
     measure_all,
     report,
 )
-from headgate.text.entropy import information_score
-from headgate.types import Candidate, Chunk
+from millgate.text.entropy import information_score
+from millgate.types import Candidate, Chunk
 
 POLICY = GatePolicy()
 

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.building import grade_with
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.notes import NoteCode
-from headgate.stages.grade import (
+from millgate.errors import ConfigError, UpstreamError
+from millgate.notes import NoteCode
+from millgate.stages.grade import (
     Action,
     Bands,
     Graded,
@@ -15,7 +15,7 @@ from headgate.stages.grade import (
     split_strips,
     wants_search,
 )
-from headgate.types import Candidate, Chunk, Sifted
+from millgate.types import Candidate, Chunk, Sifted
 
 POLICY = GradePolicy()
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.relevance.query_terms import ask
-from headgate.stages.pack import MAX_CUTS, MIN_PART, Piece, pack
-from headgate.text.fence import frame
-from headgate.types import Chunk
+from millgate.relevance.query_terms import ask
+from millgate.stages.pack import MAX_CUTS, MIN_PART, Piece, pack
+from millgate.text.fence import frame
+from millgate.types import Chunk
 
 
 def words(text):

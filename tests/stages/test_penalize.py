@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError, InputError
-from headgate.published.self_reference import adjust_score
-from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.text.fingerprint import WindowFingerprint, pack
-from headgate.text.window_cache import WindowCache
-from headgate.types import Candidate, Chunk, Window
+from millgate.errors import ConfigError, InputError
+from millgate.published.self_reference import adjust_score
+from millgate.stages.penalize import PenalizePolicy, penalize
+from millgate.text.fingerprint import WindowFingerprint, pack
+from millgate.text.window_cache import WindowCache
+from millgate.types import Candidate, Chunk, Window
 
 POLICY = PenalizePolicy()
 

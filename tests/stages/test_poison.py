@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.settings import Settings
+from millgate.gateway import Millgate
+from millgate.settings import Settings
 
 QUERY = "How long do refunds take?"
 HONEST = "Refunds are paid to the card within 14 days after the parcel came back."
@@ -25,7 +25,7 @@ LONG = (
 @pytest.mark.parametrize("honest", [HONEST, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("jam", JAMS, ids=range(len(JAMS)))
 def test_a_document_that_jams_does_not_keep_the_honest_one_out(jam, honest):
-    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+    with Millgate.open(settings=Settings(store=":memory:")) as gate:
         rows = [{"id": "honest", "text": honest}, {"id": "jam", "text": jam}]
         rows += [
             {"id": f"other{n}", "text": f"Parcels of size {n} go by rail on day {n}."}

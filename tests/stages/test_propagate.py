@@ -1,11 +1,11 @@
 """Propagate: what shared names and given edges lead to. The kernels below it have tests of their own."""
 
-from headgate.index.indexes import Indexes
-from headgate.rank.seeds import find_seeds
-from headgate.stages.propagate import PropagatePolicy, propagate
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document, Edge
+from millgate.index.indexes import Indexes
+from millgate.rank.seeds import find_seeds
+from millgate.stages.propagate import PropagatePolicy, propagate
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document, Edge
 
 TEXTS = (
     "A clerk of the harbor wrote it down.",

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from headgate.index.indexes import Indexes
-from headgate.notes import Stage
-from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document
+from millgate.index.indexes import Indexes
+from millgate.notes import Stage
+from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.stores.memory.store import MemoryStore
+from millgate.types import Chunk, Document
 
 HUES = ("red", "green", "blue")
 PLAIN = {"phrase": 0, "head_weight": 0, "feedback": 0}

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.stages.strategy import (
+from millgate.errors import InputError
+from millgate.stages.strategy import (
     CONTEXT_STRATEGY_TOOL,
     choose_strategy,
     classify_task,
     context_strategy,
     estimate_content_tokens,
 )
-from headgate.stages.tasks import GROUPS, NAMED_TASKS, TaskClass, TaskPolicy
+from millgate.stages.tasks import GROUPS, NAMED_TASKS, TaskClass, TaskPolicy
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.testing.samples import document, follow
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.testing.samples import document, follow
 
 PARTS = 20
 

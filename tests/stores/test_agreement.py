@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.testing import FixedClock
-from headgate.testing.samples import document, follow, trace
-from headgate.types import Chunk, Edge, Fact, Review
+from millgate.errors import InputError
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.testing import FixedClock
+from millgate.testing.samples import document, follow, trace
+from millgate.types import Chunk, Edge, Fact, Review
 
 TENANTS = ["t", "t", "t", "u"]
 COLLECTIONS = ["main", "main", "main", "other"]

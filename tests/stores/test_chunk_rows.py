@@ -1,7 +1,7 @@
 """Chunks as rows: what putting a document changes, to the row and the character, and what is stored with a chunk."""
 
-from headgate.stores.chunk_rows import Head, compare, count_bytes, from_row, own_part, to_rows
-from headgate.types import Chunk, Document
+from millgate.stores.chunk_rows import Head, compare, count_bytes, from_row, own_part, to_rows
+from millgate.types import Chunk, Document
 
 
 def document(*chunks, title="", metadata=None):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.errors import InputError, StoreError
-from headgate.stores.codec import decode, decode_metadata, encode
-from headgate.types import Edge, Request
+from millgate.errors import InputError, StoreError
+from millgate.stores.codec import decode, decode_metadata, encode
+from millgate.types import Edge, Request
 
 
 @pytest.mark.parametrize("value", [{"a", "b"}, frozenset({1}), b"x", object()])

@@ -13,16 +13,16 @@ from threading import Barrier
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import NotReady, StoreError
-from headgate.gateway import Headgate
-from headgate.operations.check import Finding, check
-from headgate.stores.codec import encode
-from headgate.stores.sqlite import migrations
-from headgate.stores.sqlite.connection import translate
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.stores.stored_trace import summarize_json
-from headgate.testing.samples import document, follow
-from headgate.types import Edge, Fact
+from millgate.errors import NotReady, StoreError
+from millgate.gateway import Millgate
+from millgate.operations.check import Finding, check
+from millgate.stores.codec import encode
+from millgate.stores.sqlite import migrations
+from millgate.stores.sqlite.connection import translate
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.stores.stored_trace import summarize_json
+from millgate.testing.samples import document, follow
+from millgate.types import Edge, Fact
 
 HERE = Path(__file__).parent
 
@@ -124,7 +124,7 @@ def test_a_file_where_the_folder_should_be_is_an_error(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_an_error():
     with pytest.raises(StoreError, match=r"cannot be (made|opened|written)"):
-        SqliteStore("/proc/headgate")
+        SqliteStore("/proc/millgate")
 
 
 def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
@@ -240,13 +240,13 @@ def test_edges_of_an_older_release_are_found_without_case(tmp_path):
 
 
 def test_a_read_only_store_opens_for_reading_and_says_that_it_cannot_be_written(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid by card."}])
         gate.remember("Ada pays refunds.")
         gate.context("refunds")
     before = {path.name for path in tmp_path.iterdir()}
     store = SqliteStore(tmp_path, read_only=True)
-    with Headgate.open(store=store) as gate:
+    with Millgate.open(store=store) as gate:
         made = gate.context("how are refunds paid?")
         assert made.chunks[0].id == "a"
         assert made.degraded == ("trace: not stored: the store can only be read",)
@@ -298,7 +298,7 @@ def test_a_process_whose_store_a_newer_release_upgrades_is_told(tmp_path):
     newer.execute("ALTER TABLE chunks ADD COLUMN more TEXT")
     newer.execute(f"PRAGMA user_version = {len(migrations.STEPS) + 1}")
     newer.close()
-    with pytest.raises(NotReady, match="a newer release of headgate has upgraded the store"):
+    with pytest.raises(NotReady, match="a newer release of millgate has upgraded the store"):
         store.put("t", [document("b", "two")])
     store.close()
 
@@ -309,7 +309,7 @@ def test_one_damaged_trace_does_not_keep_a_store_from_being_upgraded():
 
 def test_a_store_opened_by_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Headgate.open("kb") as hg:
+    with Millgate.open("kb") as hg:
         hg.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir("elsewhere")

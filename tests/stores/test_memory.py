@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import StoreError
-from headgate.stores.codec import encode
-from headgate.stores.memory.store import MemoryStore
-from headgate.testing import FailingStore, FixedClock, StoreContract
-from headgate.testing.samples import trace
-from headgate.types import Candidate, Chunk
+from millgate.errors import StoreError
+from millgate.stores.codec import encode
+from millgate.stores.memory.store import MemoryStore
+from millgate.testing import FailingStore, FixedClock, StoreContract
+from millgate.testing.samples import trace
+from millgate.types import Candidate, Chunk
 
 
 class TestMemoryStore(StoreContract):

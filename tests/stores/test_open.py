@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.stores.open import _cache_folder, folder_of
-from headgate.stores.url import hide_password, is_postgres
+from millgate.errors import ConfigError
+from millgate.stores.open import _cache_folder, folder_of
+from millgate.stores.url import hide_password, is_postgres
 
 
 @pytest.mark.parametrize(("store", "folder"), [(":memory:", None), ("kb", "kb"), ("C:/data/kb", "C:/data/kb"), ("/srv/a:b", "/srv/a:b"), ("/srv/a:/b", "/srv/a:/b"), ("kb//a", "kb/a"), ("kb:2", "kb:2"), ("postgres/a", "postgres/a")])  # fmt: skip
@@ -38,13 +38,13 @@ def test_an_address_is_not_a_folder_and_its_password_is_kept_quiet(store, said, 
 
 def test_derived_files_belong_to_the_users_cache_or_else_to_temporary_files(monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert _cache_folder() == tmp_path / ".cache" / "headgate"
+    assert _cache_folder() == tmp_path / ".cache" / "millgate"
 
     def nobody():
         raise RuntimeError("no home")
 
     monkeypatch.setattr(Path, "home", nobody)
-    assert _cache_folder() == Path(tempfile.gettempdir()) / "headgate-cache"
+    assert _cache_folder() == Path(tempfile.gettempdir()) / "millgate-cache"
 
 
 @pytest.mark.parametrize(

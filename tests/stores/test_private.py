@@ -10,13 +10,13 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from headgate.cli import app
-from headgate.gateway import Headgate
-from headgate.integrations.mcp_clients.clients import Entry, Place
-from headgate.integrations.mcp_clients.install import install
-from headgate.operations.backup import backup, restore
-from headgate.settings import Settings
-from headgate.stores.sqlite.store import SqliteStore
+from millgate.cli import app
+from millgate.gateway import Millgate
+from millgate.integrations.mcp_clients.clients import Entry, Place
+from millgate.integrations.mcp_clients.install import install
+from millgate.operations.backup import backup, restore
+from millgate.settings import Settings
+from millgate.stores.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of files are POSIX's")
 
@@ -29,11 +29,11 @@ def _usual_umask():
 
 
 def test_folder_and_files_are_the_owners(tmp_path):
-    with Headgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
+    with Millgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         gate.context("refunds")
         files = [file for file in (tmp_path / "kb").iterdir() if file.is_file()]
-        assert {"headgate.db", "headgate.db-wal", "retrieval-performance.log"} <= {
+        assert {"millgate.db", "millgate.db-wal", "retrieval-performance.log"} <= {
             f.name for f in files
         }
         held = {f.name: stat.S_IMODE(f.stat().st_mode) for f in files}
@@ -50,13 +50,13 @@ def test_a_new_store_is_kept_out_of_git_and_a_folder_that_was_there_is_left_alon
         ["git", "-C", tmp_path, "status", "--porcelain", "--untracked-files=all"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    assert listed.split() == ["??", "own/headgate.db"]
+    assert listed.split() == ["??", "own/millgate.db"]
 
 
 def test_a_store_that_others_may_read_is_warned_of(tmp_path, caplog):
     SqliteStore(tmp_path / "kb").close()
-    (tmp_path / "kb" / "headgate.db").chmod(0o644)
-    with caplog.at_level(logging.WARNING, "headgate.store"):
+    (tmp_path / "kb" / "millgate.db").chmod(0o644)
+    with caplog.at_level(logging.WARNING, "millgate.store"):
         SqliteStore(tmp_path / "kb").close()
     assert "others on this machine may read" in caplog.text
 
@@ -85,7 +85,7 @@ class Modes:
 
 
 def test_a_backup_and_a_restored_store_are_the_owners_at_every_moment(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
     for work, made in ((backup, tmp_path / "copy"), (restore, tmp_path / "back")):
         with Modes(made) as modes:
@@ -93,11 +93,11 @@ def test_a_backup_and_a_restored_store_are_the_owners_at_every_moment(tmp_path):
         assert modes.seen
         assert set().union(*modes.seen.values()) == {0o600}, modes.seen
         assert mode(made) == 0o700
-        assert mode(made / "headgate.db") == 0o600
+        assert mode(made / "millgate.db") == 0o600
 
 
 def test_an_export_is_the_owners(tmp_path):
-    with Headgate.open(tmp_path / "kb") as gate:
+    with Millgate.open(tmp_path / "kb") as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
     out = tmp_path / "all.jsonl"
     for _ in range(2):  # the second replaces the first
@@ -113,7 +113,7 @@ def test_the_copy_of_an_agents_configuration_is_the_owners_at_every_moment(tmp_p
     config.write_text('{"apiKey": "sk-secret"}')
     config.chmod(0o600)
     with Modes(config.parent) as modes:
-        assert install(Place("Claude Code", config), Entry("headgate", "headgate"))
+        assert install(Place("Claude Code", config), Entry("millgate", "millgate"))
     assert set().union(*modes.seen.values()) == {0o600}, modes.seen
 
 
@@ -132,7 +132,7 @@ def run_denied(tmp_path):
     take_right = ["setpriv", *_ANY_PATH] if root else []
 
     def run(*args):
-        words = [*take_right, sys.executable, "-m", "headgate", *args]
+        words = [*take_right, sys.executable, "-m", "millgate", *args]
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     yield run

@@ -5,14 +5,14 @@ from contextlib import closing
 
 import pytest
 
-from headgate.errors import QuotaError
-from headgate.gateway import Headgate
-from headgate.stores.codec import encode
-from headgate.stores.sqlite import migrations
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.testing.quota import QuotaContract
-from headgate.testing.samples import document
-from headgate.types import Edge, Fact
+from millgate.errors import QuotaError
+from millgate.gateway import Millgate
+from millgate.stores.codec import encode
+from millgate.stores.sqlite import migrations
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.testing.quota import QuotaContract
+from millgate.testing.samples import document
+from millgate.types import Edge, Fact
 
 BEFORE_COUNTED_RECORDS = migrations.STEPS[: migrations.STEPS.index(migrations.COUNTED_RECORDS)]
 
@@ -25,7 +25,7 @@ class TestSqliteQuota(QuotaContract):
 
 
 def test_the_setting_holds_for_a_gate_over_a_folder(tmp_path):
-    with Headgate.open(tmp_path, limits={"tenant_bytes": 2_000}) as gate:
+    with Millgate.open(tmp_path, limits={"tenant_bytes": 2_000}) as gate:
         gate.add([{"id": "a", "text": "short"}])
         with pytest.raises(QuotaError, match="tenant_bytes"):
             gate.add([{"id": "b", "text": "long " * 1_000}])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.operations.check import check
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.types import Chunk, Document
+from millgate.operations.check import check
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.types import Chunk, Document
 
 LARGE = {"note": "m" * 10_000}
 

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from headgate.ingest.load import add_rows
-from headgate.ingest.policy import IngestPolicy
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.testing import StoreContract
+from millgate.ingest.load import add_rows
+from millgate.ingest.policy import IngestPolicy
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.testing import StoreContract
 
 
 class TestSqliteStore(StoreContract):

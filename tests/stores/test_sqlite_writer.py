@@ -2,11 +2,11 @@
 
 import pytest
 
-from headgate.errors import InputError, StoreError
-from headgate.stores.sqlite import store as sqlite_store
-from headgate.stores.sqlite.store import SqliteStore, _may_only_read
-from headgate.testing.samples import document, follow
-from headgate.types import Chunk, Document
+from millgate.errors import InputError, StoreError
+from millgate.stores.sqlite import store as sqlite_store
+from millgate.stores.sqlite.store import SqliteStore, _may_only_read
+from millgate.testing.samples import document, follow
+from millgate.types import Chunk, Document
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_an_older_store_that_can_only_be_read_says_where_to_open_it(tmp_path, mo
 
 @pytest.mark.parametrize(("file", "folder", "reads_only"), [(True, True, False), (True, False, True), (False, True, True), (False, False, True)])  # fmt: skip
 def test_a_store_is_read_only_if_its_file_or_its_folder_is(tmp_path, monkeypatch, file, folder, reads_only):  # fmt: skip
-    path = tmp_path / "headgate.db"
+    path = tmp_path / "millgate.db"
     monkeypatch.setattr(sqlite_store.os, "access", lambda place, _: file if place == path else folder)  # fmt: skip
     assert not _may_only_read(path), "a store that is not there can be made"
     path.write_bytes(b"")

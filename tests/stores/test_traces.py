@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.settings import Settings
-from headgate.stores.sqlite import traces as traces_module
-from headgate.stores.sqlite.store import FILE, SqliteStore
-from headgate.stores.stored_trace import TEXT_CHARS, pack_trace, unpack_trace
-from headgate.testing import FixedClock
-from headgate.testing.samples import document, trace
-from headgate.types import Candidate, Chunk
+from millgate.errors import InputError
+from millgate.gateway import Millgate
+from millgate.settings import Settings
+from millgate.stores.sqlite import traces as traces_module
+from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.stores.stored_trace import TEXT_CHARS, pack_trace, unpack_trace
+from millgate.testing import FixedClock
+from millgate.testing.samples import document, trace
+from millgate.types import Candidate, Chunk
 
 DAY = 86_400
 WORDS = [
@@ -39,7 +39,7 @@ def rows(count):
 
 
 def test_a_trace_of_a_hundred_candidates_takes_less_than_15_000_bytes(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add(rows(400))
         made = gate.context("how is the refund of the ferry paid?", budget=2000)
         assert len(made.trace.candidates) >= 90
@@ -66,7 +66,7 @@ def test_the_text_of_a_chunk_that_changed_since_is_not_shown_as_it_is_now(tmp_pa
 
 
 def test_an_answer_does_not_wait_for_a_writer_that_holds_the_store(tmp_path):
-    with Headgate.open(tmp_path, review={"on_refusal": True}) as gate:
+    with Millgate.open(tmp_path, review={"on_refusal": True}) as gate:
         gate.add(rows(20))
         gate.traces()
         holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)
@@ -90,13 +90,13 @@ def test_an_answer_does_not_wait_for_a_writer_that_holds_the_store(tmp_path):
 )
 def test_what_the_settings_no_longer_allow_goes_when_the_store_is_opened(tmp_path, keeping, left):
     clock = FixedClock()
-    with Headgate.open(tmp_path, clock=clock) as gate:
+    with Millgate.open(tmp_path, clock=clock) as gate:
         gate.add(rows(2))
         for _ in range(5):
             gate.context("refund")
     clock.advance(2000)
     settings = Settings(store=str(tmp_path), trace=keeping)
-    with Headgate.open(settings=settings, clock=clock) as gate:
+    with Millgate.open(settings=settings, clock=clock) as gate:
         assert len(gate.traces()) == left
 
 
@@ -136,7 +136,7 @@ def test_listing_reads_no_bodies(tmp_path):
 
 
 def test_a_request_whose_window_was_too_large_to_keep_cannot_be_replayed(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Millgate.open(tmp_path) as gate:
         gate.add(rows(3))
         made = gate.context("refund", window="tide " * 100_000)
         with pytest.raises(InputError, match="too large to be stored"):
@@ -144,8 +144,8 @@ def test_a_request_whose_window_was_too_large_to_keep_cannot_be_replayed(tmp_pat
 
 
 def test_traces_of_an_older_release_are_listed_and_read(tmp_path):
-    from headgate.stores.codec import encode
-    from headgate.stores.sqlite import migrations
+    from millgate.stores.codec import encode
+    from millgate.stores.sqlite import migrations
 
     raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:5])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.bounded_json import (
+from millgate.text.bounded_json import (
     DEEPEST,
     HUGE,
     MOST_BYTES,

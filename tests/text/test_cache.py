@@ -6,10 +6,10 @@ from threading import Thread
 
 import pytest
 
-from headgate.guard.masks import is_same
-from headgate.text.cache import ENTRY_BYTES, Cache, clear_caches
-from headgate.text.fence import quote
-from headgate.text.redact import redact
+from millgate.guard.masks import is_same
+from millgate.text.cache import ENTRY_BYTES, Cache, clear_caches
+from millgate.text.fence import quote
+from millgate.text.redact import redact
 
 
 def of_bytes(size, **limits):

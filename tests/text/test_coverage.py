@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.testing import FixedClock
-from headgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, scan
-from headgate.text.fingerprint import pack
-from headgate.text.hashes import Tokens, shingle_hashes
-from headgate.text.sketch import Sketch
-from headgate.text.window_cache import WindowCache, appended_texts
-from headgate.text.words import tokens
+from millgate.testing import FixedClock
+from millgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, scan
+from millgate.text.fingerprint import pack
+from millgate.text.hashes import Tokens, shingle_hashes
+from millgate.text.sketch import Sketch
+from millgate.text.window_cache import WindowCache, appended_texts
+from millgate.text.words import tokens
 
 WORDS = [f"w{i}" for i in range(3000)]
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headgate.published.context_strategy import CRISIS as GROUP
-from headgate.published.context_strategy import GROUPS
-from headgate.stages.tasks import classify_task
-from headgate.text.crisis import tells_of_danger
+from millgate.published.context_strategy import CRISIS as GROUP
+from millgate.published.context_strategy import GROUPS
+from millgate.stages.tasks import classify_task
+from millgate.text.crisis import tells_of_danger
 
 DATA = Path(__file__).parent / "data"
 

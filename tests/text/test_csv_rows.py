@@ -6,8 +6,8 @@ from io import StringIO
 
 import pytest
 
-from headgate.text import csv_rows
-from headgate.text.csv_rows import split_csv
+from millgate.text import csv_rows
+from millgate.text.csv_rows import split_csv
 
 LONG = 'long, "quoted" text\n' * 50_000  # a million characters
 

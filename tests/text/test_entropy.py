@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.text.entropy import (
+from millgate.errors import InputError
+from millgate.text.entropy import (
     SlidingEntropy,
     count_words,
     information_score,

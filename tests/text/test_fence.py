@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile import grows_faster
 
-from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.stages.compose import ComposePolicy, compose
-from headgate.text.fence import (
+from millgate.errors import InputError
+from millgate.gateway import Millgate
+from millgate.stages.compose import ComposePolicy, compose
+from millgate.text.fence import (
     LABEL,
     NOTICE,
     fence,
@@ -22,7 +22,7 @@ from headgate.text.fence import (
     quote,
     without_fences,
 )
-from headgate.types import Candidate, Chunk
+from millgate.types import Candidate, Chunk
 
 SECRET = b"0123456789abcdef"
 GUESS = nonce(b"another secret", "content")
@@ -248,7 +248,7 @@ def test_no_nonce_is_part_of_a_token():
     message = "slice|anchor|policy|params|snapshot|1|1"
     token = hmac.new(SECRET, message.encode(), "sha256").hexdigest()[:32]
     assert not token.startswith(nonce(fence_secret(SECRET), message))
-    with Headgate.open(":memory:") as gate:
+    with Millgate.open(":memory:") as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         shown = gate.context("refunds").text
         inside = "\n".join(shown.splitlines()[1:-1])

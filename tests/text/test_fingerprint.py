@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.published.self_reference import compute_overlaps
-from headgate.text import hashes, sketch
-from headgate.text.fingerprint import (
+from millgate.errors import InputError
+from millgate.published.self_reference import compute_overlaps
+from millgate.text import hashes, sketch
+from millgate.text.fingerprint import (
     FORMAT_VERSION,
     MAX_SPANS,
     WindowFingerprint,
@@ -23,8 +23,8 @@ from headgate.text.fingerprint import (
     pack,
     unpack,
 )
-from headgate.text.hashes import Tokens
-from headgate.text.words import tokens
+from millgate.text.hashes import Tokens
+from millgate.text.words import tokens
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/fingerprints.json").read_text("ascii"))
 ODD = st.text(alphabet=st.sampled_from("aB Z_*`~#>|-+.,%$59\n[](é漢ß\xa0…İ\ufe0f👍ไ\ud800\x00"))

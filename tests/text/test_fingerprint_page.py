@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.fingerprint import WindowFingerprint, fingerprint
+from millgate.text.fingerprint import WindowFingerprint, fingerprint
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "fingerprints.json").read_text())

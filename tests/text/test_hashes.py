@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text import hashes
-from headgate.text.hashes import Tokens
+from millgate.text import hashes
+from millgate.text.hashes import Tokens
 
 texts = st.lists(
     st.text(st.sampled_from("ab1 .,-$%_\n漢ไ😀é…") | st.characters(), max_size=60), max_size=5

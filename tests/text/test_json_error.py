@@ -5,7 +5,7 @@ import json
 import orjson
 import pytest
 
-from headgate.text.bounded_json import describe_json_error
+from millgate.text.bounded_json import describe_json_error
 
 
 @pytest.mark.parametrize("parse", [orjson.loads, json.loads])

@@ -3,7 +3,7 @@
 import pytest
 import Stemmer
 
-from headgate.text.languages import (
+from millgate.text.languages import (
     _LATER,
     _WORD,
     LANGUAGES,
@@ -13,9 +13,9 @@ from headgate.text.languages import (
     likeness_to_code,
     symbols,
 )
-from headgate.text.letters import fold
-from headgate.text.stopwords import ENGLISH, SPACED, stopwords
-from headgate.text.terms import terms
+from millgate.text.letters import fold
+from millgate.text.stopwords import ENGLISH, SPACED, stopwords
+from millgate.text.terms import terms
 
 SENTENCES = {
     "arabic": "هذا هو الكتاب الذي كان على الطاولة في البيت",

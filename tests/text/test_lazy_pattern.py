@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from headgate.text.lazy_pattern import lazy_compile
+from millgate.text.lazy_pattern import lazy_compile
 
 
 def test_it_finds_what_the_pattern_finds():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.letters import capitals, fold, marks, replace_surrogates, signs
+from millgate.text.letters import capitals, fold, marks, replace_surrogates, signs
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.names import (
+from millgate.text.names import (
     ENTITY_CHARS,
     capitalize,
     ends_sentence,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile import grows_faster
 
-from headgate.text import letters, terms
-from headgate.text import nfkc as module
-from headgate.text.nfkc import MAX_MARKS, PIECE, nfc, nfkc
-from headgate.text.words import fold, normal, tokens
+from millgate.text import letters, terms
+from millgate.text import nfkc as module
+from millgate.text.nfkc import MAX_MARKS, PIECE, nfc, nfkc
+from millgate.text.words import fold, normal, tokens
 
 FROZEN = unicodedata.ucd_3_2_0
 MARKS = "\u0315\u0300\u05b0"

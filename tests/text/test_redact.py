@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headgate.gateway import Headgate
-from headgate.settings import Settings
-from headgate.text.redact import redact
+from millgate.gateway import Millgate
+from millgate.settings import Settings
+from millgate.text.redact import redact
 
 # Written in two halves, so that no scanner takes this file for a leak.
 SECRETS = {
-    "headgate-key": "hg_" + "a1B2c3D4-_" * 4 + "xyz",
+    "millgate-key": "hg_" + "a1B2c3D4-_" * 4 + "xyz",
     "anthropic-key": "sk-ant-" + "api03-Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MA",
     "openai-key": "sk-" + "proj-abcdefghijklmnopqrstuvwxyz0123456789",
     "aws-key-id": "AKIA" + "IOSFODNN7EXAMPLE"[:15] + "2",
@@ -159,7 +159,7 @@ def test_the_standard_library_holds_next_to_nothing_that_is_taken_for_a_secret()
 
 def test_nothing_that_is_stored_holds_the_secret(tmp_path):
     key = SECRETS["openai-key"]
-    with Headgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
+    with Millgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         gate.context(f"refunds with {key}?", window=[f"tool: token={key}"])
         gate.remember(f"The service key is {key}.")
@@ -172,7 +172,7 @@ def test_nothing_that_is_stored_holds_the_secret(tmp_path):
 def test_redaction_can_be_turned_off(tmp_path):
     key = SECRETS["openai-key"]
     settings = Settings(store=str(tmp_path / "kb"), redact=False)
-    with Headgate.open(settings=settings) as gate:
+    with Millgate.open(settings=settings) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         made = gate.context(f"refunds with {key}?")
         assert key in gate.trace(made.trace.id).request.query

@@ -1,6 +1,6 @@
 """A table in plain text."""
 
-from headgate.text.table import clip, table
+from millgate.text.table import clip, table
 
 
 def test_columns_align_and_numbers_stand_to_the_right():

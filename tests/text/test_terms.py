@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.languages import detect_all
-from headgate.text.terms import (
+from millgate.text.languages import detect_all
+from millgate.text.terms import (
     number,
     numbers,
     read_pieces,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError
-from headgate.text.tokens import RunningTokens, counter, estimate_all, estimate_tokens
+from millgate.errors import ConfigError
+from millgate.text.tokens import RunningTokens, counter, estimate_all, estimate_tokens
 
 ANYTHING = st.text(st.characters(), max_size=200)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.turns import TurnParts, add_head, part, split_turns
+from millgate.text.turns import TurnParts, add_head, part, split_turns
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.words import (
+from millgate.text.words import (
     MAX_CHARS,
     MAX_RUN,
     SPAN,

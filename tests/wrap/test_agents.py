@@ -5,12 +5,12 @@ import tomllib
 
 import pytest
 
-from headgate.errors import InputError
-from headgate.guard.dialects import DIALECTS
-from headgate.service.wrap.agents.launch import CALLED, find_command, plan_launch
-from headgate.service.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
-from headgate.service.wrap.supervisor import GUARDED
-from headgate.settings.environment import variables
+from millgate.errors import InputError
+from millgate.guard.dialects import DIALECTS
+from millgate.service.wrap.agents.launch import CALLED, find_command, plan_launch
+from millgate.service.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
+from millgate.service.wrap.supervisor import GUARDED
+from millgate.settings.environment import variables
 
 ROOT = "http://127.0.0.1:5000"
 SECRET = f"{ROOT}/s3cret"
@@ -67,7 +67,7 @@ def test_no_secret_stands_on_a_command_line(launch, place, agent):
 
 
 @pytest.mark.parametrize("agent", ["hermes", "opencode", "pi"])
-def test_a_headgate_that_the_agent_runs_takes_no_variable_of_ours_for_a_setting(
+def test_a_millgate_that_the_agent_runs_takes_no_variable_of_ours_for_a_setting(
     launch, place, agent
 ):
     write(place.parent / ".hermes" / "config.yaml", f"model:\n  base_url: {CORP}\n  api_key: k\n")
@@ -241,8 +241,8 @@ def test_opencode_gets_a_plugin_over_its_own_configuration(launch):
     assert told["theme"] == "dark"
     assert told["plugin"][0] == "mine"
     assert told["plugin"][1].endswith("/extensions/opencode.js")
-    assert found.environment["HEADGATE_WRAP_ROOT"] == SECRET
-    assert json.loads(found.environment["HEADGATE_WRAP_UPSTREAMS"]) == {"openai": CORP}
+    assert found.environment["MILLGATE_WRAP_ROOT"] == SECRET
+    assert json.loads(found.environment["MILLGATE_WRAP_UPSTREAMS"]) == {"openai": CORP}
 
 
 def test_a_configuration_of_opencode_that_is_none_is_refused(launch):
@@ -307,7 +307,7 @@ def test_hermes_gets_settings_over_its_own(launch, place):
     write(place.parent / ".hermes" / "config.yaml", HERMES)
     found = changes(launch("hermes", "-z", "hello"), place)
     assert found["HERMES_MANAGED_DIR"].endswith("/extensions/hermes")
-    assert found["HEADGATE_WRAP_BASE_URL"] == SECRET + TO_CORP
+    assert found["MILLGATE_WRAP_BASE_URL"] == SECRET + TO_CORP
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 from tests.waiting import MOST_S
 
-from headgate.errors import ConfigError, UpstreamError
-from headgate.service.proxy.http_client import HttpClient
-from headgate.service.wrap import gateways
-from headgate.service.wrap.gateway import SecretApp, settings_for
-from headgate.service.wrap.gateway_process import LOG_TAIL
-from headgate.service.wrap.gateways import (
+from millgate.errors import ConfigError, UpstreamError
+from millgate.service.proxy.http_client import HttpClient
+from millgate.service.wrap import gateways
+from millgate.service.wrap.gateway import SecretApp, settings_for
+from millgate.service.wrap.gateway_process import LOG_TAIL
+from millgate.service.wrap.gateways import (
     MAX_RESTART_S,
     RESERVE_S,
     RESTART_S,
@@ -25,8 +25,8 @@ from headgate.service.wrap.gateways import (
     Gateway,
     GatewayPool,
 )
-from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
-from headgate.service.wrap.supervisor import Supervisor
+from millgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
+from millgate.service.wrap.supervisor import Supervisor
 
 UPSTREAM = "http://127.0.0.1:1/x/v1"
 
@@ -36,7 +36,7 @@ def test_a_gateway_has_the_users_settings_its_store_and_traces_that_somebody_can
     tmp_path, monkeypatch, store, kept
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEADGATE_STORE", "of-the-user")
+    monkeypatch.setenv("MILLGATE_STORE", "of-the-user")
     made = settings_for(GatewaySpec(store, inject=True, upstream=UPSTREAM))
     assert made.store == (store or "of-the-user")
     assert bool(made.trace.keep) is kept
@@ -153,12 +153,12 @@ async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_ke
 
 async def test_a_store_that_cannot_be_opened_does_not_cost_the_guard(started):
     pool = GatewayPool(GatewaySpec("kb", inject=True, fold=True), None)
-    started.errors.append(ConfigError("noise\nkb/headgate.db is damaged\nhint: restore it"))
+    started.errors.append(ConfigError("noise\nkb/millgate.db is damaged\nhint: restore it"))
     pool.start()
     await settle(started)
     assert (pool.failures, len(started.all)) == (0, 2)
     assert pool.spec == GatewaySpec(MEMORY, inject=False, fold=True)
-    assert pool.lost_store == "kb: kb/headgate.db is damaged; restore it"
+    assert pool.lost_store == "kb: kb/millgate.db is damaged; restore it"
     await pool.close()
 
 

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from headgate.service.wrap import peer
+from millgate.service.wrap import peer
 
 
 @pytest.fixture

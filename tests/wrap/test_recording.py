@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from headgate.errors import UpstreamError
-from headgate.service.proxy.transport import Address, UpstreamRequest
-from headgate.service.wrap.recording import Recording
+from millgate.errors import UpstreamError
+from millgate.service.proxy.transport import Address, UpstreamRequest
+from millgate.service.wrap.recording import Recording
 
 REQUEST = UpstreamRequest("POST", Address("http", "127.0.0.1", 1), "/")
 

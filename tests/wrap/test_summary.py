@@ -2,24 +2,24 @@
 
 from collections import Counter
 
-from headgate.service.metrics import Metrics
-from headgate.service.wrap.summary import Summary
+from millgate.service.metrics import Metrics
+from millgate.service.wrap.summary import Summary
 
 
 def calls(outcome, count=1, status=200):
     """The metric of calls with this outcome."""
     return (
-        f'headgate_model_calls_total{{model="m",guard="{outcome}",status="{status}"}} {count}.0\n'
+        f'millgate_model_calls_total{{model="m",guard="{outcome}",status="{status}"}} {count}.0\n'
     )
 
 
 def test_the_numbers_of_all_gateways_are_added_up():
     one = (
-        "headgate_guard_stalls_total 2.0\nheadgate_guard_recovered_total 1.0\nheadgate_tokens_injected_total 300.0\n"
+        "millgate_guard_stalls_total 2.0\nmillgate_guard_recovered_total 1.0\nmillgate_tokens_injected_total 300.0\n"
         + calls("recovered")
     )
     two = (
-        'headgate_guard_stalls_total 1.0\nheadgate_tokens_saved_total 25.0\nheadgate_circles_total{rung="note"} 3.0\nheadgate_circles_total{rung="end"} 1.0\n'
+        'millgate_guard_stalls_total 1.0\nmillgate_tokens_saved_total 25.0\nmillgate_circles_total{rung="note"} 3.0\nmillgate_circles_total{rung="end"} 1.0\n'
         + calls("failed")
     )
     found = Summary({"guarded": 3, "resumed": 1, "straight": 2}, [one, "", two], 1)
@@ -48,7 +48,7 @@ def test_a_session_without_a_call_says_so():
 
 
 def test_one_is_singular_and_what_did_not_happen_is_left_out():
-    looped = ["headgate_guard_stalls_total 1.0\n" + calls("recovered")]
+    looped = ["millgate_guard_stalls_total 1.0\n" + calls("recovered")]
     lines = Summary({"guarded": 1}, looped, 0).lines()
     assert lines == ["1 model call; 1 guarded; 1 loop cut from 1 answer, 1 recovered"]
     lines = Summary({"guarded": 1}, [calls("clean")], 0).lines()
@@ -56,7 +56,7 @@ def test_one_is_singular_and_what_did_not_happen_is_left_out():
 
 
 def test_an_agent_in_circles_is_not_said_to_have_no_loop():
-    metrics = [calls("clean") + 'headgate_circles_total{rung="note"} 1.0\n']
+    metrics = [calls("clean") + 'millgate_circles_total{rung="note"} 1.0\n']
     (line,) = Summary({"guarded": 1}, metrics, 0).lines()
     assert line == "1 model call; 1 guarded; 1 note on repeated tool calls"
 
@@ -76,8 +76,8 @@ def test_calls_that_the_agent_gave_up_and_answers_that_broke_off_are_told():
 
 
 def test_traces_that_were_lost_are_told():
-    lines = Summary({"guarded": 1}, ["headgate_writes_lost_total 2.0\n"], 0).lines()
-    assert lines[1] == "2 traces could not be kept: run headgate doctor"
+    lines = Summary({"guarded": 1}, ["millgate_writes_lost_total 2.0\n"], 0).lines()
+    assert lines[1] == "2 traces could not be kept: run millgate doctor"
 
 
 def test_a_store_that_could_not_be_used_is_named_with_the_reason():
@@ -93,12 +93,12 @@ def test_a_gateway_that_failed_before_it_had_a_call_is_no_alarm():
 
 
 def test_a_cost_of_less_than_a_cent_is_not_nothing():
-    (line,) = Summary({"guarded": 1}, ["headgate_model_cost_total 0.002\n"], 0).lines()
+    (line,) = Summary({"guarded": 1}, ["millgate_model_cost_total 0.002\n"], 0).lines()
     assert line.endswith("cost about $0.0020")
 
 
 def test_the_line_says_where_calls_went_and_what_they_cost():
-    spent = 'headgate_model_cost_total{model="m"} 0.421\nheadgate_cache_lost_tokens_total{blame="client"} 9000.0\n'
+    spent = 'millgate_model_cost_total{model="m"} 0.421\nmillgate_cache_lost_tokens_total{blame="client"} 9000.0\n'
     hosts = Counter({"b.example": 1, "a.example": 2, "c.example": 1, "d.example": 1})
     (line,) = Summary({"guarded": 5}, [spent, spent], 0, services=hosts).lines()
     assert line.startswith(
@@ -124,10 +124,10 @@ def test_the_last_lines_of_a_gateway_that_failed_are_shown():
 
 
 def test_folded_tokens_are_told_and_measured_ones_are_not():
-    text = 'headgate_fold_tokens_total{group="on"} 40.0\nheadgate_fold_tokens_total{group="measure"} 9.0\n'
+    text = 'millgate_fold_tokens_total{group="on"} 40.0\nmillgate_fold_tokens_total{group="measure"} 9.0\n'
     assert "; 40 tokens folded" in Summary({"guarded": 1}, [text], 0).lines()[0]
 
 
 def test_a_compaction_is_told_with_what_was_put_back():
-    text = 'headgate_compactions_total{way="summary"} 1.0\nheadgate_put_back_tokens_total 57.0\n'
+    text = 'millgate_compactions_total{way="summary"} 1.0\nmillgate_put_back_tokens_total 57.0\n'
     assert "; 1 compaction, 57 tokens put back" in Summary({"guarded": 1}, [text], 0).lines()[0]

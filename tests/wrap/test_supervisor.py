@@ -11,13 +11,13 @@ import pytest
 from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from headgate.errors import UpstreamError
-from headgate.service.proxy.transport import GONE, Address, Timeouts, UpstreamRequest
-from headgate.service.wrap.address import redirect
-from headgate.service.wrap.gateways import GatewayPool
-from headgate.service.wrap.recording import Recording
-from headgate.service.wrap.spec import GatewaySpec
-from headgate.service.wrap.supervisor import Supervisor
+from millgate.errors import UpstreamError
+from millgate.service.proxy.transport import GONE, Address, Timeouts, UpstreamRequest
+from millgate.service.wrap.address import redirect
+from millgate.service.wrap.gateways import GatewayPool
+from millgate.service.wrap.recording import Recording
+from millgate.service.wrap.spec import GatewaySpec
+from millgate.service.wrap.supervisor import Supervisor
 
 
 class Answer:
@@ -204,7 +204,7 @@ async def test_an_answer_that_breaks_off_breaks_off_for_the_agent_too():
 async def test_a_call_of_a_gateway_for_which_nobody_waits_is_gone(turn):
     upstream = Upstream(b"x")
     async with supervised(upstream) as (_, ask):
-        assert (await ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": turn}))[0] == GONE  # fmt: skip
+        assert (await ask("POST", "/gateway/v1/chat/completions", headers={"millgate-turn": turn}))[0] == GONE  # fmt: skip
     assert upstream.asked == []
 
 
@@ -221,7 +221,7 @@ async def test_a_call_whose_turn_left_the_gateway_before_the_call_was_whole_is_g
             turn.name = "1.2"
             yield b"}"
 
-        headers = {"headgate-turn": "1.1"}
+        headers = {"millgate-turn": "1.1"}
         assert (await ask("POST", "/gateway/v1/chat/completions", headers=headers, data=body()))[0] == GONE  # fmt: skip
 
 
@@ -234,7 +234,7 @@ async def test_a_call_that_is_severed_before_its_answer_began_is_gone():
         asked = UpstreamRequest("POST", Address("http", "h", 1), "/", [], b"", Timeouts(1, 1, 1))
         recording = Recording(Waiting(), asked, b"")
         supervisor._turns["1"] = SimpleNamespace(name="1.1", gateway=object(), call=lambda _: recording)  # fmt: skip
-        asking = asyncio.ensure_future(ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": "1.1"}))  # fmt: skip
+        asking = asyncio.ensure_future(ask("POST", "/gateway/v1/chat/completions", headers={"millgate-turn": "1.1"}))  # fmt: skip
         await asyncio.sleep(0)
         recording.sever()
         assert (await asking)[0] == GONE

@@ -7,20 +7,20 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 from tests.waiting import MOST_S
 
-from headgate.errors import UpstreamError
-from headgate.service.proxy.asgi import BROKEN_OFF
-from headgate.service.proxy.sse import KEEP_ALIVE
-from headgate.service.proxy.transport import Address
-from headgate.service.wrap.reply import AgentReply
-from headgate.service.wrap.spec import GatewaySpec
-from headgate.service.wrap.turn import FIRST_S, AgentRequest, AgentTurn
+from millgate.errors import UpstreamError
+from millgate.service.proxy.asgi import BROKEN_OFF
+from millgate.service.proxy.sse import KEEP_ALIVE
+from millgate.service.proxy.transport import Address
+from millgate.service.wrap.reply import AgentReply
+from millgate.service.wrap.spec import GatewaySpec
+from millgate.service.wrap.turn import FIRST_S, AgentRequest, AgentTurn
 
 STREAM = [(b"content-type", b"text/event-stream")]
 HEADERS = [
     (b"authorization", b"Bearer of-the-agent"),
     (b"accept-encoding", b"gzip"),
-    (b"x-headgate-guard", b"off"),
-    (b"x-headgate-upstream", b"elsewhere"),
+    (b"x-millgate-guard", b"off"),
+    (b"x-millgate-upstream", b"elsewhere"),
 ]
 
 
@@ -175,9 +175,9 @@ async def test_the_gateway_gets_the_turns_name_and_what_the_agent_wants_of_it_bu
     gateway = Gateway(b"one")
     await take(Upstream(), gateway)
     (sent,) = gateway.headers
-    assert (b"headgate-turn", b"7.1") in sent
-    assert [value for name, value in sent if name == b"x-headgate-upstream"] == [b"wrapped"]
-    assert [value for name, value in sent if name == b"x-headgate-guard"] == [b"off"]
+    assert (b"millgate-turn", b"7.1") in sent
+    assert [value for name, value in sent if name == b"x-millgate-upstream"] == [b"wrapped"]
+    assert [value for name, value in sent if name == b"x-millgate-guard"] == [b"off"]
     assert b"authorization" not in dict(sent)
 
 
@@ -214,7 +214,7 @@ async def test_the_next_gateway_goes_on_behind_the_last_byte():
     assert (turn.route, got, pool.successes) == ("resumed", b"one two three", 1)
     assert len(upstream.asked) == 1, "the recorded answer is used again"
     assert first.failed.is_set(), "a dead one is not tried again"
-    assert second.headers[0][-3] == (b"headgate-turn", b"7.2")
+    assert second.headers[0][-3] == (b"millgate-turn", b"7.2")
 
 
 @pytest.mark.parametrize("second", [[b"other bytes"], [b"one"]])

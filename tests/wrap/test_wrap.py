@@ -1,4 +1,4 @@
-"""`headgate wrap` as a user runs it, with a tiny agent on the real openai package."""
+"""`millgate wrap` as a user runs it, with a tiny agent on the real openai package."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.proxy.conftest import Loop
 from tests.proxy.upstream import LOOP, PROSE, UNIT, Upstream, json_head, said
 from tests.waiting import MOST_S
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 AGENT = Path(__file__).with_name("agent.py")
 
@@ -60,7 +60,7 @@ def place(tmp_path, upstream):
 def wrap(place, *arguments):
     folder, environ = place
     return subprocess.run(
-        [sys.executable, "-P", "-m", "headgate", "wrap", "--patience", "60", *arguments],
+        [sys.executable, "-P", "-m", "millgate", "wrap", "--patience", "60", *arguments],
         cwd=folder / "project",
         env=environ,
         capture_output=True,
@@ -88,21 +88,21 @@ def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
     assert json.loads(told)["models"] == ["steady"]
     assert json.loads(told)["base"].startswith("http://127.0.0.1:")
     assert (
-        "headgate: 1 model call to 127.0.0.1; 1 guarded; 1 loop cut from 1 answer, 1 recovered"
+        "millgate: 1 model call to 127.0.0.1; 1 guarded; 1 loop cut from 1 answer, 1 recovered"
         in done.stderr
     )
     assert snapshot(place[0]) == before
     first, second = upstream.seen["looping"]
     assert first.headers["authorization"] == second.headers["authorization"]
     assert first.headers["authorization"] == "Bearer sk-of-the-user"
-    assert not [name for name in first.headers if "headgate" in name]
+    assert not [name for name in first.headers if "millgate" in name]
 
 
 @pytest.mark.slow
 def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     upstream.script("steady", said(*PROSE))
     folder = place[0] / "store"
-    with Headgate.open(str(folder)) as hg:
+    with Millgate.open(str(folder)) as hg:
         hg.add([{"id": "gate", "text": "The gate of the north channel is opened at dawn by Ines."}])
     before = snapshot(place[0] / "project"), snapshot(place[0] / "home")
     question = "who opens the gate of the north channel?"
@@ -113,7 +113,7 @@ def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     assert "; 0 tokens of context" not in done.stderr
     assert "tokens of context injected" in done.stderr
     assert (snapshot(place[0] / "project"), snapshot(place[0] / "home")) == before
-    with Headgate.open(str(folder)) as hg:
+    with Millgate.open(str(folder)) as hg:
         assert any(trace.query == question for trace in hg.traces())
 
 
@@ -123,7 +123,7 @@ def test_a_service_that_is_not_reached_is_told_so_at_the_end_and_by_why(place):
     place[1]["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
     done = wrap(place, "--store", str(folder), *agent("steady", "what of the gate?", "0"))
     assert "1 without an answer (not reached ×1)" in done.stderr
-    with Headgate.open(str(folder)) as hg:
+    with Millgate.open(str(folder)) as hg:
         (call,) = [trace for trace in hg.traces() if trace.outcome]
     assert (call.outcome, call.status) == ("unanswered", 0)
 
@@ -133,7 +133,7 @@ def test_a_store_that_is_damaged_costs_the_traces_and_not_the_guard(place, upstr
     upstream.script("looping", said(*LOOP), said("until the keeper closed the gate.", id="x"))
     folder = place[0] / "store"
     folder.mkdir()
-    (folder / "headgate.db").write_bytes(b"no database" * 1000)
+    (folder / "millgate.db").write_bytes(b"no database" * 1000)
     done = wrap(place, "--store", str(folder), *agent("looping", "what of the gate?", "0"))
     assert done.stdout.splitlines()[0].endswith("until the keeper closed the gate.")
     line, why = done.stderr.splitlines()
@@ -151,7 +151,7 @@ def test_a_command_that_is_not_there_is_an_error_of_two_lines(place):
 
 
 def test_settings_that_cannot_be_used_are_told_before_the_agent_starts(place):
-    environ = place[1] | {"HEADGATE_GUARD__MAX_ROLLBACKS": "many"}
+    environ = place[1] | {"MILLGATE_GUARD__MAX_ROLLBACKS": "many"}
     done = wrap((place[0], environ), "--quiet", "echo", "started")
     assert done.returncode == 2
     assert "max_rollbacks" in done.stderr

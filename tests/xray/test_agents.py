@@ -4,8 +4,8 @@ import json
 import sqlite3
 from contextlib import closing
 
-from headgate.xray.analyze import analyze
-from headgate.xray.conversations import read_conversations
+from millgate.xray.analyze import analyze
+from millgate.xray.conversations import read_conversations
 
 FILE = "/work/a.txt"
 LINE = "The gate of the north channel opens at dawn.\n"

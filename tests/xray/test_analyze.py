@@ -5,10 +5,10 @@ import json
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, looping_session, render
 
-from headgate.xray.analyze import analyze
-from headgate.xray.files import find
-from headgate.xray.page import page
-from headgate.xray.session import MOST_WINDOWS
+from millgate.xray.analyze import analyze
+from millgate.xray.files import find
+from millgate.xray.page import page
+from millgate.xray.session import MOST_WINDOWS
 
 PROSE = " ".join(f"word{n} stands here" for n in range(300))
 
@@ -244,7 +244,7 @@ def test_half_written_lines_are_skipped_and_counted(tmp_path):
 
 
 def test_a_line_beyond_the_limit_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("headgate.xray.files.MAX_LINE", 20_000)
+    monkeypatch.setattr("millgate.xray.files.MAX_LINE", 20_000)
     good = claude(render(calls(read()), "messages"))
     found = analyze([write(tmp_path / "x.jsonl", [json.dumps({"x": "y" * 50_000}), *good])])
     assert found.skipped == 1

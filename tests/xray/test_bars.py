@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.xray.bars import SEGMENTS, draw, segments
-from headgate.xray.findings import Window
+from millgate.xray.bars import SEGMENTS, draw, segments
+from millgate.xray.findings import Window
 
 SIZES = st.integers(0, 10_000)
 WINDOWS = st.builds(

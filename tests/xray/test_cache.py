@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headgate.prices import Price, Prices
-from headgate.xray.analyze import analyze
-from headgate.xray.bars import draw_cache
-from headgate.xray.page import page
-from headgate.xray.summary import describe_cache
-from headgate.xray.usage import read_usage
+from millgate.prices import Price, Prices
+from millgate.xray.analyze import analyze
+from millgate.xray.bars import draw_cache
+from millgate.xray.page import page
+from millgate.xray.summary import describe_cache
+from millgate.xray.usage import read_usage
 
 START = 1_763_000_000
 

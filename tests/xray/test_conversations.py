@@ -2,7 +2,7 @@
 
 import json
 
-from headgate.xray.conversations import read_conversations
+from millgate.xray.conversations import read_conversations
 
 
 def write(path, *lines):

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from headgate.errors import InputError, NotFound
-from headgate.xray import files
-from headgate.xray.files import Lines, find
+from millgate.errors import InputError, NotFound
+from millgate.xray import files
+from millgate.xray.files import Lines, find
 
 
 def test_a_file_of_one_value_gives_its_elements_or_itself(tmp_path):

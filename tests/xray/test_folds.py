@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from headgate.prices import Price, Prices
-from headgate.xray.analyze import analyze
-from headgate.xray.page import page
-from headgate.xray.summary import describe_fold
+from millgate.prices import Price, Prices
+from millgate.xray.analyze import analyze
+from millgate.xray.page import page
+from millgate.xray.summary import describe_fold
 
 CODE = "\n".join(f"    value_{n} = load({n * 7})" for n in range(60))
 PRICES = Prices({"m": Price(input=10, output=0, cached=1, written=100)})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.xray.summary import BAR, bar, share, short
+from millgate.xray.summary import BAR, bar, share, short
 
 
 @pytest.mark.parametrize(

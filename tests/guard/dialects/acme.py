@@ -2,11 +2,11 @@
 
 import sys
 
-from headgate.guard.dialects import installed_dialects
+from millgate.guard.dialects import installed_dialects
 
 ACME = """
-from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.dialect import Dialect, check_messages
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.dialects.dialect import Dialect, check_messages
 
 class AcmeDialect(ChatDialect):
     path = "/v1/acme/chat"
@@ -32,11 +32,11 @@ def make(): return AcmeDialect()
 
 def install_dialect(value, folder, monkeypatch):
     """Install a package that has this value as its entry point; the test clears the cache when it is over."""
-    (folder / "acme_headgate.py").write_text(ACME)
-    info = folder / "acme_headgate-1.0.dist-info"
+    (folder / "acme_millgate.py").write_text(ACME)
+    info = folder / "acme_millgate-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-headgate\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[headgate.dialects]\nacme = {value}\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-millgate\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[millgate.dialects]\nacme = {value}\n")
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "acme_headgate", raising=False)
+    monkeypatch.delitem(sys.modules, "acme_millgate", raising=False)
     installed_dialects.cache_clear()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.errors import UpstreamError
-from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects import ChatDialect
-from headgate.guard.dialects.dialect import OwnAnswer
+from millgate.errors import UpstreamError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.dialects import ChatDialect
+from millgate.guard.dialects.dialect import OwnAnswer
 
 CALL = {"index": 1, "id": "c", "function": {"name": "f", "arguments": "{}"}}
 

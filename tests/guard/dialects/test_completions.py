@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.guard.channels import CONTENT, EVENT, Piece
-from headgate.guard.dialects import CompletionsDialect
-from headgate.guard.dialects.dialect import OwnAnswer
+from millgate.guard.channels import CONTENT, EVENT, Piece
+from millgate.guard.dialects import CompletionsDialect
+from millgate.guard.dialects.dialect import OwnAnswer
 
 
 def chunk(text, *, finish=None, index=0, id="first", **more):

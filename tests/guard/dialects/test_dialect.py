@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.guard.dialects.dialect import (
+from millgate.guard.dialects.dialect import (
     InvalidRequest,
     check_messages,
     never_below,

@@ -3,8 +3,8 @@
 import pytest
 from tests.guard.dialects.acme import install_dialect
 
-from headgate.errors import ConfigError
-from headgate.guard.dialects import DIALECTS, ChatDialect, dialect_for, installed_dialects
+from millgate.errors import ConfigError
+from millgate.guard.dialects import DIALECTS, ChatDialect, dialect_for, installed_dialects
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_without_a_package_there_are_those_of_this_one():
 
 
 def test_a_package_adds_a_dialect_for_its_path(install):
-    install("acme_headgate:AcmeDialect")
+    install("acme_millgate:AcmeDialect")
     assert installed_dialects()[:-1] == DIALECTS
     dialect = dialect_for("/v1/acme/chat")
     assert type(dialect).__name__ == "AcmeDialect"
@@ -30,12 +30,12 @@ def test_a_package_adds_a_dialect_for_its_path(install):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("acme_headgate:Missing", "cannot be loaded"),
+        ("acme_millgate:Missing", "cannot be loaded"),
         ("no_such_module:AcmeDialect", "cannot be loaded"),
-        ("acme_headgate:make", "not a class that extends Dialect"),
-        ("acme_headgate:Bare", "Bare lacks answer_now, error, .*, write"),
-        ("acme_headgate:Pathless", "Pathless lacks path"),
-        ("acme_headgate:Taken", "the path /v1/messages of MessagesDialect"),
+        ("acme_millgate:make", "not a class that extends Dialect"),
+        ("acme_millgate:Bare", "Bare lacks answer_now, error, .*, write"),
+        ("acme_millgate:Pathless", "Pathless lacks path"),
+        ("acme_millgate:Taken", "the path /v1/messages of MessagesDialect"),
     ],
 )
 def test_a_dialect_that_cannot_serve_is_an_error_of_the_settings(install, value, reason):

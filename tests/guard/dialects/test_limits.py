@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.guard.dialects import dialect_for
-from headgate.guard.dialects.dialect import LARGEST_ANSWER
+from millgate.guard.dialects import dialect_for
+from millgate.guard.dialects.dialect import LARGEST_ANSWER
 
 FIELDS = {
     "/v1/chat/completions": ("max_tokens", "max_completion_tokens"),

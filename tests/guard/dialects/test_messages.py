@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.errors import ConfigError, InputError, UpstreamError
-from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects import MessagesDialect
-from headgate.guard.dialects.dialect import OwnAnswer, digest
+from millgate.errors import ConfigError, InputError, UpstreamError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.dialects import MessagesDialect
+from millgate.guard.dialects.dialect import OwnAnswer, digest
 
 START = {"type": "message_start", "message": {"id": "first", "usage": {"input_tokens": 9, "output_tokens": 1}}}  # fmt: skip
 THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1000}}

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from headgate.guard.dialects.usage import (
+from millgate.guard.dialects.usage import (
     FILE_TOKENS,
     MOST_TOKENS,
     CachedInput,
@@ -33,20 +33,20 @@ def test_a_severed_call_counts_with_estimates_for_what_it_did_not_report():
     usage.begin()
     total = usage.total({"input_tokens": 10, "output_tokens": 5, "cached": True}, {"rollbacks": 1})
     assert (total["input_tokens"], total["output_tokens"]) == (10, 5)
-    sums = total["headgate"]
+    sums = total["millgate"]
     assert (sums["input_tokens"], sums["output_tokens"]) == (19, 8)
     assert total["cached"] is True
-    severed, last = total["headgate"]["calls"]
+    severed, last = total["millgate"]["calls"]
     assert severed == {"input_tokens": 9, "output_tokens": 3, "estimated": True}
     assert "estimated" not in last
-    assert total["headgate"]["rollbacks"] == 1
+    assert total["millgate"]["rollbacks"] == 1
 
 
 def test_an_estimate_is_told_whatever_else_was_reported():
     usage = UsageSum()
     usage.note({"input_tokens": 9, "cache_read_input_tokens": 4, "service_tier": "standard"})
     usage.sever({"input_tokens": 7, "output_tokens": 3})
-    (severed,) = usage.total({}, {})["headgate"]["calls"]
+    (severed,) = usage.total({}, {})["millgate"]["calls"]
     assert severed["estimated"] is True
     assert (severed["input_tokens"], severed["output_tokens"]) == (9, 3)
     assert usage.has_estimates
@@ -86,7 +86,7 @@ def test_a_severed_call_that_reported_everything_is_no_estimate():
     usage = UsageSum()
     usage.note({"input_tokens": 9, "output_tokens": 4})
     usage.sever({"input_tokens": 7, "output_tokens": 3})
-    (severed,) = usage.total({}, {})["headgate"]["calls"]
+    (severed,) = usage.total({}, {})["millgate"]["calls"]
     assert severed == {"input_tokens": 9, "output_tokens": 4, "estimated": False}
 
 
@@ -115,4 +115,4 @@ def test_a_count_beyond_64_bits_is_cut_to_what_logs_and_stores_can_hold(count):
     usage.begin()
     usage.note({"completion_tokens": count})
     assert usage.tokens() == (1, 2 * MOST_TOKENS)
-    assert orjson.dumps(usage.total({}, {})["headgate"].get("completion_tokens", 0))
+    assert orjson.dumps(usage.total({}, {})["millgate"].get("completion_tokens", 0))

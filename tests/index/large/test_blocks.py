@@ -5,9 +5,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.large import blocks
-from headgate.index.large.blocks import place_batch
-from headgate.protocols import BLOCK_BITS, Totals
+from millgate.index.large import blocks
+from millgate.index.large.blocks import place_batch
+from millgate.protocols import BLOCK_BITS, Totals
 
 COUNTS = st.lists(st.one_of(st.integers(0, 5), st.integers(0, 20_000)), max_size=120)
 

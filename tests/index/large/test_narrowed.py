@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from headgate import Headgate
-from headgate.errors import ConfigError
-from headgate.index.large.narrowed import NarrowedCollection
-from headgate.notes import Stage
-from headgate.operations.embed import build_graphs
-from headgate.policy import IndexPolicy
+from millgate import Millgate
+from millgate.errors import ConfigError
+from millgate.index.large.narrowed import NarrowedCollection
+from millgate.notes import Stage
+from millgate.operations.embed import build_graphs
+from millgate.policy import IndexPolicy
 
 MEANINGS = (
     {"car", "cars", "automobile", "engine"},
@@ -43,7 +43,7 @@ def rows(count):
 def gates(postgres_url):
     """The same store as a process that holds all of it sees it, and as one that may hold ten chunks."""
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(postgres_url) as wide, Headgate.open(postgres_url, index=narrow) as small:
+    with Millgate.open(postgres_url) as wide, Millgate.open(postgres_url, index=narrow) as small:
         yield wide, small
 
 
@@ -159,7 +159,7 @@ def test_chunks_are_read_from_the_store_while_the_postings_are_behind(gates):
 
 def test_what_a_replica_gave_is_not_remembered(postgres, postgres_url, monkeypatch):
     address = f"{postgres_url}?replica=127.0.0.1:{postgres.port}"
-    with Headgate.open(address, index=IndexPolicy(max_chunks=10)) as gate:
+    with Millgate.open(address, index=IndexPolicy(max_chunks=10)) as gate:
         gate.add(rows(60))
         ranking(gate, "keeper K17")
         read = watch_reads(gate, monkeypatch)
@@ -185,14 +185,14 @@ def test_a_word_never_seen_is_read_as_its_parts_as_in_a_collection_held_whole(ga
 
 def lists_of(gate):
     """How many rows the lists of the collection take, and the most that one term has."""
-    sql = "SELECT count(*) FROM headgate.posting_lists WHERE tenant = %s GROUP BY term ORDER BY 1"
+    sql = "SELECT count(*) FROM millgate.posting_lists WHERE tenant = %s GROUP BY term ORDER BY 1"
     counts = [count for (count,) in gate.store.query("default", sql, ("default",))]
     return sum(counts), counts[-1]
 
 
 @pytest.mark.slow
 def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.large.blocks._FULL", 40)
+    monkeypatch.setattr("millgate.index.large.blocks._FULL", 40)
     wide, small = gates
     every = list(rows(64))
     small.add(every[:20])
@@ -212,15 +212,15 @@ def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch)
 
 def count_postings(gate):
     """How many postings stand in lists, and how many of chunks that are there."""
-    lists = "SELECT sum(octet_length(list)) / 4 FROM headgate.posting_lists WHERE tenant = %s"
-    terms = "SELECT sum(chunks) FROM headgate.posting_terms WHERE tenant = %s"
+    lists = "SELECT sum(octet_length(list)) / 4 FROM millgate.posting_lists WHERE tenant = %s"
+    terms = "SELECT sum(chunks) FROM millgate.posting_terms WHERE tenant = %s"
     return [int(gate.store.query("default", sql, ("default",))[0][0]) for sql in (lists, terms)]
 
 
 @pytest.mark.slow
 def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.large.blocks._FULL", 20)
-    monkeypatch.setattr("headgate.index.large.narrowed._SWEPT", 4)
+    monkeypatch.setattr("millgate.index.large.blocks._FULL", 20)
+    monkeypatch.setattr("millgate.index.large.narrowed._SWEPT", 4)
     wide, small = gates
     every = list(rows(40))
     small.add(every)
@@ -266,8 +266,8 @@ def test_work_that_fails_gives_the_lease_back(gates, monkeypatch):
 
 
 def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.large.narrowed.TURNS", 6)
-    monkeypatch.setattr("headgate.index.large.narrowed.NAMES", 1)
+    monkeypatch.setattr("millgate.index.large.narrowed.TURNS", 6)
+    monkeypatch.setattr("millgate.index.large.narrowed.NAMES", 1)
     wide, small = gates
     said = [f"So it goes, {n}." for n in range(40)]
     said[20:22] = ["Which lighthouse did you paint?", "The striped one."]
@@ -281,8 +281,8 @@ def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
 
 
 def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.large.narrowed.WORDS", 10)
-    monkeypatch.setattr("headgate.index.large.narrowed.NAMES", 1)
+    monkeypatch.setattr("millgate.index.large.narrowed.WORDS", 10)
+    monkeypatch.setattr("millgate.index.large.narrowed.NAMES", 1)
     _, small = gates
     small.add(rows(40))
     ranking(small, "clocks")
@@ -292,13 +292,13 @@ def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
 
 
 def test_a_service_says_that_postings_are_still_being_made(gates, postgres_url):
-    from headgate.errors import NotReady
+    from millgate.errors import NotReady
 
     wide, _ = gates
     wide.add(rows(40))
     policy = IndexPolicy(max_chunks=10)
     with (
-        Headgate.open(postgres_url, index=policy, wait_for_index=False) as gate,
+        Millgate.open(postgres_url, index=policy, wait_for_index=False) as gate,
         pytest.raises(NotReady, match="still being made"),
     ):
         gate.context("keeper K17")
@@ -320,7 +320,7 @@ def test_another_tenant_sees_none_of_it(gates):
 
 
 def test_what_shares_a_rare_name_with_the_best_is_a_candidate_too(gates, monkeypatch):
-    monkeypatch.setattr("headgate.index.large.narrowed.WORDS", 3)
+    monkeypatch.setattr("millgate.index.large.narrowed.WORDS", 3)
     wide, small = gates
     wide.add(rows(100))
     wide.add([
@@ -340,7 +340,7 @@ VEHICLES = [
 
 def test_without_pgvector_vectors_rank_what_words_have_found(postgres_url):
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(postgres_url, index=narrow, embedder=Meanings()) as gate:
+    with Millgate.open(postgres_url, index=narrow, embedder=Meanings()) as gate:
         gate.add([*rows(40), *VEHICLES])
         found, context = ranking(gate, "which car stood in the yard?")
         assert found[0] == "c-auto"
@@ -350,7 +350,7 @@ def test_without_pgvector_vectors_rank_what_words_have_found(postgres_url):
 
 def test_with_pgvector_vectors_find_what_words_do_not(pgvector):
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="a") as gate:
+    with Millgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="a") as gate:
         gate.add([*rows(40), *VEHICLES])
         for made in (1, 0):
             found, context = ranking(gate, "cars")
@@ -361,7 +361,7 @@ def test_with_pgvector_vectors_find_what_words_do_not(pgvector):
         assert ranking(gate, "cars")[0][0] != "c-auto", "it has lost that meaning"
         gate.reindex()
         assert ranking(gate, "doctor")[0][0] == "c-ward"
-    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="b") as other:
+    with Millgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="b") as other:
         other.add(rows(40))
         assert "c-ward" not in ranking(other, "doctor")[0], "it is another tenant's"
 
@@ -372,15 +372,15 @@ def test_an_embedder_of_another_kind_is_refused_and_none_only_reads(pgvector):
         name: str = "other"
 
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="c") as gate:
+    with Millgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="c") as gate:
         gate.add(rows(40))
         ranking(gate, "cars")
     with (
-        Headgate.open(pgvector.url, index=narrow, embedder=Other(), tenant="c") as gate,
+        Millgate.open(pgvector.url, index=narrow, embedder=Other(), tenant="c") as gate,
         pytest.raises(ConfigError, match=r"indexed with embedding/meanings/4.*reindex"),
     ):
         ranking(gate, "clocks")
-    with Headgate.open(pgvector.url, index=narrow, tenant="c") as gate:
+    with Millgate.open(pgvector.url, index=narrow, tenant="c") as gate:
         assert ranking(gate, "clocks")[0]
         gate.add([{"id": "new", "text": "It has no vector."}])
         with pytest.raises(ConfigError, match="no embeddings"):
@@ -391,7 +391,7 @@ def test_an_embedder_that_makes_another_number_of_dimensions_is_named(postgres_u
     class Wrong(Meanings):
         dimension = 5
 
-    with Headgate.open(postgres_url, index=IndexPolicy(max_chunks=10), embedder=Wrong()) as gate:
+    with Millgate.open(postgres_url, index=IndexPolicy(max_chunks=10), embedder=Wrong()) as gate:
         gate.add(rows(40))
         with pytest.raises(ConfigError, match=r"meanings gave 40 × 4 numbers.*5 dimensions"):
             ranking(gate, "clocks")

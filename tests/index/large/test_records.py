@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.large.blocks import make_block, to_signed
-from headgate.index.large.candidate_snapshot import CandidateSnapshot
-from headgate.index.large.records import NAME_KEYS, ChunkIndexRecords, encode_index_records
-from headgate.index.live_segment import LiveSegment
-from headgate.index.segment import build
-from headgate.index.snapshot import SegmentSnapshot
-from headgate.protocols import Totals
-from headgate.rank.name_postings import find_name_postings
-from headgate.types import Change, Chunk
+from millgate.index.large.blocks import make_block, to_signed
+from millgate.index.large.candidate_snapshot import CandidateSnapshot
+from millgate.index.large.records import NAME_KEYS, ChunkIndexRecords, encode_index_records
+from millgate.index.live_segment import LiveSegment
+from millgate.index.segment import build
+from millgate.index.snapshot import SegmentSnapshot
+from millgate.protocols import Totals
+from millgate.rank.name_postings import find_name_postings
+from millgate.types import Change, Chunk
 
 TEXTS = st.lists(
     st.sampled_from([

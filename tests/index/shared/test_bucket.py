@@ -10,14 +10,14 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 
-from headgate.errors import ConfigError, MissingExtra, StoreError
-from headgate.index.indexes import Indexes
-from headgate.index.shared import bucket, uploaded
-from headgate.index.shared.bucket import Bucket
-from headgate.index.shared.open import open_storage
-from headgate.index.shared.storage import SharedFolder
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.types import Chunk, Document
+from millgate.errors import ConfigError, MissingExtra, StoreError
+from millgate.index.indexes import Indexes
+from millgate.index.shared import bucket, uploaded
+from millgate.index.shared.bucket import Bucket
+from millgate.index.shared.open import open_storage
+from millgate.index.shared.storage import SharedFolder
+from millgate.stores.sqlite.store import SqliteStore
+from millgate.types import Chunk, Document
 
 COUNT = uploaded.LEAST
 SECRET = "wJalrXUtnFEMI-not-to-be-shown"
@@ -70,7 +70,7 @@ def store(tmp_path):
     store.close()
 
 
-def read_index(store, folder, place="s3://shared/headgate"):
+def read_index(store, folder, place="s3://shared/millgate"):
     """The ids that the indexes of a new machine know, and from where it had to read the feed."""
     store.asked.clear()
     indexes = Indexes(store, folder, segments=(place, "store"))
@@ -80,7 +80,7 @@ def read_index(store, folder, place="s3://shared/headgate"):
 
 
 def keys():
-    return [file.key for file in open_storage("s3://shared/headgate", "store").list_files("")]
+    return [file.key for file in open_storage("s3://shared/millgate", "store").list_files("")]
 
 
 @pytest.mark.slow
@@ -110,13 +110,13 @@ def test_a_damaged_file_in_the_bucket_is_refused_and_the_index_built(
     ids, _ = read_index(store, tmp_path / "one")
     (key,) = [key for key in keys() if key.endswith(harmed)]
     (tmp_path / "harmed").write_bytes(b"{}")
-    open_storage("s3://shared/headgate", "store").upload(tmp_path / "harmed", key)
+    open_storage("s3://shared/millgate", "store").upload(tmp_path / "harmed", key)
     assert read_index(store, tmp_path / "two") == (ids, 0)
 
 
 def test_a_version_without_its_checksums_is_not_seen(store, tmp_path):
     read_index(store, tmp_path / "one")
-    open_storage("s3://shared/headgate", "store").delete([key for key in keys() if key.endswith("checksums.json")])  # fmt: skip
+    open_storage("s3://shared/millgate", "store").delete([key for key in keys() if key.endswith("checksums.json")])  # fmt: skip
     assert read_index(store, tmp_path / "two")[1] == 0
 
 
@@ -137,7 +137,7 @@ def test_a_large_file_is_copied_in_parts_and_comes_back_whole(tmp_path):
 def test_a_bucket_that_is_not_there_is_named_and_the_gateway_goes_on(store, tmp_path, caplog):
     with pytest.raises(StoreError, match="there is no bucket wrong"):
         Bucket("wrong", "x").list_files("a")
-    ids, _ = read_index(store, tmp_path / "one", "s3://wrong/headgate")
+    ids, _ = read_index(store, tmp_path / "one", "s3://wrong/millgate")
     assert len(ids) == COUNT
     assert "there is no bucket wrong" in caplog.text
 
@@ -197,7 +197,7 @@ def test_a_place_that_is_none_is_refused_without_repeating_it(place):
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "headgate.index.shared.bucket")
+    monkeypatch.delitem(sys.modules, "millgate.index.shared.bucket")
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[s3\]'"):
         open_storage("s3://shared/x", "store")

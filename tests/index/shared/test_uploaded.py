@@ -7,12 +7,12 @@ import time
 import numpy as np
 import pytest
 
-from headgate.errors import NotReady
-from headgate.gateway import Headgate
-from headgate.index.indexes import Indexes
-from headgate.index.shared import uploaded
-from headgate.stores.postgres.store import PostgresStore
-from headgate.types import Chunk, Document
+from millgate.errors import NotReady
+from millgate.gateway import Millgate
+from millgate.index.indexes import Indexes
+from millgate.index.shared import uploaded
+from millgate.stores.postgres.store import PostgresStore
+from millgate.types import Chunk, Document
 
 COUNT = uploaded.LEAST
 QUESTION = "how long does refund 42 take by card?"
@@ -145,8 +145,8 @@ def test_segments_of_another_store_or_of_an_undone_history_are_left_alone(
     store, version, shared, tmp_path
 ):
     with store.session() as connection, connection.transaction():
-        connection.execute("SET LOCAL headgate.tenant = 't'")
-        connection.execute("DELETE FROM headgate.index_marks WHERE tenant = 't'")
+        connection.execute("SET LOCAL millgate.tenant = 't'")
+        connection.execute("DELETE FROM millgate.index_marks WHERE tenant = 't'")
     upload(store, tmp_path / "two")
     assert store.asked[0] == 0
     (now,) = versions(shared)
@@ -205,7 +205,7 @@ def test_two_gateways_by_their_addresses_answer_alike(postgres_url, shared, tmp_
     urls = [f"{postgres_url}?cache={tmp_path / n}&segments={shared}" for n in ("one", "two")]
     answers = []
     for url in urls:
-        with Headgate.open(url) as gate:
+        with Millgate.open(url) as gate:
             if not answers:
                 gate.store.put(gate.tenant, list(documents(0, COUNT)))
             found = gate.context(QUESTION, budget=300).trace.candidates

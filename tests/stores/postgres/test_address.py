@@ -5,11 +5,11 @@ from urllib.parse import quote
 
 import pytest
 
-from headgate.errors import ConfigError
-from headgate.settings import Settings
-from headgate.stores.open import folder_of
-from headgate.stores.postgres.address import parse_address
-from headgate.stores.url import hide_password
+from millgate.errors import ConfigError
+from millgate.settings import Settings
+from millgate.stores.open import folder_of
+from millgate.stores.postgres.address import parse_address
+from millgate.stores.url import hide_password
 
 URL = "postgresql://gate:s3cret@db.example:5433/kb"
 

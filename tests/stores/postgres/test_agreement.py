@@ -9,10 +9,10 @@ import random
 import pytest
 from tests.stores.test_agreement import EVERY, Pair, change_documents, change_records
 
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing import FixedClock
-from headgate.testing.samples import follow
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing import FixedClock
+from millgate.testing.samples import follow
 
 
 class PostgresPair(Pair):

@@ -10,16 +10,16 @@ import pytest
 from tests.postgres_server import OWN, has_distributed_tables
 from tests.waiting import until
 
-from headgate.errors import NotReady, StoreError
-from headgate.gateway import Headgate
-from headgate.stores.postgres import citus as citus_module
-from headgate.stores.postgres.citus import TableLayout, distribute, distribute_sql, read_layout
-from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
-from headgate.stores.postgres.rows import insert_rows
-from headgate.stores.postgres.store import PostgresStore
-from headgate.stores.postgres.vectors import _GRAPH
-from headgate.testing.samples import document
-from headgate.types import Edge, Fact, Key
+from millgate.errors import NotReady, StoreError
+from millgate.gateway import Millgate
+from millgate.stores.postgres import citus as citus_module
+from millgate.stores.postgres.citus import TableLayout, distribute, distribute_sql, read_layout
+from millgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
+from millgate.stores.postgres.rows import insert_rows
+from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.postgres.vectors import _GRAPH
+from millgate.testing.samples import document
+from millgate.types import Edge, Fact, Key
 
 
 def test_every_table_of_tenants_is_distributed_beside_the_others():
@@ -27,7 +27,7 @@ def test_every_table_of_tenants_is_distributed_beside_the_others():
     spread = [line for line in lines if "create_distributed_table" in line]
     assert len(spread) == len(BY_TENANT)
     assert all("'tenant'" in line for line in spread)
-    beside = sum("colocate_with => 'headgate.collections'" in line for line in spread)
+    beside = sum("colocate_with => 'millgate.collections'" in line for line in spread)
     assert beside == len(BY_TENANT) - 1
 
 
@@ -36,7 +36,7 @@ def test_what_is_read_before_a_tenant_is_known_stays_on_the_coordinator():
     said = " ".join(distribute_sql(TableLayout()))
     assert "create_reference_table" not in said
     for table in (*DIRECTORY, "store", "migrations"):
-        assert f"headgate.{table}" not in said
+        assert f"millgate.{table}" not in said
 
 
 def test_policies_are_off_while_rows_move_and_hold_for_all_but_the_owner_afterwards():
@@ -45,9 +45,9 @@ def test_policies_are_off_while_rows_move_and_hold_for_all_but_the_owner_afterwa
     moves = [n for n, line in enumerate(lines) if "create_" in line]
     for table in BY_TENANT:
         off = lines.index(
-            f"ALTER TABLE headgate.{table} NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY"
+            f"ALTER TABLE millgate.{table} NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY"
         )
-        on = lines.index(f"ALTER TABLE headgate.{table} ENABLE ROW LEVEL SECURITY")
+        on = lines.index(f"ALTER TABLE millgate.{table} ENABLE ROW LEVEL SECURITY")
         assert off < min(moves) <= max(moves) < on
     assert not any(" FORCE" in line.replace("NO FORCE", "") for line in lines)
 
@@ -56,7 +56,7 @@ def test_all_locks_are_taken_before_anything_is_changed_and_not_waited_for_in_tu
     lines = distribute_sql(TableLayout())
     lock = next(n for n, line in enumerate(lines) if line.startswith("LOCK TABLE"))
     assert lines[lock - 1] == "SET LOCAL lock_timeout = 500", "less than deadlock_timeout"
-    assert all(f"headgate.{table}" in lines[lock] for table in BY_TENANT)
+    assert all(f"millgate.{table}" in lines[lock] for table in BY_TENANT)
     assert lock < min(n for n, line in enumerate(lines) if line.startswith(("ALTER", "SELECT")))
 
 
@@ -64,12 +64,12 @@ def test_only_what_is_still_to_do_is_done():
     assert distribute_sql(TableLayout(local=(), unlogged=())) == []
     lines = distribute_sql(TableLayout(local=("traces", "posting_vectors"), unlogged=()))
     moves = [line for line in lines if "create_" in line]
-    assert [re.search(r"headgate\.(\w+)", line)[1] for line in moves] == [
+    assert [re.search(r"millgate\.(\w+)", line)[1] for line in moves] == [
         "traces",
         "posting_vectors",
     ]
     assert distribute_sql(TableLayout(local=(), forced=("chunks",), unlogged=())) == [
-        "ALTER TABLE headgate.chunks NO FORCE ROW LEVEL SECURITY"
+        "ALTER TABLE millgate.chunks NO FORCE ROW LEVEL SECURITY"
     ]
 
 
@@ -81,7 +81,7 @@ def test_what_was_moved_is_deleted_where_it_came_from_once_the_policies_are_back
     )
     gone = distribute_sql(TableLayout())[last + 1 :]
     assert before == list(range(last))
-    assert {re.search(r"headgate\.(\w+)", line)[1] for line in gone} == {*BY_TENANT}
+    assert {re.search(r"millgate\.(\w+)", line)[1] for line in gone} == {*BY_TENANT}
 
 
 def test_each_shard_is_on_one_worker_since_no_others_can_be_locked():
@@ -104,7 +104,7 @@ def test_a_server_without_citus_is_told_what_to_do(postgres, postgres_url):
 def pretended(postgres, postgres_url):
     """A single server that has what `distribute` asks Citus for, and does nothing when it is told to move a table."""
     PostgresStore(postgres_url).close()
-    with psycopg.connect(postgres.admin, dbname="headgate", autocommit=True) as admin:
+    with psycopg.connect(postgres.admin, dbname="millgate", autocommit=True) as admin:
         admin.execute("""
             CREATE TABLE public.pg_dist_partition (logicalrelid regclass);
             GRANT SELECT, INSERT ON public.pg_dist_partition TO gate;
@@ -117,8 +117,8 @@ def pretended(postgres, postgres_url):
             DROP TABLE public.pg_dist_partition;
             DROP FUNCTION public.create_distributed_table, public.truncate_local_data_after_distributing_table""")
         for table in BY_TENANT:
-            admin.execute(f"ALTER TABLE headgate.{table} FORCE ROW LEVEL SECURITY")
-        admin.execute("ALTER TABLE headgate.rates SET UNLOGGED")
+            admin.execute(f"ALTER TABLE millgate.{table} FORCE ROW LEVEL SECURITY")
+        admin.execute("ALTER TABLE millgate.rates SET UNLOGGED")
 
 
 def test_tables_are_distributed_once_and_beside_writers_that_never_fail(pretended, monkeypatch):
@@ -163,7 +163,7 @@ def test_tables_that_stay_in_use_are_left_as_they_are(pretended, monkeypatch):
     monkeypatch.setattr(citus_module, "_LOCK_S", 0.1)
     store = PostgresStore(pretended)
     with store._pool.write("t") as busy:
-        busy.execute("LOCK TABLE headgate.traces IN ROW EXCLUSIVE MODE")
+        busy.execute("LOCK TABLE millgate.traces IN ROW EXCLUSIVE MODE")
         with (
             store.session() as connection,
             pytest.raises(NotReady, match="stop the gateways"),
@@ -179,7 +179,7 @@ def test_shards_can_be_moved_while_they_are_in_use(postgres, postgres_url):
     PostgresStore(postgres_url).close()
     unlogged = (
         "SELECT relname FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r'"
-        " AND relnamespace = 'headgate'::regnamespace"
+        " AND relnamespace = 'millgate'::regnamespace"
     )
     with psycopg.connect(postgres.url) as connection:
         for line in distribute_sql(TableLayout()):
@@ -194,7 +194,7 @@ def test_no_rows_of_a_query_are_inserted_by_copy():
     for file in Path(citus_module.__file__).parent.glob("*.py"):
         text = " ".join(file.read_text().replace('"', " ").split())
         for found in re.finditer(
-            r"INSERT INTO headgate\.(\w+)(?: AS \w+)? ?(?:\([\w, ]*\) )?SELECT", text
+            r"INSERT INTO millgate\.(\w+)(?: AS \w+)? ?(?:\([\w, ]*\) )?SELECT", text
         ):
             if found[1] not in ("store", "migrations", *DIRECTORY):
                 assert "ON CONFLICT" in text[found.end() :][:600], (file.name, found[0])
@@ -224,9 +224,9 @@ def test_the_sizes_of_tables_are_those_of_their_shards(postgres, postgres_url):
     superuser = postgres.admin  # skips on a server that is not ours
     store = PostgresStore(postgres_url)
     before = store.tables()
-    with psycopg.connect(superuser, dbname="headgate", autocommit=True) as admin:
+    with psycopg.connect(superuser, dbname="millgate", autocommit=True) as admin:
         admin.execute("""
-            CREATE TABLE pg_dist_partition AS SELECT 'headgate.chunks'::regclass AS logicalrelid;
+            CREATE TABLE pg_dist_partition AS SELECT 'millgate.chunks'::regclass AS logicalrelid;
             GRANT SELECT ON pg_dist_partition TO gate;
             CREATE FUNCTION citus_total_relation_size(regclass, fail_on_error boolean) RETURNS bigint
             LANGUAGE sql AS 'SELECT 10^9::bigint'""")
@@ -241,7 +241,7 @@ def test_a_graph_that_is_being_made_is_seen_wherever_it_is_made(postgres, postgr
     if has_distributed_tables(postgres.url):
         pytest.skip(OWN)  # a lock at the coordinator does not hold up the workers
     store = PostgresStore(postgres_url)
-    make = "CREATE INDEX CONCURRENTLY vectors_0 ON headgate.removed (seq)"
+    make = "CREATE INDEX CONCURRENTLY vectors_0 ON millgate.removed (seq)"
 
     def look():
         with store.session() as connection:
@@ -252,14 +252,14 @@ def test_a_graph_that_is_being_made_is_seen_wherever_it_is_made(postgres, postgr
             connection.execute(make)
 
     with ThreadPoolExecutor() as pool, store.session() as other:
-        other.execute("BEGIN; LOCK TABLE headgate.removed IN ROW EXCLUSIVE MODE")  # it waits for us
+        other.execute("BEGIN; LOCK TABLE millgate.removed IN ROW EXCLUSIVE MODE")  # it waits for us
         made = pool.submit(build)
         while (found := look()) is None:
             assert not made.done()
         other.execute("COMMIT")
         made.result()
         assert (found, look()) == ((False, True), (True, False))
-        other.execute("DROP INDEX headgate.vectors_0")
+        other.execute("DROP INDEX millgate.vectors_0")
     store.close()
 
 
@@ -267,7 +267,7 @@ def test_a_graph_that_is_being_made_is_seen_wherever_it_is_made(postgres, postgr
 
 _SHARD = """
 SELECT shardid, nodename, nodeport FROM pg_dist_shard_placement
-WHERE shardid = get_shard_id_for_distribution_column('headgate.collections', %s::text)
+WHERE shardid = get_shard_id_for_distribution_column('millgate.collections', %s::text)
 """
 _ELSEWHERE = """
 SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND shouldhaveshards AND isactive
@@ -322,8 +322,8 @@ def test_who_there_is_stays_on_the_coordinator(citus, gateway_url):
 
 def test_readiness_asks_no_worker(citus, gateway_url, tmp_path):
     """A worker that is away must not make every gateway unready."""
-    with Headgate.open(f"{gateway_url}?cache={tmp_path}") as gate:
+    with Millgate.open(f"{gateway_url}?cache={tmp_path}") as gate:
         assert [gate.check(part) for part in ("store", "index", "workers")] == ["", "", ""]
         with psycopg.connect(citus.url) as owner:
-            owner.execute("LOCK TABLE headgate.collections IN ACCESS EXCLUSIVE MODE")
+            owner.execute("LOCK TABLE millgate.collections IN ACCESS EXCLUSIVE MODE")
             assert [gate.check(part) for part in ("store", "index", "workers")] == ["", "", ""]

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from tests.waiting import until
 
-from headgate.errors import NotReady, StoreError
-from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.errors import NotReady, StoreError
+from millgate.stores.postgres.connection import Pool
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 
-OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'headgate'"
+OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'millgate'"
 
 
 def connections(server):
@@ -68,7 +68,7 @@ def test_a_lock_that_is_held_too_long_is_told(postgres_url):
     other = PostgresStore(f"{postgres_url}?timeout_s=0.2")
     store.put("t", [document("a", "x")])
     with store._pool.write("t") as connection:
-        connection.execute("SELECT * FROM headgate.collections WHERE tenant = 't' FOR UPDATE")
+        connection.execute("SELECT * FROM millgate.collections WHERE tenant = 't' FOR UPDATE")
         with pytest.raises(NotReady, match="held by another writer"):
             other.put("t", [document("b", "x")])
     assert other.put("t", [document("b", "x")]) == 1
@@ -116,7 +116,7 @@ def test_a_network_that_swallows_the_answer_is_given_up_on(postgres_url):
     began = time.monotonic()
     with pytest.raises(NotReady, match="cannot be reached"):
         PostgresStore(
-            f"postgresql://gate:x@127.0.0.1:{port}/headgate?connect_timeout=2&timeout_s=0.1"
+            f"postgresql://gate:x@127.0.0.1:{port}/millgate?connect_timeout=2&timeout_s=0.1"
         )
     assert time.monotonic() - began < 60
     silent.close()
@@ -144,8 +144,8 @@ def test_a_forked_child_leaves_the_parents_connections_alone(postgres_url):
 
 WRITER = """
 import sys
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 store = PostgresStore(sys.argv[1])
 for step in range(10_000):
     store.put("t", [document(f"k{sys.argv[2]}-{step}", "x", "y")])
@@ -178,7 +178,7 @@ def test_an_idle_connection_that_the_server_closed_is_replaced_unseen(postgres, 
     with psycopg.connect(postgres.url, autocommit=True) as owner:
         owner.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE application_name = 'headgate'"
+            " WHERE application_name = 'millgate'"
         )
     assert store.head("t", "main") == 0
     store.close()
@@ -194,7 +194,7 @@ def test_a_pool_that_is_closed_says_so(postgres_url):
 
 
 def test_whoever_waits_for_a_server_is_told_for_which(caplog, monkeypatch):
-    monkeypatch.setattr("headgate.stores.postgres.connection._PAUSES_S", (0.1,))  # told at once
+    monkeypatch.setattr("millgate.stores.postgres.connection._PAUSES_S", (0.1,))  # told at once
     with pytest.raises(NotReady, match="cannot be reached"):
         PostgresStore("postgresql://ann:s3cret@127.0.0.1:9/kb?timeout_s=1.5")
     (said,) = [record.getMessage() for record in caplog.records]

@@ -7,17 +7,17 @@ import psycopg
 import pytest
 from tests.postgres_server import PASSWORD
 
-from headgate.errors import LimitError, NotReady, StoreError
-from headgate.gateway import Headgate
-from headgate.stores.postgres.address import parse_address
-from headgate.stores.postgres.failures import (
+from millgate.errors import LimitError, NotReady, StoreError
+from millgate.gateway import Millgate
+from millgate.stores.postgres.address import parse_address
+from millgate.stores.postgres.failures import (
     is_coming_back,
     refuse_old_server,
     refuse_other_encoding,
     translate,
 )
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 
 
 def refusal(url):
@@ -32,16 +32,16 @@ def refusal(url):
 def test_a_wrong_password_a_missing_role_and_a_missing_database_are_told(postgres, postgres_url):
     assert "ALTER ROLE gate PASSWORD" in str(refusal(postgres_url.replace("s3cret", "wrong")))
     login, _, place = postgres_url.rpartition("@")
-    error = refusal(f"{login}@{place.replace('/headgate', '/nowhere')}")
+    error = refusal(f"{login}@{place.replace('/millgate', '/nowhere')}")
     assert "CREATE DATABASE nowhere OWNER gate" in error.hint
 
 
 def test_nobody_at_that_port_may_come_back(postgres_url):
-    gone = "postgresql://gate:s3cret@127.0.0.1:1/headgate?timeout_s=0.1"
+    gone = "postgresql://gate:s3cret@127.0.0.1:1/millgate?timeout_s=0.1"
     error = refusal(gone)
     assert isinstance(error, NotReady)
     assert "listens there" in error.hint
-    assert "check the host" in refusal("postgresql://gate:s3cret@nowhere.invalid/headgate").hint
+    assert "check the host" in refusal("postgresql://gate:s3cret@nowhere.invalid/millgate").hint
 
 
 def test_missing_rights_are_told_with_the_grants(postgres, postgres_url):
@@ -53,30 +53,30 @@ def test_missing_rights_are_told_with_the_grants(postgres, postgres_url):
         error = refusal(f"{guest}/bare")
         assert "GRANT CREATE ON DATABASE bare TO guest" in error.hint
         PostgresStore(postgres_url).close()
-        error = refusal(f"{guest}/headgate")
-        assert error.hint.endswith("owns the tables, run: headgate store migrate --role guest")
-        with psycopg.connect(postgres.admin, dbname="headgate", autocommit=True) as admin:
-            admin.execute("GRANT USAGE ON SCHEMA headgate TO guest")
-            admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA headgate TO guest")
-        reader = PostgresStore(f"{guest}/headgate")
-        with pytest.raises(StoreError, match="headgate store migrate --role guest"):
+        error = refusal(f"{guest}/millgate")
+        assert error.hint.endswith("owns the tables, run: millgate store migrate --role guest")
+        with psycopg.connect(postgres.admin, dbname="millgate", autocommit=True) as admin:
+            admin.execute("GRANT USAGE ON SCHEMA millgate TO guest")
+            admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA millgate TO guest")
+        reader = PostgresStore(f"{guest}/millgate")
+        with pytest.raises(StoreError, match="millgate store migrate --role guest"):
             reader.put("t", [document("a", "x")])
         with (
             pytest.raises(StoreError, match="address of the role that owns"),
             reader.session() as it,
         ):
-            it.execute("DROP TABLE headgate.chunks")
+            it.execute("DROP TABLE millgate.chunks")
         reader.close()
     finally:
-        with psycopg.connect(postgres.admin, dbname="headgate", autocommit=True) as admin:
+        with psycopg.connect(postgres.admin, dbname="millgate", autocommit=True) as admin:
             admin.execute("DROP OWNED BY guest")
             admin.execute("DROP DATABASE bare")
             admin.execute("DROP ROLE guest")
 
 
 def test_an_old_server_is_refused():
-    address = parse_address("postgresql://gate:s3cret@old/headgate")
-    with pytest.raises(StoreError, match="is PostgreSQL 14; Headgate needs 15"):
+    address = parse_address("postgresql://gate:s3cret@old/millgate")
+    with pytest.raises(StoreError, match="is PostgreSQL 14; Millgate needs 15"):
         refuse_old_server(address, 140_011)
     refuse_old_server(address, 150_000)
 
@@ -104,7 +104,7 @@ def test_the_password_is_in_no_log_line_trace_or_text_of_an_open_gate(
     postgres_url, tmp_path, caplog
 ):
     caplog.set_level(logging.DEBUG)
-    with Headgate.open(f"{postgres_url}?cache={tmp_path}") as gate:
+    with Millgate.open(f"{postgres_url}?cache={tmp_path}") as gate:
         gate.add([{"id": "a", "text": "Refunds take 14 days."}])
         context = gate.context("how long do refunds take?")
         shown = f"{gate!r} {gate.store!r} {gate.settings!r} {gate.trace(context.trace.id)!r} {vars(gate.store)!r}"
@@ -117,8 +117,8 @@ def test_indexes_lie_in_the_cache_of_the_user_if_the_address_names_no_folder(
     postgres_url, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
-    with Headgate.open(postgres_url) as gate:
-        assert (tmp_path / ".cache/headgate" / gate.store.id).is_dir()
+    with Millgate.open(postgres_url) as gate:
+        assert (tmp_path / ".cache/millgate" / gate.store.id).is_dir()
 
 
 def test_a_pooler_that_mixes_up_prepared_statements_is_told_of(postgres_url):
@@ -155,7 +155,7 @@ def test_a_server_that_stops_in_the_middle_of_a_login_may_come_back(stopping):
     ],
 )
 def test_a_worker_that_cannot_be_reached_is_not_ready_and_not_a_store_that_knows_nothing(lost):
-    address = parse_address("postgresql://gate:s3cret@coordinator/headgate")
+    address = parse_address("postgresql://gate:s3cret@coordinator/millgate")
     said = "connection to the remote node app@10.0.0.2:5432 failed"
     error = translate(address, lost(said))
     assert isinstance(error, NotReady)

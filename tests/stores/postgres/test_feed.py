@@ -8,9 +8,9 @@ import pytest
 from tests.postgres_server import has_distributed_tables
 from tests.waiting import MOST_S, until
 
-from headgate.stores.postgres.store import PostgresStore
-from headgate.stores.postgres.writer import CollectionWriter
-from headgate.testing.samples import document
+from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.postgres.writer import CollectionWriter
+from millgate.testing.samples import document
 
 
 @pytest.fixture

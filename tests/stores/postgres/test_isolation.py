@@ -3,11 +3,11 @@
 import psycopg
 import pytest
 
-from headgate.protocols import PostingBlock, Totals
-from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document, trace
-from headgate.types import Edge, Fact, Key, Review
+from millgate.protocols import PostingBlock, Totals
+from millgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document, trace
+from millgate.types import Edge, Fact, Key, Review
 
 
 @pytest.fixture
@@ -41,20 +41,20 @@ def store(gateway_url):
 
 def check_nothing_is_seen_without_a_tenant(connection, cluster):
     for table in (*BY_TENANT, *DIRECTORY):
-        assert connection.execute(f"SELECT * FROM headgate.{table}").fetchall() == [], table
-        assert connection.execute(f"DELETE FROM headgate.{table}").rowcount == 0, table
+        assert connection.execute(f"SELECT * FROM millgate.{table}").fetchall() == [], table
+        assert connection.execute(f"DELETE FROM millgate.{table}").rowcount == 0, table
         with connection.transaction():
             set_tenant(connection, "t", cluster)
-            rows = connection.execute(f"SELECT tenant FROM headgate.{table}").fetchall()
+            rows = connection.execute(f"SELECT tenant FROM millgate.{table}").fetchall()
             assert {tenant for (tenant,) in rows} == {"t"}, table
-        assert connection.execute(f"SELECT * FROM headgate.{table}").fetchall() == [], "no longer"
+        assert connection.execute(f"SELECT * FROM millgate.{table}").fetchall() == [], "no longer"
 
 
 def set_tenant(connection, tenant, cluster):
     """As the store does: workers are told what SET LOCAL says after a BEGIN, if they are to be."""
     if cluster:
         connection.execute("SET LOCAL citus.propagate_set_commands = 'local'")
-    connection.execute(f"SET LOCAL headgate.tenant = '{tenant}'")
+    connection.execute(f"SET LOCAL millgate.tenant = '{tenant}'")
 
 
 def test_without_a_tenant_a_gateways_role_sees_and_changes_nothing(store, gateway_url):
@@ -65,7 +65,7 @@ def test_without_a_tenant_a_gateways_role_sees_and_changes_nothing(store, gatewa
 
 def test_nor_does_the_owner_of_the_tables_on_a_single_server(store, postgres):
     if store.is_distributed:
-        return  # its shards could not move: docs/scale.md, and `headgate doctor` says so
+        return  # its shards could not move: docs/scale.md, and `millgate doctor` says so
     with psycopg.connect(postgres.url, autocommit=True) as owner:
         check_nothing_is_seen_without_a_tenant(owner, cluster=False)
 
@@ -74,16 +74,16 @@ def test_a_tenant_cannot_write_rows_of_another(store, gateway_url):
     with psycopg.connect(gateway_url) as connection:
         set_tenant(connection, "t", store.is_distributed)
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("INSERT INTO headgate.facts VALUES ('u', 'x', '', 9, '')")
+            connection.execute("INSERT INTO millgate.facts VALUES ('u', 'x', '', 9, '')")
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE headgate.chunks DISABLE ROW LEVEL SECURITY",
-        "DROP POLICY tenant ON headgate.chunks",
-        "TRUNCATE headgate.chunks",
-        "CREATE TABLE headgate.mine (x int)",
+        "ALTER TABLE millgate.chunks DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY tenant ON millgate.chunks",
+        "TRUNCATE millgate.chunks",
+        "CREATE TABLE millgate.mine (x int)",
     ],
 )
 def test_a_gateways_role_cannot_lift_the_wall(store, gateway_url, statement):
@@ -98,7 +98,7 @@ def test_every_table_of_the_schema_is_behind_the_wall_or_holds_nothing_of_a_tena
     with psycopg.connect(postgres.url) as owner:
         rows = owner.execute(
             "SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class"
-            " WHERE relnamespace = 'headgate'::regnamespace AND relkind IN ('r', 'p')"
+            " WHERE relnamespace = 'millgate'::regnamespace AND relkind IN ('r', 'p')"
         ).fetchall()
     assert {name for name, walled, _ in rows if not walled} == {"migrations", "store"}
     forced = {name for name, _, forced in rows if forced}
@@ -107,6 +107,6 @@ def test_every_table_of_the_schema_is_behind_the_wall_or_holds_nothing_of_a_tena
 
 
 def test_a_name_that_looks_like_sql_is_only_a_name(store):
-    for name in ("it's", "x'; DROP SCHEMA headgate; --", "back\\slash", "漢", '"quoted"'):
+    for name in ("it's", "x'; DROP SCHEMA millgate; --", "back\\slash", "漢", '"quoted"'):
         store.put(name, [document("a", name)])
         assert [chunk.text for chunk in store.scan(name, "main")] == [name]

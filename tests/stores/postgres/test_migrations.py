@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from headgate.errors import StoreError
-from headgate.stores.postgres.address import parse_address
-from headgate.stores.postgres.migrations import (
+from millgate.errors import StoreError
+from millgate.stores.postgres.address import parse_address
+from millgate.stores.postgres.migrations import (
     BY_TENANT,
     DIRECTORY,
     LOCK,
@@ -20,9 +20,9 @@ from headgate.stores.postgres.migrations import (
     pending,
     version,
 )
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
-from headgate.types import Edge
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
+from millgate.types import Edge
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def url(postgres):
     with psycopg.connect(postgres.admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS fresh")
         connection.execute("CREATE DATABASE fresh OWNER gate")
-    yield postgres.url.replace("/headgate", "/fresh")
+    yield postgres.url.replace("/millgate", "/fresh")
     with psycopg.connect(postgres.admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE fresh WITH (FORCE)")
 
@@ -42,7 +42,7 @@ def test_gateways_that_start_at_once_make_one_store(url):
     assert len({store.id for store in stores}) == 1
     assert stores[0].secret("t") == stores[3].secret("t")
     with psycopg.connect(url) as connection:
-        rows = connection.execute("SELECT number FROM headgate.migrations ORDER BY number")
+        rows = connection.execute("SELECT number FROM millgate.migrations ORDER BY number")
         assert [number for (number,) in rows] == list(range(1, len(STEPS) + 1))
     for store in stores:
         store.close()
@@ -67,7 +67,7 @@ def test_a_gateway_that_waited_for_another_one_finds_its_tables(url):
 
 def test_a_store_of_an_older_release_is_brought_up_to_date_and_keeps_its_rows(url):
     with PostgresStore(url)._pool.session() as connection:
-        later = (*STEPS, "CREATE TABLE headgate.more (tenant text PRIMARY KEY)")
+        later = (*STEPS, "CREATE TABLE millgate.more (tenant text PRIMARY KEY)")
         store = PostgresStore(url)
         store.put("t", [document("a", "kept")])
         assert migrate(connection, store.address, steps=later) == 1
@@ -84,9 +84,9 @@ def test_edges_of_an_older_release_are_found_without_case(url):
     before = STEPS[: STEPS.index(NODE_KEYS)]
     with psycopg.connect(url) as connection:
         migrate(connection, parse_address(url), steps=before)
-        connection.execute("SELECT set_config('headgate.tenant', 't', false)")
+        connection.execute("SELECT set_config('millgate.tenant', 't', false)")
         connection.execute(
-            "INSERT INTO headgate.edges VALUES ('t', 'Payments', 'uses', 'Ledger', 0.5, '')"
+            "INSERT INTO millgate.edges VALUES ('t', 'Payments', 'uses', 'Ledger', 0.5, '')"
         )
     store = PostgresStore(url)
     assert store.edges_touching("t", ["payments"]) == [Edge("Payments", "uses", "Ledger", 0.5)]
@@ -96,7 +96,7 @@ def test_edges_of_an_older_release_are_found_without_case(url):
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(url):
     store = PostgresStore(url)
-    bad = (*STEPS, "CREATE TABLE headgate.more (x int)", "SELECT nonsense")
+    bad = (*STEPS, "CREATE TABLE millgate.more (x int)", "SELECT nonsense")
     with pytest.raises(StoreError, match="nonsense"), store._pool.session() as connection:
         migrate(connection, store.address, steps=bad)
     with store._pool.session() as connection:
@@ -105,7 +105,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(url):
 
 
 def test_a_gateway_that_may_not_migrate_says_what_to_run(url):
-    with pytest.raises(StoreError, match="headgate store migrate"):
+    with pytest.raises(StoreError, match="millgate store migrate"):
         PostgresStore(url, migrates=False)
     assert len(pending(0)) == len(STEPS) + 1
     assert pending(len(STEPS)) == []
@@ -115,7 +115,7 @@ def test_every_key_begins_with_the_tenant_and_no_table_needs_another_or_a_sequen
     made = "".join(STEPS)
     for table in (*BY_TENANT, *DIRECTORY):
         body = re.search(
-            rf"CREATE (?:UNLOGGED )?TABLE headgate\.{table} \((.*?)\n?\)(?: WITH.*?)?;", made, re.S
+            rf"CREATE (?:UNLOGGED )?TABLE millgate\.{table} \((.*?)\n?\)(?: WITH.*?)?;", made, re.S
         )
         assert re.search(r"PRIMARY KEY \(tenant|tenant [^,]* PRIMARY KEY", body[1]), table
     assert not re.search(r"REFERENCES|SERIAL|IDENTITY|nextval", made, re.I)

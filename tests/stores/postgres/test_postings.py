@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from headgate.protocols import BLOCK_BITS, Placement, PostingBlock, RecordRows, Totals
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.protocols import BLOCK_BITS, Placement, PostingBlock, RecordRows, Totals
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 
 TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), lines=(1, 1), blocks=1, parts=(2,), saves=1)  # fmt: skip
 

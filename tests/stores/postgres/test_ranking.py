@@ -2,7 +2,7 @@
 
 import random
 
-from headgate.gateway import Headgate
+from millgate.gateway import Millgate
 
 TOPICS = ["refund", "parcel", "invoice", "voucher", "address", "password", "battery", "warranty"]
 
@@ -22,8 +22,8 @@ def ranked(gate, query):
 def test_every_candidate_and_score_is_the_same(postgres_url, tmp_path):
     questions = ["how long does a refund take?", "voucher for a parcel in Berlin", "battery warranty", "14 days"]  # fmt: skip
     with (
-        Headgate.open(tmp_path / "kb") as sqlite,
-        Headgate.open(f"{postgres_url}?cache={tmp_path / 'cache'}") as postgres,
+        Millgate.open(tmp_path / "kb") as sqlite,
+        Millgate.open(f"{postgres_url}?cache={tmp_path / 'cache'}") as postgres,
     ):
         for gate in (sqlite, postgres):
             gate.add(rows())

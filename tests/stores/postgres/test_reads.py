@@ -5,10 +5,10 @@ from contextvars import copy_context
 import psycopg
 import pytest
 
-from headgate.errors import InputError, StoreError
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
-from headgate.types import Edge, Fact
+from millgate.errors import InputError, StoreError
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
+from millgate.types import Edge, Fact
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_statement_that_fails_is_told_and_the_next_one_works(store):
     with pytest.raises(InputError, match="division by zero"):
         store._pool.fetch("t", "SELECT 1 / 0")
     with pytest.raises(StoreError, match="read-only"):
-        store._pool.fetch("t", "DELETE FROM headgate.chunks")
+        store._pool.fetch("t", "DELETE FROM millgate.chunks")
     assert store.head("t", "main") == 2
 
 
@@ -115,9 +115,9 @@ def test_a_read_that_fails_does_not_take_the_next_request_with_it(store):
                 store._pool.fetch_first("t", broken, 0)
 
 
-NOW = "SELECT current_setting('headgate.tenant', true), current_setting('transaction_read_only')"
+NOW = "SELECT current_setting('millgate.tenant', true), current_setting('transaction_read_only')"
 TOLD = "SELECT current_setting('citus.propagate_set_commands', true)"
-LAST = "SELECT query FROM pg_stat_activity WHERE application_name = 'headgate'"
+LAST = "SELECT query FROM pg_stat_activity WHERE application_name = 'millgate'"
 
 
 def test_a_read_is_for_one_tenant_and_leaves_nothing_set(store):

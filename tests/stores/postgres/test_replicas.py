@@ -9,8 +9,8 @@ import pytest
 from tests.postgres_server import PASSWORD
 from tests.waiting import until
 
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 
 
 @pytest.fixture

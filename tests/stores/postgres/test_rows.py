@@ -3,10 +3,10 @@
 import psycopg
 import pytest
 
-from headgate.errors import StoreError
-from headgate.stores.postgres.rows import as_array, as_text_array, insert_rows
-from headgate.stores.postgres.store import PostgresStore
-from headgate.stores.postgres.texts import register_texts
+from millgate.errors import StoreError
+from millgate.stores.postgres.rows import as_array, as_text_array, insert_rows
+from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.postgres.texts import register_texts
 
 TEXTS = [
     "",

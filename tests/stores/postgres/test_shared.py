@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from headgate.protocols import SharedState
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.postgres.store import PostgresStore
-from headgate.types import Fact
+from millgate.protocols import SharedState
+from millgate.stores.memory.store import MemoryStore
+from millgate.stores.postgres.store import PostgresStore
+from millgate.types import Fact
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import psycopg
 import pytest
 
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing import StoreContract
-from headgate.testing.quota import QuotaContract
-from headgate.testing.samples import trace
-from headgate.types import Chunk, Document
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing import StoreContract
+from millgate.testing.quota import QuotaContract
+from millgate.testing.samples import trace
+from millgate.types import Chunk, Document
 
 
 class TestPostgresStore(StoreContract):
@@ -33,7 +33,7 @@ def test_after_a_large_import_the_planner_knows_how_many_rows_there_are(postgres
     store.close()
     with psycopg.connect(postgres_url) as connection:
         (believed,) = connection.execute(
-            "SELECT reltuples FROM pg_class WHERE oid = 'headgate.chunks'::regclass"
+            "SELECT reltuples FROM pg_class WHERE oid = 'millgate.chunks'::regclass"
         ).fetchone()
     assert believed >= 1_500
 
@@ -43,8 +43,8 @@ def test_one_unreadable_summary_costs_no_other_row(postgres_url):
     for n in range(3):
         store.save_trace(trace(f"{n}", created=n))
     with psycopg.connect(postgres_url) as connection:
-        connection.execute("SELECT set_config('headgate.tenant', 't', false)")
-        connection.execute("UPDATE headgate.traces SET summary = '{' WHERE id = '1'")
+        connection.execute("SELECT set_config('millgate.tenant', 't', false)")
+        connection.execute("UPDATE millgate.traces SET summary = '{' WHERE id = '1'")
     assert [(row.id, row.query, bool(row.degraded)) for row in store.traces("t")] == [
         ("2", "who?", False),
         ("1", "", True),

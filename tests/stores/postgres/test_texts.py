@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import InputError
-from headgate.stores.postgres.texts import TextDumper, restore_row
+from millgate.errors import InputError
+from millgate.stores.postgres.texts import TextDumper, restore_row
 
 texts = st.text(alphabet=st.one_of(st.sampled_from("\0\x0101ab"), st.characters(codec="utf-8")))
 

@@ -4,10 +4,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from headgate.errors import InputError, LimitError, StoreError
-from headgate.protocols import Placement, PostingBlock, Totals
-from headgate.stores.postgres.store import PostgresStore
-from headgate.testing.samples import document
+from millgate.errors import InputError, LimitError, StoreError
+from millgate.protocols import Placement, PostingBlock, Totals
+from millgate.stores.postgres.store import PostgresStore
+from millgate.testing.samples import document
 
 KIND = "embedding/axes/4"
 AXES = np.eye(4, dtype=np.float16)
@@ -61,22 +61,22 @@ def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, pgvector):
     assert nearest(store, "u", AXES[0], chunks=10**9) is None, "that one has no graph, and is large"
     assert {place for place, _ in nearest(store, "u", AXES[0])} != {place for place, _ in before}
     with psycopg.connect(pgvector.url, autocommit=True) as owner, owner.transaction():
-        owner.execute("SET LOCAL headgate.tenant = 't'; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # fmt: skip
+        owner.execute("SET LOCAL millgate.tenant = 't'; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # fmt: skip
         plan = owner.execute(
-            "EXPLAIN SELECT place FROM headgate.posting_vectors WHERE tenant = 't' AND collection = 'main'"
+            "EXPLAIN SELECT place FROM millgate.posting_vectors WHERE tenant = 't' AND collection = 'main'"
             f" AND kind = '{KIND}' ORDER BY embedding::extensions.halfvec(4)"
             " OPERATOR(extensions.<#>) '[1,0,0,0]' LIMIT 10"
         ).fetchall()
         shown = "\n".join(line for (line,) in plan)
         assert "Index Scan using vectors_" in shown, "row-level security does not stand in its way"
-        rows = owner.execute("SELECT DISTINCT tenant FROM headgate.posting_vectors").fetchall()
+        rows = owner.execute("SELECT DISTINCT tenant FROM millgate.posting_vectors").fetchall()
         assert rows == [("t",)]
 
 
 def test_without_a_tenant_no_vector_is_seen(store, pgvector):
     save(store, "t", AXES)
     with psycopg.connect(pgvector.url) as owner:
-        assert owner.execute("SELECT * FROM headgate.posting_vectors").fetchall() == []
+        assert owner.execute("SELECT * FROM millgate.posting_vectors").fetchall() == []
 
 
 def test_a_chunk_that_changes_or_goes_loses_its_vector(store):
@@ -100,7 +100,7 @@ def test_a_vector_of_another_dimension_is_refused(store):
 def test_what_a_graph_lacks_is_said(store, postgres_url):
     save(store, "t", AXES)
     with pytest.raises(
-        StoreError, match=r"were made without embedding/other/4.*headgate store reindex"
+        StoreError, match=r"were made without embedding/other/4.*millgate store reindex"
     ):
         store.build_graph("t", "main", "embedding/other/4")
     plain = PostgresStore(postgres_url)
@@ -114,13 +114,13 @@ def test_what_a_graph_lacks_is_said(store, postgres_url):
 def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(pgvector):
     with psycopg.connect(pgvector.admin, autocommit=True) as admin:
         admin.execute("CREATE DATABASE later OWNER gate")
-    url = pgvector.url.replace("/headgate", "/later")
+    url = pgvector.url.replace("/millgate", "/later")
     PostgresStore(url).close()
     with psycopg.connect(pgvector.admin, dbname="later", autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
     stays = PostgresStore(url, migrates=False)
     assert not stays.can_search_vectors()
-    with pytest.raises(StoreError, match=r"no table for vectors yet.*headgate store migrate"):
+    with pytest.raises(StoreError, match=r"no table for vectors yet.*millgate store migrate"):
         stays.build_graph("t", "main", KIND)
     later = PostgresStore(url)
     assert later.can_search_vectors()

@@ -1,7 +1,0 @@
-"""Internal: what can be known of a text alone: words, terms, languages, fingerprints, entropy, tokens, fences.
-
-Pure functions that know none of the project's nouns; the package imports nothing of Headgate but `errors`. Public are
-`headgate.text.entropy`, `headgate.text.fingerprint` and `headgate.text.tokens`.
-Start with words.py and terms.py (how a text is read), then coverage.py (what a window holds of it). cache.py has the
-one cache class; tables are in data/.
-"""

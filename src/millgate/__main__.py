@@ -1,0 +1,5 @@
+"""`python -m millgate`, for users whose PATH lacks the script."""
+
+from millgate.cli import main
+
+main()

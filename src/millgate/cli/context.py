@@ -1,0 +1,235 @@
+"""`millgate context QUERY`: the context for a query. `millgate strategy QUERY`: whether to search at all."""
+
+from pathlib import Path
+
+import click
+
+from millgate.cli.options import (
+    json_option,
+    open_existing,
+    print_json,
+    read_input,
+    store_options,
+)
+from millgate.cli.terminal import echo, explain_wait, fit
+from millgate.errors import InputError, LimitError
+from millgate.explain.as_data import context_data
+from millgate.operations.presence import require_collections
+from millgate.settings import load
+from millgate.stages.decide import strategy_report, window_state
+from millgate.stages.strategy import SIZE_HINTS, context_strategy
+from millgate.text.table import count_of
+from millgate.types import Context, ContextBudget
+
+
+@click.command(epilog="Example: millgate context 'how do refunds work?' --budget 500 --explain")
+@click.argument("query")
+@store_options
+@click.option("--budget", default=1000, show_default=True, help="Most tokens of the context.")
+@click.option("--k", type=int, help="Most chunks (default: as many as fit).")
+@click.option("--window", help="File with the text that the model already sees; '-' reads stdin.")
+@click.option("--context-length", type=int, help="Size of the model's window, in tokens.")
+@click.option("--used-tokens", type=int, default=0, help="Tokens of the window that are in use.")
+@click.option(
+    "--threshold-tokens",
+    type=int,
+    default=0,
+    help="Tokens at which the agent compresses its window.",
+)
+@click.option("--task", help="The kind of task, if you know it: factual_qa, code_review, ...")
+@click.option("--cwd", default="", help="The folder of the project that the query is about.")
+@click.option(
+    "--detail",
+    type=click.Choice(["whole", "preview"]),
+    default="whole",
+    help="Whole chunks, or at most 300 characters of each.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["rank", "edges"]),
+    default="rank",
+    help="Best first, or the best at both ends.",
+)
+@click.option(
+    "--best-effort",
+    is_flag=True,
+    help="If nothing else fits, show text that the window already has.",
+)
+@click.option(
+    "--floor",
+    type=click.FloatRange(0, 1),
+    help="The share of the evidence that 1,000 tokens of a chunk must hold (default: grade.floor; 0 fills the budget).",
+)
+@click.option(
+    "--penalize/--no-penalize",
+    default=True,
+    help="Lower the score of text that the window already has.",
+)
+@click.option("--explain", is_flag=True, help="Also show what became of the candidates, and why.")
+@click.option("--debug", is_flag=True, help="With --json: add the numbers behind each chunk.")
+@json_option
+def context(
+    query: str,
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    budget: int,
+    k: int | None,
+    window: str | None,
+    context_length: int | None,
+    used_tokens: int,
+    threshold_tokens: int,
+    task: str | None,
+    cwd: str,
+    detail: str,
+    order: str,
+    best_effort: bool,
+    floor: float | None,
+    penalize: bool,
+    explain: bool,
+    debug: bool,
+    as_json: bool,
+) -> None:
+    """Print the best context for QUERY that fits the budget.
+
+    `millgate strategy QUERY` says whether content should be loaded whole, searched, or both.
+    """
+    full = None
+    if context_length is not None:
+        full = ContextBudget(context_length, used_tokens, threshold_tokens)
+    with open_existing(store, tenant) as hg, explain_wait():
+        require_collections(hg, [collection])
+        made = hg.context(
+            query,
+            window=_read_window(window),
+            budget=budget,
+            k=k,
+            context_budget=full,
+            task=task,
+            cwd=str(Path(cwd).absolute()) if cwd else "",
+            collection=collection,
+            best_effort=best_effort,
+            floor=floor,
+            penalize=penalize,
+            detail="preview" if detail == "preview" else "whole",
+            order="edges" if order == "edges" else "rank",
+        )
+    if as_json:
+        data = context_data(made, debug=debug)
+        print_json(data)
+        return
+    echo(made.text or _say_why_empty(made))
+    if explain:
+        echo()
+        for number, source in enumerate(made.sources, 1):
+            echo(f"[{number}] cites {source}")
+        echo(fit(made.explain()))
+    _print_summary(made, with_plan=full is not None)
+
+
+def _print_summary(made: Context, *, with_plan: bool) -> None:
+    """Print what was decided, what went wrong and what it cost, apart from the block."""
+    plan = made.plan
+    if with_plan:
+        echo(
+            f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
+            f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}",
+            err=True,
+        )
+    for line in made.degraded:
+        echo(f"degraded: {line}", err=True)
+    graded = f"{made.verdict}, " if made.verdict else ""
+    echo(
+        f"{graded}{made.token_estimate:,} of {plan.budget:,} tokens, {made.report.kept} of "
+        f"{made.report.total_candidates} candidates, trace {made.trace.id[:8]}",
+        err=True,
+    )
+
+
+def _say_why_empty(made: Context) -> str:
+    """Say why the block is empty, from what the stages noted on the candidates."""
+    candidates = made.trace.candidates
+    if made.plan.skip:
+        return f"(nothing was looked up: {made.plan.reasoning or 'the window is full'})"
+    if not candidates:
+        return "(nothing relevant was found: no chunk shares a word with the question)"
+    last = candidates[0].notes[-1]
+    why = made.fallback_reason.partition(";")[0] or "nothing relevant was found"
+    return (
+        f"({why}; of {count_of(len(candidates), 'candidate')} none entered; "
+        f"the best was dropped by {last.stage}: {last.reason}; --explain lists them)"
+    )
+
+
+def _read_window(window: str | None) -> str | None:
+    return None if window is None else read_input(window).decode("utf-8", "replace")
+
+
+@click.command(epilog="Example: millgate strategy 'summarize the report' --chars 240000")
+@click.argument("query")
+@click.option("--file", "files", multiple=True, help="A file of the content; repeat for more.")
+@click.option("--chars", type=int, help="Size of the content in characters.")
+@click.option("--size", type=click.Choice(list(SIZE_HINTS)), help="Rough size of the content.")
+@click.option(
+    "--context-length",
+    default=128_000,
+    show_default=True,
+    help="Size of the model's window, in tokens.",
+)
+@click.option(
+    "--used-tokens", default=0, show_default=True, help="Tokens of the window that are in use."
+)
+@click.option(
+    "--threshold-tokens", default=0, help="Tokens at which the agent compresses its window."
+)
+@click.option("--tool", "tools", multiple=True, help="A tool that the agent has; repeat for more.")
+@json_option
+def strategy(
+    query: str,
+    files: tuple[str, ...],
+    chars: int | None,
+    size: str | None,
+    context_length: int,
+    used_tokens: int,
+    threshold_tokens: int,
+    tools: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Say whether to load content whole for QUERY, to search it, or both; and why."""
+    settings = load()
+    if not query.strip():
+        raise InputError("the query is empty", hint="say what is to be done or answered")
+    if len(query) > settings.limits.query_chars:
+        raise LimitError(
+            f"the query has {len(query):,} characters; limits.query_chars is "
+            f"{settings.limits.query_chars:,}"
+        )
+    answer = context_strategy(
+        query,
+        content_size_hint=size,
+        file_paths=files,
+        char_count=chars,
+        model_context_length=context_length,
+        used_tokens=used_tokens,
+        available_tools=tools,
+        policy=settings.decide,
+    )
+    window = ContextBudget(context_length, used_tokens, threshold_tokens)
+    if as_json:
+        answer |= window_state(window, settings.decide)
+        print_json(answer)
+        return
+    task = answer["task_type"] + (f" ({answer['group']})" if answer["group"] else "")
+    echo(f"{answer['strategy']}  confidence {answer['confidence']:.2f}, task {task}")
+    echo(answer["reasoning"])
+    echo()
+    echo(f"content    {answer['content_tokens']:>12,} tokens ({answer['utilization_pct']} % of the window)")  # fmt: skip
+    for skipped in answer["skipped_files"]:
+        echo(f"not counted: {skipped}", err=True)
+    echo(f"available  {answer['available_budget']:>12,} tokens")
+    echo(f"retrieval  {answer['retrieval_budget_tokens']:>12,} tokens")
+    echo("\nnext")
+    for number, step in enumerate(answer["steps"], 1):
+        echo(f"  {number}. {step}")
+    echo("\nwindow")
+    echo(strategy_report(window))

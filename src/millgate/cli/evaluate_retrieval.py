@@ -1,0 +1,336 @@
+"""`millgate eval retrieval`: does the evidence arrive, in how many tokens, and is the rest refused?"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+from rich.progress import Progress
+
+from millgate.cli.console import SafeConsole
+from millgate.cli.options import print_json
+from millgate.cli.terminal import echo
+from millgate.errors import InputError
+from millgate.evaluate import ablation, curve, labeled
+from millgate.evaluate import fit as fitting
+from millgate.evaluate import retrieval as measure
+from millgate.evaluate.labeled import Labeled
+from millgate.evaluate.retrieval import Figures, Run, Tick
+from millgate.evaluate.stored_set import Settings, StoredSet
+from millgate.text.table import table
+
+ALL = "all"
+# the columns of a budget: heading, and the name of the figure; `bm25_` is the baseline's
+_BUDGET_COLUMNS = {
+    "evidence: BM25": "bm25_context_evidence",
+    "ours": "context_evidence",
+    "whole": "whole_evidence",
+    "answers: BM25": "bm25_answers",
+    "ours ": "answers",
+    "in parts": "part_answers",
+    "tokens: BM25": "bm25_tokens",
+    "ours  ": "tokens",
+    "empty": "empty",
+}
+_SET_COLUMNS = {
+    "nDCG@10: BM25": "bm25_ndcg@10",
+    "ours": "ndcg@10",
+    "stopped": "stopped",
+    "unanswerable stopped": "unanswerable_stopped",
+    "calibration error": "calibration_error",
+    "CPU ms p50": "p50_ms",
+    "p95": "p95_ms",
+}
+
+
+@click.command(epilog="Example: millgate eval retrieval DIR --budget 1000 --sample 60")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--embedder",
+    default="none",
+    help="none, static, minilm, a folder or OWNER/NAME; `settings` takes the one that the settings name.",
+)
+@click.option(
+    "--budget",
+    "budgets",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Tokens of a context; repeat for more.",
+)
+@click.option("--sample", "--questions", type=click.IntRange(1), help="Most questions of a set.")
+@click.option(
+    "--foreign",
+    type=click.IntRange(0),
+    default=measure.FOREIGN,
+    show_default=True,
+    help="Number of questions from other sets that each set is asked.",
+)
+@click.option(
+    "--misses", is_flag=True, help="Also list passages that were not among the first ten."
+)
+@click.option(
+    "--leave-one-out",
+    "held_out",
+    is_flag=True,
+    help="Measure each set with weights of the model of relevance that were fitted on the others.",
+)
+@click.option(
+    "--curve",
+    "draws",
+    is_flag=True,
+    help="Print evidence and answers against tokens sent: grade.floor at several levels, beside plain cuts.",
+)
+@click.option(
+    "--without",
+    "parts",
+    type=click.Choice([*ablation.PARTS, ALL]),
+    multiple=True,
+    help="Print what a part is worth: the difference without it. Repeat for more; `all` for each.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def retrieval(
+    folders: tuple[Path, ...],
+    embedder: str,
+    budgets: tuple[int, ...],
+    sample: int | None,
+    foreign: int,
+    misses: bool,
+    held_out: bool,
+    draws: bool,
+    parts: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Measure retrieval on labeled questions, beside plain BM25.
+
+    Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv), or holds sets.
+    """
+    if draws + bool(parts) + held_out > 1:
+        raise InputError(
+            "--curve, --without and --leave-one-out are three measurements",
+            hint="run the command once for each",
+        )
+    sets = [labeled.sample(one, sample) for folder in folders for one in labeled.sets(folder)]
+    if draws:
+        points = _draw(sets, embedder, budgets or (measure.JUDGED,))
+        print_json(points) if as_json else _print_curves(points)
+    elif parts:
+        names = [*ablation.PARTS] if ALL in parts else [*dict.fromkeys(parts)]
+        rows = _compare(sets, embedder, budgets or (measure.JUDGED,), names, foreign)
+        print_json(rows) if as_json else _print_ablations(rows)
+    else:
+        runs, found = _evaluate(
+            sets, embedder, budgets or measure.BUDGETS, foreign, held_out=held_out
+        )
+        if not misses:
+            found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}  # fmt: skip
+        if as_json:
+            alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
+            rest = {**measure.mean(found), "reliability": measure.reliability(runs)}
+            print_json(next(iter(found.values())) if alone else {"sets": found, **rest})
+        else:
+            _print_figures(found)
+            _print_reliability(measure.reliability(runs))
+            for figures in found.values():
+                _print_misses(figures.get("misses", ()))
+
+
+# Measuring, with a bar on a terminal
+
+
+def _evaluate(
+    sets: Sequence[Labeled],
+    embedder: str,
+    budgets: Sequence[int],
+    foreign: int,
+    *,
+    held_out: bool,
+) -> tuple[list[Run], dict[str, Figures]]:
+    """Each set as it was measured, and its figures, judged by a grader fitted on the others if that is asked for."""
+    with TemporaryDirectory(prefix="millgate-eval-") as folder:
+        weights = _fit_without_each(sets, embedder, foreign, Path(folder)) if held_out else {}
+        runs = [
+            measure.evaluate(
+                stored,
+                settings=weights.get(stored.labeled.name),
+                budgets=budgets,
+                others=sets,
+                most_foreign=foreign,
+                tick=tick,
+            )
+            for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign)
+        ]
+    return runs, {run.labeled.name: run.figures() for run in runs}
+
+
+def _fit_without_each(
+    sets: Sequence[Labeled], embedder: str, foreign: int, folder: Path
+) -> dict[str, Settings]:
+    """For each set the settings that name weights fitted on the others; their files are in the folder."""
+    if len(sets) < fitting.MIN_SETS:
+        raise InputError(
+            f"--leave-one-out fits on the other sets, and there are {len(sets) - 1}",
+            hint=f"give at least {fitting.MIN_SETS} sets",
+        )
+    asked: list[fitting.Asked] = []
+    for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign):
+        asked += fitting.observe(stored, sets, most_foreign=foreign, tick=tick)
+    found: dict[str, Settings] = {}
+    for number, one in enumerate(sets):
+        file = folder / f"{number}.json"
+        file.write_text(json.dumps(fitting.as_data(fitting.fit_without(one.name, asked))))
+        found[one.name] = {"grade": {"weights": str(file)}}
+    return found
+
+
+def _draw(
+    sets: Sequence[Labeled], embedder: str, budgets: Sequence[int]
+) -> dict[str, list[Figures]]:
+    """The curve of each budget."""
+    found: dict[str, list[Figures]] = {}
+    for budget in budgets:
+        stored_sets = _store_each(sets, embedder, rounds=len(curve.FLOORS))
+        points = [curve.draw(stored, budget=budget, tick=tick) for stored, tick in stored_sets]
+        found[str(budget)] = curve.mean(points)
+    return found
+
+
+def _compare(
+    sets: Sequence[Labeled],
+    embedder: str,
+    budgets: Sequence[int],
+    parts: Sequence[str],
+    foreign: int,
+) -> dict[str, list[Figures]]:
+    """What each part is worth at each budget."""
+    found: dict[str, list[Figures]] = {}
+    for budget in budgets:
+        stored_sets = _store_each(sets, embedder, rounds=1 + len(parts), foreign=foreign)
+        runs = [
+            ablation.compare(
+                stored, parts, budget=budget, others=sets, most_foreign=foreign, tick=tick
+            )
+            for stored, tick in stored_sets
+        ]
+        found[str(budget)] = ablation.differences(runs)
+    return found
+
+
+def _store_each(
+    sets: Sequence[Labeled], embedder: str, *, rounds: int, foreign: int = 0
+) -> Iterator[tuple[StoredSet, Tick]]:
+    """Each set in a store, and a function that moves its bar; its questions are asked so many times."""
+    with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
+        for one in sets:
+            apart = measure.foreign(one, sets, foreign)
+            asked = rounds * (len(one.queries) + len(apart) + len(one.unanswerable))
+            task = progress.add_task(one.name, total=asked)
+            with StoredSet(one, embedder) as stored:
+                yield stored, partial(progress.advance, task)
+            progress.update(task, completed=asked)
+
+
+# Printing
+
+
+def _print_figures(found: Mapping[str, Figures]) -> None:
+    """Print a table for each budget and one for the rest: a line for each set, their mean, and its 95 % interval."""
+    overall = measure.mean(found)
+    mean, intervals = overall["mean"], overall["intervals"]
+    rows = {name: _with_baseline(figures) for name, figures in found.items()}
+    if len(rows) > 1:
+        rows["mean"] = mean
+    spans = intervals if len(rows) > 1 else next(iter(found.values()))["intervals"]
+    for budget in [name.partition("@")[2] for name in mean if name.startswith("tokens@")]:
+        columns = {head: f"{name}@{budget}" for head, name in _BUDGET_COLUMNS.items()}
+        _print_table(f"at {budget} tokens", columns, rows, spans)
+    _print_table("", _SET_COLUMNS, rows, spans)
+
+
+def _with_baseline(figures: Figures) -> Figures:
+    """The figures of a set, those of BM25 beside ours."""
+    return figures | {f"bm25_{k}": v for k, v in figures["baselines"]["bm25"].items()}
+
+
+def _print_table(
+    title: str,
+    columns: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    spans: Mapping[str, tuple[float, float]],
+) -> None:
+    """Print the columns that some row has a figure for; `spans` are the intervals of the last row."""
+    shown = {
+        head: name
+        for head, name in columns.items()
+        if any(name in figures for figures in rows.values())
+    }
+    lines = [[title, *shown]]
+    for label, figures in rows.items():
+        lines.append([label, *(_number(name, figures.get(name)) for name in shown.values())])
+    intervals = [
+        "-".join(_number(name, end) for end in spans.get(name, ())) for name in shown.values()
+    ]
+    echo(table([*lines, ["95 %", *intervals]]) + "\n")
+
+
+def _number(name: str, value: float | None) -> str:
+    """A figure with the digits that it deserves."""
+    if value is None:
+        return ""
+    if name.partition("@")[0].endswith("tokens"):
+        return f"{value:.0f}"
+    return f"{value:.1f}" if name.endswith("_ms") else f"{value:.3f}"
+
+
+def _print_reliability(found: Figures) -> None:
+    """Print what the confidences say beside what is true."""
+    if not found["bands"]:
+        return
+    error = found["calibration_error"]
+    echo(f"calibration error over all pairs, each set weighing the same: {error:.3f}")
+    lines = [["confidence", "said", "evidence", "share of pairs", "pairs"]]
+    for band in found["bands"]:
+        figures = [f"{band[name]:.3f}" for name in ("said", "true", "share")]
+        lines.append([f"{band['low']:.1f}-{band['high']:.1f}", *figures, str(band["pairs"])])
+    echo(table(lines))
+
+
+def _print_misses(misses: Sequence[Figures]) -> None:
+    for miss in misses:
+        places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
+        echo(f"{miss['query']}: {miss['text']}\n  missed {places}")
+
+
+def _print_curves(found: Mapping[str, Sequence[Figures]]) -> None:
+    """Print the points of each budget, a line each."""
+    for budget, points in found.items():
+        names = ["context_evidence", "whole_evidence", "answers", "tokens", "saved", "empty"]
+        names = [name for name in names if name in points[0]]
+        lines = [[f"at {budget} tokens", "level", *(name.removeprefix("context_") for name in names)]]  # fmt: skip
+        for point in points:
+            figures = [_number(name, point.get(name)) for name in names]
+            lines.append([point["rule"], f"{point['level']:g}", *figures])
+        echo(table(lines) + "\n")
+
+
+def _print_ablations(found: Mapping[str, Sequence[Figures]]) -> None:
+    """Print what each part is worth: the difference without it, and the standard error."""
+    for budget, rows in found.items():
+        names = [name for name in rows[0] if name not in {"without", "p50_ms"}]
+        heads = [name.removesuffix(f"@{budget}").removeprefix("context_") for name in names]
+        lines = [[f"at {budget} tokens, without", *heads, "CPU ms p50"]]
+        for row in rows:
+            cells = [_change(name, row.get(name), row["without"]) for name in names]
+            lines.append([row["without"], *cells, _number("p50_ms", row.get("p50_ms"))])
+        echo(table(lines) + "\n")
+
+
+def _change(name: str, found: Mapping[str, float] | None, row: str) -> str:
+    if found is None:
+        return ""
+    if row == ablation.AS_SHIPPED:
+        return _number(name, found["value"])
+    sign = "-" if found["change"] < 0 else "+"
+    return f"{sign}{_number(name, abs(found['change']))} ({_number(name, found['error'])})"

@@ -1,0 +1,149 @@
+"""`millgate mcp`: the MCP server over stdio, and its entry in the configuration of MCP clients."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from millgate.cli.command_group import CommandGroup
+from millgate.cli.options import json_option, open_gate, print_json, store_options
+from millgate.cli.terminal import echo
+from millgate.errors import InputError, MissingExtra, NotFound
+from millgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
+
+TOOLS_S = 0.5  # in which a client asks for the tools, after it has started us: agents do so within some 50 ms
+
+client_option = click.option(
+    "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
+)
+scope_option = click.option(
+    "--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
+    help="Configure all projects of the user, or the project in the current folder.",
+)  # fmt: skip
+name_option = click.option(
+    "--name", default="millgate", show_default=True, help="The server's name in the client."
+)
+
+result_option = click.option(
+    "--result", type=click.Choice(["text", "both"]), default="text", show_default=True,
+    help="Return results as text, or as text and structured data, which takes twice the tokens.",
+)  # fmt: skip
+
+
+@click.group(
+    cls=CommandGroup, invoke_without_command=True, epilog="Example: millgate mcp --store ./kb"
+)
+@store_options
+@result_option
+@click.pass_context
+def mcp(
+    ctx: click.Context, store: str | None, tenant: str | None, collection: str, result: str
+) -> None:
+    """Serve one MCP client over stdin and stdout until it closes them."""
+    if ctx.invoked_subcommand is not None:
+        return
+    _require_package()
+    from millgate.integrations.mcp.early import EarlyClient  # noqa: PLC0415  (to install needs none)
+
+    if sys.stdin.isatty():
+        echo("waiting for an MCP client on stdin; to set one up: millgate mcp install", err=True)
+    structured = result == "both"
+    client = EarlyClient.claim(structured=structured)
+    if client is not None:
+        client.wait_until_needed(TOOLS_S)
+    from millgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
+
+    with open_gate(store, tenant) as gate:
+        serve(gate, collection=collection, structured=structured, client=client)
+
+
+@mcp.command("install", epilog="Example: millgate mcp install --client claude")
+@client_option
+@scope_option
+@name_option
+@store_options
+@result_option
+@click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
+@json_option
+def install_command(
+    client: str,
+    scope: str,
+    name: str,
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    result: str,
+    only_print: bool,
+    as_json: bool,
+) -> None:
+    """Add Millgate to the configuration of an MCP client."""
+    from millgate.integrations.mcp_clients.install import install, launch_command  # noqa: PLC0415  (it loads settings)
+
+    if not only_print:
+        _require_package()
+    place = find_place(client, scope)
+    command, *arguments = launch_command(
+        store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
+    )
+    entry = Entry(_check_name(name), command, tuple(arguments))
+    if only_print:
+        echo(place.snippet(entry).rstrip("\n"))
+        echo(f"this belongs into {place.path}", err=True)
+        return
+    changed = install(place, entry)
+    if as_json:
+        print_json({"client": client, "path": str(place.path), "changed": changed})
+        return
+    done = f"added {name} to {place.path}" if changed else f"{name} is in {place.path} already"
+    echo(f"{done}; restart {place.title} to use it" if changed else done)
+
+
+@mcp.command("uninstall", epilog="Example: millgate mcp uninstall --client claude")
+@client_option
+@scope_option
+@name_option
+@json_option
+def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
+    """Remove Millgate from the configuration of an MCP client."""
+    from millgate.integrations.mcp_clients.install import uninstall  # noqa: PLC0415  (it loads settings)
+
+    place = find_place(client, scope)
+    changed = uninstall(place, _check_name(name))
+    if as_json:
+        print_json({"client": client, "path": str(place.path), "changed": changed})
+        return
+    echo(f"removed {name} from {place.path}" if changed else f"{name} is not in {place.path}")
+
+
+@mcp.command("plugin-path", epilog="Example: millgate mcp plugin-path")
+def plugin_path() -> None:
+    """Print the folder of the Claude Code plugin."""
+    echo(str(plugin_folder()))
+
+
+def _require_package() -> None:
+    """Refuse to serve, or to have a client start, a server whose package is not installed."""
+    if find_spec("mcp") is None:
+        raise MissingExtra("mcp", extra="mcp")
+
+
+def _check_name(name: str) -> str:
+    """Refuse a name that is not a plain key in both JSON and TOML."""
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")
+    return name
+
+
+def plugin_folder() -> Path:
+    """The folder to give to Claude Code: in the package if it was installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (
+        package / "plugins" / "claude-code",
+        package.parents[1] / "plugins" / "claude-code",
+    ):
+        if (folder / ".claude-plugin" / "plugin.json").is_file():
+            return folder
+    raise NotFound(
+        "this installation has no plugin folder", hint="take plugins/claude-code from the source"
+    )

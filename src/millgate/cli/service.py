@@ -1,0 +1,273 @@
+"""`millgate serve`, `keys` and `sessions`: run the service, who may call it, and what its callers have spent."""
+
+import socket
+import time
+import webbrowser
+from dataclasses import asdict
+from types import ModuleType
+
+import click
+import orjson
+from rich.markup import escape
+from rich.table import Column, Table
+
+from millgate.cli.command_group import CommandGroup
+from millgate.cli.console import SafeConsole
+from millgate.cli.options import (
+    json_option,
+    open_existing,
+    open_gate,
+    place_options,
+    print_json,
+    store_option,
+)
+from millgate.cli.terminal import echo
+from millgate.errors import InputError, MissingExtra
+from millgate.explain.costs import CostScope, add_up_by
+from millgate.guard.tools import clip
+from millgate.keys import SCOPES
+from millgate.settings import load
+from millgate.stores.url import hide_password
+from millgate.types import SpendScope
+from millgate.xray.summary import short
+
+
+@click.command(epilog="Example: millgate serve --port 8642 --open")
+@store_option
+@click.option("--host", help="Address to listen on (default: service.host, 127.0.0.1).")
+@click.option(
+    "--port", type=int, help="Port to listen on; 0 takes a free one (default: service.port, 8642)."
+)
+@click.option(
+    "--workers",
+    type=int,
+    help="Number of processes that share the port (default: service.workers, 1).",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
+@json_option
+def serve(
+    store: str | None, host: str | None, port: int | None, workers: int | None, opens: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Serve the gateway, the proxy and the dashboard over HTTP until stopped."""
+    server = service_module()
+    options = {"host": host, "port": port, "workers": workers}
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = load(arguments={"service": given} | ({"store": store} if store else {}))
+    server.check_exposure(settings)
+    with server.bind(settings.service) as listener:
+        url = address_of(listener)
+        shown = hide_password(settings.store)
+
+        def tell() -> None:
+            if as_json:
+                echo(orjson.dumps({"url": url, "store": shown}))
+            else:
+                echo(f"Millgate serves {shown} and its dashboard at {url}")
+                policy = settings.service
+                keyless = policy.keyless != "never" and server.is_loopback(policy.host)
+                key = "" if keyless else "-H 'authorization: Bearer KEY' "
+                echo(
+                    f"try: curl {url}/v1/context {key}-H 'content-type: application/json' "
+                    """-d '{"query": "how do refunds work?"}'"""
+                )
+            if opens:
+                open_page(url)
+
+        server.serve(settings, listener, tell)
+
+
+def service_module() -> ModuleType:
+    """The module that serves, which is part of an extra."""
+    try:
+        from millgate.service import server  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name, extra="service") from error
+    return server
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address that a listening socket is reached at from this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (read, not bound)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def open_page(url: str) -> None:
+    """Open a page in a browser; the service that is about to start answers it."""
+    if not webbrowser.open(url):
+        echo(f"no browser was found; open {url} in one", err=True)
+
+
+@click.group(cls=CommandGroup)
+def keys() -> None:
+    """Make, list and revoke the API keys of the service."""
+
+
+@keys.command(epilog="Example: millgate keys create --scope read --name dashboard")
+@place_options
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    help=f"What the key may do: {', '.join(SCOPES)}, or proxy:NAME; repeat for more.",
+)
+@click.option("--name", default="", help="What the key is for.")
+@json_option
+def create(
+    store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str, as_json: bool
+) -> None:
+    """Make a key (default: read and write). It is printed once, and the store keeps only its hash."""
+    with open_gate(store, tenant) as hg:
+        made = hg.keys.create(scopes or ("read", "write"), name=name)
+    if as_json:
+        print_json({"key": made.token, "id": made.key.id, "tenant": made.key.tenant, "scopes": made.key.scopes})  # fmt: skip
+        return
+    echo(made.token)
+    echo(
+        f"key {made.key.id} for tenant {made.key.tenant}: {', '.join(made.key.scopes)}; "
+        "it is not shown again",
+        err=True,
+    )
+
+
+@keys.command("list", epilog="Example: millgate keys list")
+@store_option
+@click.option("--tenant", help="Only keys of this tenant.")
+@json_option
+def list_keys(store: str | None, tenant: str | None, as_json: bool) -> None:
+    """List all keys, their scopes, and whether they still work."""
+    with open_existing(store, tenant) as hg:
+        known = hg.keys.list_keys(all_tenants=tenant is None)
+    rows = [
+        {
+            "id": key.id, "tenant": key.tenant, "scopes": list(key.scopes), "name": key.name,
+            "created": key.created, "revoked": key.revoked,
+        }
+        for key in known
+    ]  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return
+    table = Table("id", "tenant", "scopes", "name", "", box=None, header_style="bold")
+    for key in known:
+        state = "works" if key.revoked is None else "revoked"
+        table.add_row(key.id, escape(key.tenant), ", ".join(key.scopes), escape(key.name), state)
+    SafeConsole().print(table)
+
+
+@keys.command(epilog="Example: millgate keys revoke ID")
+@click.argument("id")
+@place_options
+@json_option
+def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
+    """Revoke the key ID; running services notice within seconds."""
+    with open_existing(store, tenant) as hg:
+        hg.keys.revoke(id)
+    if as_json:
+        print_json({"revoked": id})
+    else:
+        echo(f"revoked {id}")
+
+
+@click.group(cls=CommandGroup)
+def sessions() -> None:
+    """Show what sessions, keys and the tenant have spent; resume the ones that are paused."""
+
+
+@sessions.command("list", epilog="Example: millgate sessions list --scope all")
+@place_options
+@click.option(
+    "--scope", type=click.Choice(["session", "key", "tenant", "all"]), default="session", show_default=True, help="Whose spending to list.",
+)  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="Most rows to list.",
+)
+@json_option
+def list_sessions(
+    store: str | None, tenant: str | None, scope: str, limit: int, as_json: bool
+) -> None:
+    """List calls, tokens and money, and the state of each cap. The one used last comes first."""
+    chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
+    with open_existing(store, tenant) as hg:
+        found = hg.spending.list_spends(chosen, limit=limit)
+    if as_json:
+        print_json([asdict(spend) | {"reading": status} for spend, status in found])
+        return
+    table = Table(
+        "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
+    )
+    for spend, status in found:
+        state = "no cap" if status is None else status.state
+        forecast = status.forecast if status else ""
+        table.add_row(
+            spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
+            f"{spend.total_micros / 1e6:,.4f}", state, forecast,
+        )  # fmt: skip
+    SafeConsole().print(table if found else "nothing was spent under a cap yet")
+
+
+@sessions.command(epilog="Example: millgate sessions costs --by model --days 7")
+@place_options
+@click.option(
+    "--by", "scope", type=click.Choice(["session", "model", "key", "day"]), default="session", show_default=True, help="What to add up by; days are UTC.",
+)  # fmt: skip
+@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
+@json_option
+def costs(
+    store: str | None, tenant: str | None, scope: CostScope, days: float | None, as_json: bool
+) -> None:
+    """List what model calls took and cost, as far back as traces are kept. The dearest come first.
+
+    The last columns say how often the provider's cache broke, and what was paid in full again for it.
+    """
+    since = time.time() - 86_400 * days if days else 0.0
+    with open_existing(store, tenant) as hg:
+        found = add_up_by(hg.traces(limit=hg.settings.trace.keep), scope, since=since)
+    if as_json:
+        print_json(found)
+        return
+    table = Table(
+        Column(scope, overflow="fold"), "calls", "read", "written", "fresh", "cost", "breaks", "paid again",
+        box=None, header_style="bold", pad_edge=False,
+    )  # fmt: skip
+    for name, one in found.items():
+        again = f"{short(one.lost)}, ${one.lost_cost:,.2f}" if one.priced else short(one.lost)
+        table.add_row(
+            escape(clip(name or "(none)", 60)), f"{one.calls:,}", *map(short, (one.read, one.written, one.fresh)),
+            f"${one.cost:,.2f}" if one.priced else "", f"{one.breaks:,}", again if one.breaks else "",
+        )  # fmt: skip
+    SafeConsole().print(table if found else "no model call was traced yet")
+
+
+@sessions.command(epilog="Example: millgate sessions resume NAME")
+@click.argument("name", required=False)
+@click.option("--key", help="Resume an API key instead of a session.")
+@click.option("--all", "whole", is_flag=True, help="Resume the tenant instead of a session.")
+@place_options
+@json_option
+def resume(
+    name: str | None, key: str | None, whole: bool, store: str | None, tenant: str | None, as_json: bool
+) -> None:  # fmt: skip
+    """Let session NAME go on with its whole cap again. Running services notice at once."""
+    named: list[tuple[SpendScope, str]] = []
+    if name is not None:
+        named.append(("session", name))
+    if key is not None:
+        named.append(("key", key))
+    if whole:
+        named.append(("tenant", ""))
+    if len(named) != 1:
+        raise InputError(
+            "name one session, or --key ID, or --all", hint="see: millgate sessions list"
+        )
+    scope, who = named[0]
+    with open_existing(store, tenant) as hg:
+        spend = hg.spending.resume(who, scope)
+    if as_json:
+        print_json(asdict(spend) | {"reading": None})
+    else:
+        echo(f"resumed {scope} {who}".rstrip())

@@ -1,0 +1,409 @@
+"""`millgate why [TRACE [CHUNK]]` and `millgate replay TRACE`: what became of a request, and what would change it.
+
+Without a trace: the last requests, with the model calls of an agent's session in one row. With one: what each stage
+did, what was shown, what was left out, and what was done to a call through the proxy (notes, cuts, caps). With a chunk:
+where it fell, and the smallest change that admits it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from shlex import quote
+from typing import Any
+
+import click
+import orjson
+from rich.markup import escape
+from rich.table import Table
+
+from millgate.cli.console import SafeConsole
+from millgate.cli.options import json_option, open_existing, place_options, print_json
+from millgate.cli.terminal import echo, fit, format_minute
+from millgate.errors import InputError, NotFound
+from millgate.explain.as_data import summary_data, trace_data
+from millgate.explain.costs import Costs, add_up
+from millgate.explain.interventions import interventions, show_fact
+from millgate.explain.replay import Replay
+from millgate.explain.terms import describe_terms
+from millgate.explain.why import Why
+from millgate.gateway import Millgate
+from millgate.guard.report import LOOP_ERRORS
+from millgate.guard.tools import clip
+from millgate.notes import Note, NoteCode, Stage
+from millgate.operations.presence import (
+    describe_empty,
+    did_you_mean,
+    enumerate_names,
+    whole_chunk_id,
+    whole_trace_id,
+)
+from millgate.text.table import count_of, money_of
+from millgate.types import Candidate, Step, Trace, TraceSummary
+from millgate.xray.summary import short
+
+ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
+QUERY_CHARS = 200
+MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
+# what became of the answers of model calls, what went wrong first
+OUTCOMES = {
+    "failed": "failed",
+    "looped": "kept looping",
+    "broken": "broke off",
+    "unanswered": "without an answer",
+    "ended": "ended for going in circles",
+    "abandoned": "given up by the agent",
+    "passed": "passed on as they were",
+    "recovered": "recovered",
+    "off": "not watched",
+    "clean": "clean",
+}
+# Of the chunks that were left out, the best first: with what was shown, a screen of them.
+MOST_LEFT_OUT = 15
+
+
+@click.command(epilog="Example: millgate why last docs/refunds.md#2")
+@click.argument("trace", required=False)
+@click.argument("chunk", required=False)
+@place_options
+@click.option("--list", "lists", is_flag=True, help="List the last requests.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most rows to list.")  # fmt: skip
+@click.option("--session", help="List each call of this session; the beginning of its name is enough.")  # fmt: skip
+@json_option
+def why(
+    trace: str | None,
+    chunk: str | None,
+    store: str | None,
+    tenant: str | None,
+    lists: bool,
+    limit: int,
+    session: str | None,
+    as_json: bool,
+) -> None:
+    """Show the last request or TRACE in full, say why CHUNK is not in it, or list the last requests.
+
+    In the list, the model calls of an agent's session are one row with their outcomes.
+    The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
+    finds the smallest change of the settings that would have let it in.
+    """
+    with open_existing(store, tenant) as hg:
+        if lists or session is not None:
+            found = hg.traces(limit=limit if as_json and session is None else MOST_LISTED)
+            if session is not None:
+                found = _of_session(found, session)
+            if as_json:
+                print_json([summary_data(summary) for summary in found[:limit]])
+            elif session is not None:
+                _print_list([[row] for row in found[:limit]], names_session=False)
+            else:
+                _print_list(group_sessions(found)[:limit])
+            return
+        stored = hg.trace(_find_trace(hg, trace or "last"))
+        if chunk is not None:
+            answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
+        empty = describe_empty(hg) if _looked_in_vain(stored) else ""
+    if chunk is not None:
+        _print_answer(answer, as_json=as_json)
+    elif as_json:
+        print_json(trace_data(stored) | _outcome_data(stored))
+    else:
+        print_trace(stored, empty=empty)
+
+
+def _find_trace(hg: Millgate, given: str) -> str:
+    """The whole id of a trace; who names a chunk instead is told how to ask for it."""
+    try:
+        return whole_trace_id(hg, given)
+    except NotFound as error:
+        if not any(hg.store.chunks(hg.tenant, name, [given]) for name in hg.collections()):
+            raise
+        raise NotFound(error.message, hint=f"it is a chunk: millgate why last {quote(given)}") from None  # fmt: skip
+
+
+def _of_session(found: Sequence[TraceSummary], name: str) -> list[TraceSummary]:
+    """The requests of the sessions that begin so; an error if there is none."""
+    rows = [row for row in found if row.session.startswith(name)]
+    if not rows:
+        known = list(dict.fromkeys(row.session for row in found if row.session))
+        there = f"there are: {enumerate_names(known)}" if known else "no request named one"
+        raise NotFound(f"there is no session {name!r}", hint=f"{did_you_mean(name, known)}{there}")
+    return rows
+
+
+def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
+    """The requests as rows, newest first: a row is one request, or all model calls of one session."""
+    rows: dict[tuple[str, str], list[TraceSummary]] = {}
+    for one in found:
+        is_call = bool(one.outcome and one.session)
+        rows.setdefault(("session", one.session) if is_call else ("trace", one.id), []).append(one)
+    return list(rows.values())
+
+
+def _print_list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool = True) -> None:
+    """Print two lines for each row, so that they fit a terminal: what was asked, and below it what became of that."""
+    costs = [add_up(row) for row in rows]
+    for row, spent in zip(rows, costs, strict=True):
+        newest = row[0]
+        id, when, asked = newest.id[:ID_CHARS], format_minute(newest.created), _name_question(row)
+        echo(fit(f"{id:{ID_CHARS}}  {when}  {asked}"))
+        described = (_describe_row(row, names_session=names_session), _describe_cost(spent))
+        echo(fit(f"{'':{ID_CHARS}}  {', '.join(filter(None, described))}"))
+    if not rows:
+        echo("no request was traced yet")
+    for told in dict.fromkeys(
+        one.compaction for row in rows for one in reversed(row) if one.compaction
+    ):
+        echo(told, err=True)
+    if any(one.breaks for one in costs):
+        echo("!: the provider's cache broke; millgate why TRACE says why", err=True)
+    if rows:
+        echo("one in full: millgate why TRACE; one chunk of it: millgate why TRACE CHUNK", err=True)
+    if any(len(row) > 1 for row in rows):
+        echo("the calls of a session: millgate why --session NAME", err=True)
+
+
+def _name_question(row: Sequence[TraceSummary]) -> str:
+    """What was asked, or asked first in a session; for a call that was refused, why."""
+    errors = (why.removeprefix("model: ") for one in row for why in one.degraded)
+    return clip(row[-1].query or next(errors, ""), QUERY_CHARS)
+
+
+def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) -> str:
+    """What became of a request; for a session its name, how many calls it made, and what became of them."""
+    newest, time = row[0], f"{1000 * sum(one.seconds for one in row):,.1f} ms"
+    if not newest.outcome:
+        return f"{newest.kept} of {newest.candidates} kept, {time}"
+    counts = Counter(map(_outcome_of, row))
+    named = [*OUTCOMES, *(name for name in counts if name not in OUTCOMES)]
+    outcomes = [f"{counts[name]} {OUTCOMES.get(name, clip(name, 20))}" for name in named if counts[name]]  # fmt: skip
+    if refused := Counter(
+        str(one.status or "not reached") for one in row if one.outcome == "unanswered"
+    ):
+        told = ", ".join(f"{status} ×{count}" for status, count in sorted(refused.items()))
+        outcomes = [f"{said} ({told})" if said.endswith(OUTCOMES["unanswered"]) else said for said in outcomes]  # fmt: skip
+    if not names_session:
+        model = newest.cost.model if newest.cost else "model call"
+        return f"{model}, {outcomes[0].removeprefix('1 ')}, {time}"
+    session = f"{newest.session}: " if newest.session else ""
+    return f"{session}{count_of(sum(one.is_model_call for one in row), 'call')}, {', '.join(outcomes)}, {time}"
+
+
+def _outcome_of(call: TraceSummary) -> str:
+    """What became of a call; a failed one by its error, and one that was not watched and ended in an error as failed.
+
+    An error of its booking does not end a call.
+    """
+    said = [why.removeprefix("model: ") for why in call.degraded if why.startswith("model: ")]
+    errors = [why for why in said if not why.startswith("not booked")]
+    if call.outcome == "failed" and errors:
+        return "looped" if LOOP_ERRORS & set(errors) else "broken"
+    return "failed" if call.outcome == "off" and errors else call.outcome
+
+
+def _describe_cost(spent: Costs) -> str:
+    """What calls cost, and whether the provider's cache broke; their tokens if the model has no price."""
+    if not spent.calls:
+        return ""
+    tokens = spent.read + spent.written + spent.fresh + spent.output
+    money = money_of(spent.cost) if spent.priced else f"{short(tokens)} tokens"
+    return f"{money} !" if spent.breaks else money
+
+
+def print_trace(trace: Trace, *, empty: str = "") -> None:
+    """Print what each stage did, what was done to the request, what was shown, and what was left out.
+
+    `empty` says that there is nothing in the store, if that is why nothing was found.
+    """
+    console = SafeConsole()
+    console.print(escape(_describe_plan(trace)))
+    counted = () if trace.step(Stage.MODEL) else ("received", "kept", "dropped")
+    table = Table("stage", "ms", *counted, "", box=None, header_style="bold")
+    for step in trace.steps:
+        counts = (str(getattr(step, name)) for name in counted)
+        table.add_row(
+            step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
+        )
+    console.print(table)
+    for candidate in trace.candidates:
+        if not candidate.dropped:
+            console.print(escape(candidate.chunk.id), style="bold", highlight=False)
+            for note in candidate.notes:
+                console.print(escape(f"  {_describe_note(note)}"), highlight=False, soft_wrap=True)
+            console.print(
+                escape(f"  {describe_terms(candidate.notes)}"), highlight=False, soft_wrap=True
+            )
+    _print_outcome(trace)
+    if empty:
+        echo(empty)
+
+
+def _describe_plan(trace: Trace) -> str:
+    """What was decided before anything was looked up; of a call through the proxy, where it went."""
+    if (call := trace.step(Stage.MODEL)) is None:
+        return f"{trace.plan.strategy.value}: {trace.plan.reasoning}" if trace.plan else ""
+    facts = call.facts
+    outcome = facts.get("outcome") or facts.get("guard", "off")
+    what = (
+        f"{facts.get('model', '')} at {facts['upstream']}: {outcome}"
+        if "upstream" in facts
+        else call.degraded
+    )
+    return f"model call: {facts.get('path', '')} {what}"
+
+
+def _describe_step(step: Step) -> str:
+    """Say what went wrong in a step, and what is known of a model call and of what the guard did to it."""
+    known = (
+        step.facts
+        if step.stage
+        in (
+            Stage.MODEL,
+            Stage.CACHE,
+            Stage.COMPACTION,
+            Stage.CUT,
+            Stage.CIRCLES,
+            Stage.FOLD,
+            Stage.FUSE,
+        )
+        else {}
+    )
+    facts = ", ".join(f"{name} {clip(show_fact(value), 60)}" for name, value in known.items())
+    return "; ".join(part for part in (step.degraded, facts) if part)
+
+
+def _describe_note(note: Note) -> str:
+    reason = _describe_found(note) if note.code is NoteCode.FOUND else note.reason
+    return f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {reason}"
+
+
+def _describe_found(note: Note) -> str:
+    """Say how retrieval found a chunk: by words of the query, or without one."""
+    share = note.numbers.get("share")
+    if share is None:
+        return note.reason
+    if share > 0:
+        return f"found: it has {share:.0%} of the query's words, by weight"
+    return "found without a word of the query: by words of the best chunks, or by its embedding if there is an embedder"
+
+
+def _find_dropped(trace: Trace) -> list[Candidate]:
+    return [candidate for candidate in trace.candidates if candidate.dropped]
+
+
+def _outcome_data(trace: Trace) -> dict[str, object]:
+    """What was done to a request, and what was left out of it, as JSON-ready data."""
+    left_out = [
+        {"chunk": one.chunk.id, "stage": one.notes[-1].stage, "reason": one.notes[-1].reason}
+        for one in _find_dropped(trace)
+    ]
+    return {
+        "interventions": [asdict(one) for one in interventions(trace)],
+        "left_out": left_out,
+    }
+
+
+def _print_outcome(trace: Trace) -> None:
+    """Print what was done to a request, and which candidates were left out of it."""
+    done, fell = interventions(trace), _find_dropped(trace)
+    for one in done:
+        echo(f"{one.stage:<10} {clip(one.what, 1000)}")
+        echo(f"{'':<10} {clip(one.change, 1000)}")
+    for candidate in fell[:MOST_LEFT_OUT]:
+        note = candidate.notes[-1]
+        echo(f"{note.stage:<10} {clip(candidate.chunk.id, 200)}: {clip(note.reason, 1000)}")
+    if len(fell) > MOST_LEFT_OUT:
+        echo(f"and {len(fell) - MOST_LEFT_OUT:,} more: --json lists them all")
+    if fell:
+        echo(f"what would have let one in: millgate why {trace.id[:ID_CHARS]} CHUNK")
+    if not done and not fell and (said := _describe_untouched(trace)):
+        echo(said)
+
+
+def _describe_untouched(trace: Trace) -> str:
+    """What to say of a request of which no intervention and no chunk that fell is known; "" if nothing is sure."""
+    call = trace.step(Stage.MODEL)
+    if call is None:
+        if trace.candidates:
+            return "nothing was left out"
+        return "" if trace.plan and trace.plan.skip else "nothing was found"
+    outcome = call.facts.get("outcome") or call.facts.get("guard", "off")
+    if outcome not in ("clean", "off") or trace.degraded or trace.step(Stage.WINDOW) is None:
+        return ""
+    # notes and folds of earlier calls of its session stand in it again
+    return "nothing new was done to this request, and nothing was left out"
+
+
+def _looked_in_vain(trace: Trace) -> bool:
+    """Whether context was looked up, and there was none."""
+    if (call := trace.step(Stage.MODEL)) is None:
+        return not trace.candidates and not (trace.plan and trace.plan.skip)
+    return "context_trace" in call.facts and not call.facts.get("context_tokens")
+
+
+def _print_answer(answer: Why, *, as_json: bool) -> None:
+    """Print where a chunk fell, and what would have let it in."""
+    if as_json:
+        print_json(answer.as_dict())
+        return
+    for note in answer.notes:
+        echo(_describe_note(note))
+    if answer.notes:
+        echo(describe_terms(answer.notes))
+    if answer.entered:
+        echo(f"{answer.chunk} was shown")
+        return
+    echo(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
+    if answer.changes:
+        several = " all of these together" if len(answer.changes) > 1 else ""
+        echo(f"it would have entered with{several}")
+        for change in answer.changes:
+            echo(f"  {change.name} = {change.now} (was {change.was})")
+    if answer.note:
+        echo(answer.note)
+
+
+@click.command(epilog="Example: millgate replay last budget=2000 grade.floor=0")
+@click.argument("trace")
+@click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
+@place_options
+@json_option
+def replay(
+    trace: str, changes: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
+) -> None:
+    """Run the request of TRACE again under other settings, and show what enters and what leaves.
+
+    The beginning of a trace's id is enough, and `last` is the newest trace.
+    """
+    given = dict(map(_parse_change, changes))
+    with open_existing(store, tenant) as hg:
+        made = hg.replay(whole_trace_id(hg, trace), given)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        echo(_describe_replay(made))
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    """A name and its value; the value is read as JSON if it is JSON, else as text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"{text!r} is not a change", hint="write it as name=value, as budget=2000")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _describe_replay(made: Replay) -> str:
+    before, after = made.before, made.after
+    lines = [
+        f"chunks {len(before.kept):>6} -> {len(after.kept)}",
+        f"tokens {before.tokens:>6} -> {after.tokens}",
+        *(f"  + {id}" for id in made.entered),
+        *(f"  - {id}  {made.reasons[id]}" for id in made.left),
+        *(f"    {id}  {why}" for id, why in made.reasons.items() if id not in made.left),
+    ]
+    if not made.entered and not made.left:
+        lines.append("the same chunks as before")
+    if made.drift:
+        lines.append(f"changed since the trace was stored: {', '.join(made.drift)}")
+    return "\n".join(lines)

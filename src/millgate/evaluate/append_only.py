@@ -1,0 +1,58 @@
+"""Append-only: whether each request of a recorded conversation only adds to the one before it.
+
+A provider reads the beginning of such a request from its cache. The first thing that was changed fails the test, with
+its name. A line of the file is a request, or a record that holds one (`request`, `body` or `kwargs`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from millgate.errors import InputError
+from millgate.prompt_cache.witness import CacheWitness
+from millgate.xray.files import Lines
+from millgate.xray.formats import entries_of, session_of
+
+SUFFIXES = (".jsonl", ".ndjson", ".json")
+
+
+@dataclass(slots=True)
+class ConversationResult:
+    """A conversation: how many requests it has, and the first that changes what stood there before."""
+
+    name: str
+    requests: int = 0
+    broken_at: int = 0
+    """The number of that request, from 1; 0 if there is none."""
+    why: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether each request only adds to the one before."""
+        return not self.broken_at
+
+
+def check_append_only(path: Path) -> list[ConversationResult]:
+    """The conversations of a file of requests, each with its first break."""
+    if not path.is_file():
+        raise InputError(
+            f"there is no file {str(path)!r}", hint="give a file of requests, one a line"
+        )
+    witness, found, lines = CacheWitness(), dict[str, ConversationResult](), Lines(path)
+    for line in lines:
+        for entry in entries_of(line):
+            if entry.request is None:
+                continue
+            name = session_of(entry)
+            result = found.setdefault(name, ConversationResult(name))
+            result.requests += 1
+            seen = witness.observe(name, entry.request)
+            witness.finish(seen, None)
+            if seen.difference is not None and result.passed:
+                result.broken_at, result.why = result.requests, seen.difference.describe()
+    if not found:
+        skipped = f"; {lines.skipped} lines are not JSON" if lines.skipped else ""
+        raise InputError(
+            f"{path} holds no request{skipped}",
+            hint='a request has "messages" or "input", and stands on a line of its own',
+        )
+    return list(found.values())

@@ -1,0 +1,75 @@
+"""The curve: how much evidence and how many answers arrive, for how many tokens really sent.
+
+Three rules leave out what is likely noise, each at several levels, in contexts of one budget:
+
+    grade.floor   the gate's own floor, as users set it
+    plain cut     what scores less than a share of the best chunk is left out of a context made without a floor; the
+                  best always stays. The baseline that a floor must beat
+    BM25 cut      the same cut in what BM25 fills the budget with
+"""
+
+from collections.abc import Mapping, Sequence
+
+from millgate.evaluate import bm25
+from millgate.evaluate.retrieval import Figures, Tally, Tick
+from millgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, measure, pieces_of
+from millgate.evaluate.stored_set import StoredSet, collection_of
+from millgate.gateway import Millgate
+
+LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)  # shares of the best score
+FLOORS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
+FLOOR, PLAIN, BM25 = "grade.floor", "plain cut", "BM25 cut"
+
+Point = tuple[str, float]
+"""A rule and its level."""
+
+
+def draw(
+    stored: StoredSet,
+    *,
+    budget: int,
+    tick: Tick = lambda: None,
+) -> dict[Point, Tally]:
+    """The figures of each question of a set at each point; the first level is 0, where nothing is cut."""
+    rules = {BM25: LEVELS, PLAIN: LEVELS, FLOOR: FLOORS}
+    points: dict[Point, Tally] = {
+        (rule, level): Tally() for rule, own in rules.items() for level in own
+    }
+    for floor in FLOORS:
+        with stored.open({"grade": {"floor": floor}}) as gate:
+            for query in stored.labeled.queries:
+                truth, collection = stored.truth(query), collection_of(query)
+                given = gate.context(query["text"], budget=budget, collection=collection)
+                pieces, sent = pieces_of(given), given.token_estimate
+                points[FLOOR, floor].add(measure(pieces, sent, truth))
+                if not floor:
+                    plain = bm25.rank(query["text"], gate.index(collection))
+                    theirs, their_tokens = stored.fill_by_bm25(plain, budget, gate)
+                    for level in LEVELS:
+                        points[PLAIN, level].add(_cut(pieces, sent, level, truth, gate))
+                        points[BM25, level].add(_cut(theirs, their_tokens, level, truth, gate))
+                tick()
+    return points
+
+
+def _cut(
+    pieces: Sequence[Piece], sent: int, share: float, truth: Truth, gate: Millgate
+) -> dict[str, float]:
+    """The figures of some pieces, of which `sent` tokens were sent, after the plain cut."""
+    kept = cut_at_share(pieces, share)
+    left_out = [piece for piece in pieces if piece not in kept]
+    return measure(kept, sent - count_pieces(left_out, gate.count_tokens), truth)
+
+
+def mean(sets: Sequence[Mapping[Point, Tally]]) -> list[Figures]:
+    """The points with the mean of each figure over the sets that have it, and the tokens saved beside no cut."""
+    found: dict[Point, Figures] = {}
+    for point in sets[0]:
+        overall = Tally()
+        for points in sets:
+            overall.add(points[point].means())
+        found[point] = overall.means()
+    for (rule, _), figures in found.items():
+        if uncut := found[rule, 0.0]["tokens"]:
+            figures["saved"] = 1 - figures["tokens"] / uncut
+    return [{"rule": rule, "level": level, **found[rule, level]} for rule, level in found]

@@ -1,0 +1,331 @@
+"""Knowledge: edges between named things, and the paths that connect them.
+
+A name is compared without case and shown as an edge spells it: "Payments" and "payments" are one node.
+A path is simple (no node twice), found breadth first, strongest first within a hop, and bounded by hops,
+fan-out and count, so a hub or a cycle costs no more than any other node. It has one canonical line,
+the same from whichever end it was found:  api -[depends_on]-> cache <-[uses]- worker.
+Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, clamped to 0..1.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from heapq import nlargest
+from itertools import islice
+from math import isfinite
+from pathlib import Path as FilePath
+from pathlib import PurePath, PureWindowsPath
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from millgate.errors import InputError
+from millgate.graph.neighborhood import find_nodes
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.policy import Policy, PositiveCount, Tuning, Unit
+from millgate.protocols import EdgeStore
+from millgate.text.names import entities, spelled_words
+from millgate.types import Candidate, Chunk, Edge, Sifted, node_key
+from millgate.types.lengths import FOLDER_CHARS, NODE_CHARS
+
+Direction = Literal["out", "in", "both"]
+EdgesByNode = dict[str, list[tuple[str, str, Edge]]]
+"""From the key of a node to its own name, its neighbor's name, and the edge between them."""
+
+HIGH_SIGNAL = frozenset({
+    "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
+    "deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created", "description", "category",
+    "depends_on", "conflicts_with", "extends", "resolves", "relates_to_project",
+})  # fmt: skip
+
+MARKERS = (
+    ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
+    "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json", "mix.exs", "pubspec.yaml", "Package.swift",
+    "WORKSPACE", "MODULE.bazel", "flake.nix",
+)  # fmt: skip
+
+# Folders above one that are looked at for a marker: chosen; a project lies fewer below the root of its disk.
+MOST_PARENTS = 64
+# nodes that may have all their edges read; of more, fan_out alone fills the 50 paths
+READ_WHOLE = 4
+_PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_STRUCTURE = re.compile(r'[\[\]<>"]')
+
+
+class GraphPolicy(Policy):
+    """How far edges are followed, and what a path is worth."""
+
+    max_hops: Tuning[Annotated[int, Field(ge=1, le=10)]] = 2
+    """Longest path, in edges."""
+    max_results: Tuning[Annotated[int, Field(ge=1, le=10_000)]] = 50
+    """Most paths of one traversal."""
+    fan_out: Tuning[PositiveCount] = (
+        8  # 16 took 1.6 times as long and reached max_results before the third hop
+    )
+    """Strongest edges followed in each direction from one of many nodes; from a few, all that max_results allows."""
+    anchors: Tuning[PositiveCount] = 5
+    """Most nodes of a query from which paths start."""
+    keep: Tuning[PositiveCount] = 10
+    """Paths that become candidates; each holds at least one high-signal predicate."""
+    base: Tuning[Unit] = 0.50
+    """Score of a path before its predicates count."""
+    bonus: Tuning[Unit] = 0.10
+    """Added per high-signal predicate."""
+    penalty: Tuning[Unit] = 0.05
+    """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
+    long: Tuning[PositiveCount] = 2
+    """Edges beyond which a path is long."""
+    high_signal: frozenset[str] = HIGH_SIGNAL
+    """Predicates that tell a reader something."""
+
+    @field_validator("high_signal")
+    @classmethod
+    def _check_predicates(cls, names: frozenset[str]) -> frozenset[str]:
+        bad = sorted(name for name in names if not _PREDICATE.fullmatch(name))
+        if bad:
+            raise ValueError(f"{bad[0]!r} is not a predicate; use lower case, digits and _")
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A walk over edges; `nodes` has one more entry than `edges` and starts where the walk did."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[Edge, ...] = ()
+    strength: float = 1.0
+    """Product of the edge weights."""
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The predicates in walking order."""
+        return tuple(edge.predicate for edge in self.edges)
+
+    @property
+    def line(self) -> str:
+        """One canonical line of text: of both directions, the one with more forward arrows."""
+        options = (
+            _format_path(self.nodes, self.edges),
+            _format_path(self.nodes[::-1], self.edges[::-1]),
+        )
+        return min(options, key=lambda option: (option.count("<-["), option))
+
+
+def edge(
+    source: str,
+    predicate: str,
+    target: str,
+    *,
+    weight: float = 1.0,
+    provenance: str = "",
+) -> Edge:
+    """A checked edge: clean names, the predicate in lower case with _, the weight within (0, 1]."""
+    form = re.sub(r"[\s-]+", "_", predicate.strip()).lower()
+    if not _PREDICATE.fullmatch(form):
+        raise InputError(
+            f"predicate {predicate[:80]!r} cannot be used",
+            hint="use a letter, then at most 63 letters, digits or _, as in depends_on",
+        )
+    if not (isfinite(weight) and 0 < weight <= 1):
+        raise InputError(f"weight is {weight}; it must be above 0 and at most 1")
+    return Edge(_node_name(source), form, _node_name(target), float(weight), _clean(provenance))
+
+
+def traverse(
+    edges: EdgeStore,
+    start: str,
+    policy: GraphPolicy | None = None,
+    *,
+    tenant: str,
+    direction: Direction = "both",
+) -> list[Path]:
+    """Paths that begin at `start`, shortest first, then strongest; ties by names."""
+    if direction not in ("out", "in", "both"):
+        raise InputError(f"direction is {direction!r}; it must be out, in or both")
+    policy = policy or GraphPolicy()
+    found: list[Path] = []
+    frontier = [Path((start,))]
+    for _ in range(policy.max_hops):
+        slots_left = policy.max_results - len(found)
+        if slots_left <= 0 or not frontier:
+            break
+        # more ends would give more paths than may be returned
+        frontier = frontier[:slots_left]
+        ends = list(dict.fromkeys(node_key(path.nodes[-1]) for path in frontier))
+        # some of the edges of a path's end lead back along the path
+        limit = slots_left + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
+        touching = edges.edges_touching(tenant, ends, direction=direction, limit=limit)
+        frontier = _extend(frontier, _neighbors(ends, touching, direction), slots_left)
+        found += frontier
+    return found
+
+
+def base_score(path: Path, policy: GraphPolicy) -> float:
+    """The base score of a path."""
+    signals = sum(p in policy.high_signal for p in path.predicates)
+    noisy = 2 * signals < len(path.edges)
+    penalty = policy.penalty if noisy or len(path.edges) > policy.long else 0.0
+    return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
+
+
+def anchors(
+    query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str, project: str = ""
+) -> tuple[str, ...]:
+    """The nodes that a query names, as the graph spells them: its proper names first, then its longest runs of words.
+
+    The project that the caller works on comes last.
+    """
+    named = [*_mentions(query), *([project] if project else [])]
+    asked = list(dict.fromkeys(form for name in named for form in _spellings(name)))
+    if not asked:
+        return ()
+    return tuple(find_nodes(edges, asked, tenant=tenant).values())[: policy.anchors]
+
+
+def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> Sifted:
+    """Paths from the anchors as candidates of source "graph", all of them added here.
+
+    The first `keep` with a high-signal predicate are kept, best score first; the rest is dropped with a reason.
+    """
+    walks: dict[str, Path] = {}
+    for start in anchors:
+        for path in traverse(edges, start, policy, tenant=tenant):
+            walks.setdefault(node_key(path.line), path)
+    judged: list[Candidate] = []
+    kept = 0
+    for path in walks.values():
+        candidate = _as_candidate(path.line, path, policy)
+        telling = any(p in policy.high_signal for p in path.predicates)
+        if telling and kept < policy.keep:
+            kept += 1
+        else:
+            code = NoteCode.TOO_MANY_PATHS if telling else NoteCode.NO_SIGNAL
+            candidate = candidate.with_note(Stage.GRAPH, Fate.DROP, code, keep=policy.keep)
+        judged.append(candidate)
+    judged.sort(key=lambda c: (-c.score, c.chunk.text))
+    return Sifted.split(judged, added=judged)
+
+
+def _format_path(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
+    parts = [_quote(nodes[0])]
+    for here, e, there in zip(nodes, edges, nodes[1:], strict=False):
+        leaves = node_key(e.source) == node_key(here)
+        arrow = f"-[{e.predicate}]->" if leaves else f"<-[{e.predicate}]-"
+        parts += [arrow, _quote(there)]
+    return " ".join(parts)
+
+
+def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> EdgesByNode:
+    """The neighbors of each end, with the edge to each, strongest first; self-loops are left out."""
+    neighbors: EdgesByNode = {node_key(end): [] for end in ends}
+    for e in touching:
+        source, target = node_key(e.source), node_key(e.target)
+        if source == target:
+            continue
+        if direction != "in" and source in neighbors:
+            neighbors[source].append((e.source, e.target, e))
+        if direction != "out" and target in neighbors:
+            neighbors[target].append((e.target, e.source, e))
+    return neighbors
+
+
+def _extend(frontier: list[Path], neighbors: EdgesByNode, slots_left: int) -> list[Path]:
+    """The paths of the frontier made one edge longer by a new node, the best `slots_left` of them."""
+    options = [
+        (path.strength * e.weight, path, here, there, e)
+        for path in frontier
+        for here, there, e in neighbors[node_key(path.nodes[-1])]
+        if node_key(there) not in map(node_key, path.nodes)
+    ]
+    if len(options) > slots_left:  # only paths that can be among the best are built and sorted
+        floor = nlargest(slots_left, (option[0] for option in options))[-1]
+        options = [option for option in options if option[0] >= floor]
+    longer = [
+        Path((*path.nodes[:-1], here, there), (*path.edges, e), strength)
+        for strength, path, here, there, e in options
+    ]
+    return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:slots_left]
+
+
+def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
+    sources = list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
+    chunk = Chunk(
+        id="graph:" + sha256(line.encode()).hexdigest()[:16],
+        text=line,
+        document=sources[0] if sources else "",
+        source="graph",
+        metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(sources)},
+    )
+    score = base_score(path, policy)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.GRAPH, Fate.ADD, NoteCode.PATH, edges=len(path.edges))
+
+
+def _mentions(query: str) -> list[str]:
+    """Names in the query, then its runs of up to three words, longest first."""
+    # a question names things early; a pasted text is not a question
+    found = list(spelled_words(query))[:32]
+    runs = [
+        " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
+    ]
+    return [*entities(query), *runs]
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    key = node_key(name)
+    return (key, key.replace(" ", "_"), key.replace(" ", "-"))
+
+
+def _node_name(text: str) -> str:
+    name = _clean(text)
+    if not name:
+        raise InputError("an edge has an empty node name", hint="name both source and target")
+    if len(name) > NODE_CHARS:
+        raise InputError(
+            f"a node name has {len(name)} characters; at most {NODE_CHARS} are allowed"
+        )
+    return name
+
+
+def _clean(text: str) -> str:
+    """The text with white space and control characters collapsed, and what UTF-8 cannot hold replaced."""
+    return _SPACES.sub(" ", text.encode("utf-8", "replace").decode()).strip()
+
+
+def _quote(name: str) -> str:
+    """The name, quoted if it could be mistaken for an arrow, so that no name can forge a path."""
+    return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name
+
+
+def project_of(cwd: str) -> str:
+    """The name of the project that a folder belongs to; "" for no folder.
+
+    That is the nearest folder, from the given one upward, that holds a repository or a project file. A path that is not
+    on this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
+    """
+    path = _as_path(cwd)
+    if not path.is_absolute() or "\0" in cwd or len(cwd) > FOLDER_CHARS:
+        return path.name
+    for folder in (path, *islice(path.parents, MOST_PARENTS)):
+        if folder.name and _is_project(folder):
+            return folder.name
+    return path.name
+
+
+def folder_name(cwd: str) -> str:
+    """The last folder of a path, which names it to a reader who may not look at its disk."""
+    return _as_path(cwd).name
+
+
+def _as_path(cwd: str) -> PurePath:
+    return PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
+
+
+def _is_project(folder: PurePath) -> bool:
+    try:
+        return any(FilePath(folder, marker).exists() for marker in MARKERS)
+    except OSError:  # not to be read, or too long to be a path
+        return False

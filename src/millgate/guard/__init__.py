@@ -1,0 +1,90 @@
+"""The guard: watches a model's stream, cuts loops out of it, and lets the model go on.
+
+It knows nothing of retrieval; it may import `errors`, `policy`, `types`, `published` and `text`. A streamed chunk goes
+through stream.py (I/O) -> machine.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut
+resume.py words the next call. tools.py finds circles of tool calls, ladder.py acts on them, and fuse.py counts what is
+spent. Names resolve on first use, so that the settings, which need only the policies, do not load it all.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+    from millgate.guard.counting import CountingDetector, CountPolicy
+    from millgate.guard.detectors import (
+        Detector,
+        HoldingDetector,
+        PrimedDetector,
+        RepeatDetector,
+        Stall,
+    )
+    from millgate.guard.entropy import EntropyDetector
+    from millgate.guard.machine import StreamMachine
+    from millgate.guard.policy import GuardPolicy
+    from millgate.guard.report import TRANSITIONS, Cut, GuardReport, State
+    from millgate.guard.resume import Call
+    from millgate.guard.stream import Guard, GuardedStream
+    from millgate.guard.unit_kinds import RepeatPolicy
+    from millgate.published.stream_failsafe import DIVERGENCE_TOKEN as PUBLISHED_DIVERGENCE
+
+_HOME = {
+    "CONTENT": "channels",
+    "EVENT": "channels",
+    "REASONING": "channels",
+    "TOOL": "channels",
+    "TRANSITIONS": "report",
+    "Call": "resume",
+    "CountPolicy": "counting",
+    "CountingDetector": "counting",
+    "Cut": "report",
+    "Detector": "detectors",
+    "EntropyDetector": "entropy",
+    "Guard": "stream",
+    "GuardPolicy": "policy",
+    "GuardReport": "report",
+    "GuardedStream": "stream",
+    "HoldingDetector": "detectors",
+    "Piece": "channels",
+    "PrimedDetector": "detectors",
+    "RepeatDetector": "detectors",
+    "RepeatPolicy": "unit_kinds",
+    "StreamMachine": "machine",
+    "Stall": "detectors",
+    "State": "report",
+}
+
+__all__ = [
+    "CONTENT",
+    "EVENT",
+    "PUBLISHED_DIVERGENCE",
+    "REASONING",
+    "TOOL",
+    "TRANSITIONS",
+    "Call",
+    "CountPolicy",
+    "CountingDetector",
+    "Cut",
+    "Detector",
+    "EntropyDetector",
+    "Guard",
+    "GuardPolicy",
+    "GuardReport",
+    "GuardedStream",
+    "HoldingDetector",
+    "Piece",
+    "PrimedDetector",
+    "RepeatDetector",
+    "RepeatPolicy",
+    "Stall",
+    "State",
+    "StreamMachine",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "PUBLISHED_DIVERGENCE":
+        return import_module("millgate.published.stream_failsafe").DIVERGENCE_TOKEN
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

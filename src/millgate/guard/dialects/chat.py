@@ -1,0 +1,293 @@
+"""Chat: OpenAI's chat completions, and all who speak like it.
+
+Choice 0 is guarded; a request for several choices passes unwatched.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from millgate.errors import MillgateError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.dialects.dialect import (
+    Dialect,
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    never_below,
+    pick,
+    read_answers,
+    read_limit,
+    subtract_used,
+)
+from millgate.guard.dialects.error_codes import openai_error
+from millgate.guard.resume import Message
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
+TEXTS = ("content", "tool_calls", *REASONING_FIELDS)  # what a delta says
+SAMPLING_FIELDS = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
+LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+class ChatDialect(Dialect):
+    """Chat completions."""
+
+    path: ClassVar[str] = "/v1/chat/completions"
+    done: ClassVar[bytes] = b"[DONE]"
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")  # nothing is stored
+        self._first: Event = {}  # id, model and so on of the first chunk
+        self._calls = 0
+        self._begun = False  # whether the client has seen the role
+
+    # Requests
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        return check_messages(fields.get("messages"), "messages")
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": messages}
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """Several choices cannot be asked for again one by one."""
+        choices = fields.get("n")
+        return "" if choices in (None, 1) else f"n is {choices}: several choices cannot be resumed"
+
+    def is_structured(self, fields: Fields) -> bool:
+        wanted = fields.get("response_format")
+        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
+
+    def token_limit(self, fields: Fields) -> int:
+        return read_limit(fields, LIMITS)
+
+    def answers(self, fields: Fields) -> int:
+        return read_answers(fields, "n", "best_of")
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        return subtract_used(fields, LIMITS, used_tokens)
+
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        return never_below(sampling, fields, SAMPLING_FIELDS)
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Ask for the least effort, if the request names an effort."""
+        return (
+            {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
+        )
+
+    def ask_usage(self, fields: Fields) -> dict[str, Any]:
+        options = fields.get("stream_options") or {}
+        if fields.get("stream") is not True or not isinstance(options, Mapping):
+            return {}
+        if options.get("include_usage"):
+            return {}
+        return {"stream_options": {**options, "include_usage": True}}
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
+        return ()
+
+    # The stream
+
+    def restart(self) -> None:
+        self._calls += 1
+        self.ended = False
+
+    def plain_text(self, event: Event) -> str | None:
+        """The content of a chunk with one delta that holds nothing else."""
+        # Every token comes here: plain lookups cost a third of a match statement.
+        choices = event.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
+            return None
+        choice = choices[0]
+        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("index"):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        text = delta.get("content")
+        return text if isinstance(text, str) and text else None
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """Nothing to note: chunks do not build on each other."""
+
+    def read(self, event: Event) -> list[Piece]:
+        """The parts of a chunk that carry text, each with a chunk of its own, then what is left of it."""
+        if not self._first:
+            self._first = {k: v for k, v in event.items() if k not in ("choices", "usage")}
+        choices = event.get("choices") or []
+        if len(choices) != 1 or choices[0].get("index", 0) != 0:
+            return [Piece(EVENT, raw=event)]
+        choice = choices[0]
+        delta = choice.get("delta") or {}
+        parts = _text_parts(delta)
+        last = choice.get("finish_reason")
+        self.ended = self.ended or bool(last)
+        if len(parts) == 1 and not last:
+            channel, text, call, _ = parts[0]
+            return [Piece(channel, text, call=call, raw=event)]
+        pieces = [
+            Piece(channel, text, call=call, raw=self._chunk(event, choice, part))
+            for channel, text, call, part in parts
+        ]
+        if last or not parts:
+            left = {n: v for n, v in delta.items() if n not in TEXTS or not v}
+            if parts:
+                left.pop("role", None)
+            rest = {**event, "choices": [{**choice, "delta": left}]}
+            pieces.append(Piece(EVENT, raw=rest))
+        return pieces
+
+    def write(self, piece: Piece) -> list[Event]:
+        """A chunk with the id of the first call; the role is sent only once."""
+        raw = piece.raw
+        if raw is None:
+            return [self._new_chunk(piece)]
+        if piece.channel == EVENT and self._repeats_role(raw):
+            return []
+        self._begun = True
+        return [raw if self._calls <= 1 else {**raw, **self._first}]
+
+    def finish(self, ended: str, said: str = "") -> list[Event]:
+        words = [self._new_chunk(Piece(CONTENT, said))] if said else []
+        return [*words, self._chunk({}, {"finish_reason": ended or "stop"}, {})]
+
+    def event_name(self, event: Event) -> str:  # events have no names here
+        return ""
+
+    def is_error(self, event: Event) -> bool:
+        return bool(event.get("error")) and not event.get("choices")
+
+    def usage(self, found: Event) -> Usage | None:
+        usage = found.get("usage")
+        return usage if isinstance(usage, dict) else None
+
+    def is_usage_event(self, event: Event) -> bool:
+        return event.get("choices") == [] and isinstance(event.get("usage"), dict)
+
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        return {**found, "usage": usage}
+
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
+        return {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """A chunk without choices, if `stream_options` ask for usage."""
+        options = fields.get("stream_options")
+        if not isinstance(options, Mapping) or not options.get("include_usage"):
+            return []
+        return [{**last, "choices": [], "usage": self.estimate_usage(0, 0)}]
+
+    def _repeats_role(self, raw: Event) -> bool:
+        """Whether an event of a later call only repeats who speaks."""
+        choices = raw.get("choices") or []
+        if not self._begun or self._calls <= 1 or not choices:
+            return False
+        return not choices[0].get("finish_reason") and choices[0].get("index", 0) == 0
+
+    def _new_chunk(self, piece: Piece) -> Event:
+        self._begun = True
+        delta: Event = {"content": piece.text}
+        if piece.channel == REASONING:
+            delta = {REASONING_FIELDS[0]: piece.text}
+        elif piece.channel == TOOL:
+            delta = {"tool_calls": [{"index": piece.call, "function": {"arguments": piece.text}}]}
+        return self._chunk({}, {}, delta)
+
+    def _chunk(self, event: Event, choice: Event, delta: Event) -> Event:
+        made = {"index": 0, "finish_reason": None, **choice, "delta": delta}
+        if delta:
+            made["finish_reason"] = None
+        return {"object": "chat.completion.chunk", **self._first, **event, "choices": [made]}
+
+    # Whole answers
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        match answer:
+            case {"choices": [{"message": {**message}}]}:
+                pass
+            case _:
+                return []
+        found = [
+            Piece(channel, text)
+            for channel, names in ((REASONING, REASONING_FIELDS), (CONTENT, ("content",)))
+            for text in (next((message[n] for n in names if message.get(n)), None),)
+            if isinstance(text, str)
+        ]
+        calls = message.get("tool_calls")
+        for at, call in enumerate(calls if isinstance(calls, list) else ()):
+            match call:
+                case {"function": {"arguments": str(text)}}:
+                    found.append(Piece(TOOL, text, call=at, raw=call))
+        return found
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        choice = answer["choices"][0]
+        message = dict(choice["message"])
+        if texts[CONTENT] or message.get("content"):
+            message["content"] = texts[CONTENT]
+        name = next((n for n in REASONING_FIELDS if message.get(n)), REASONING_FIELDS[0])
+        if texts[REASONING]:
+            message[name] = texts[REASONING]
+        reason = choice.get("finish_reason")
+        called = message.get("tool_calls")
+        if isinstance(called, list) and len(called) > calls:
+            message["tool_calls"], reason = called[:calls], "tool_calls"
+        made = {**choice, "message": message, "finish_reason": reason}
+        same = pick(first, "id", "created", "model")
+        return {**answer, "choices": [made], **same}
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        return {
+            **self._own_head(answer, "chat.completion"),
+            "choices": [choice],
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
+        head = self._own_head(answer, "chat.completion.chunk")
+        said = self._chunk(head, {}, {"role": "assistant", "content": answer.text})
+        last = self._chunk(head, {"finish_reason": "stop"}, {})
+        return [said, last, *self.usage_events(last, fields)]
+
+    def _own_head(self, answer: OwnAnswer, kind: str) -> Event:
+        id, created = f"chatcmpl-{answer.id}", answer.created
+        return {"id": id, "object": kind, "created": created, "model": answer.model}
+
+    # Errors
+
+    def error(self, error: MillgateError, param: str | None = None) -> Event:
+        return openai_error(error, param)
+
+    def error_event(self, error: MillgateError) -> Event:
+        """The same object as `error`; no [DONE] follows it."""
+        return openai_error(error, None)
+
+
+def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:
+    """What carries text in a delta: channel, text, call, and the delta that says only this."""
+    parts: list[tuple[str, str, int, Event]] = []
+    for name in REASONING_FIELDS:
+        if isinstance(text := delta.get(name), str) and text:
+            parts.append((REASONING, text, 0, {name: text}))
+            break
+    if isinstance(text := delta.get("content"), str) and text:
+        parts.append((CONTENT, text, 0, {"content": text}))
+    for call in delta.get("tool_calls") or ():
+        text = str((call.get("function") or {}).get("arguments") or "")
+        parts.append((TOOL, text, int(call.get("index") or 0), {"tool_calls": [call]}))
+    if parts and delta.get("role"):
+        parts[0][3]["role"] = delta["role"]
+    return parts

@@ -1,0 +1,360 @@
+"""Gemini: Google's generateContent and streamGenerateContent.
+
+Model and method stand in the path. The conversation is `contents`, each with parts. For the rest of the guard a content
+becomes a message with blocks, each of which keeps the part that it was made of, so that what nobody changed goes up as
+it came. A function call comes whole, in one part. A stream without `alt=sse` is a JSON array and passes unwatched.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, unquote
+
+import orjson
+
+from millgate.errors import MillgateError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.dialects.dialect import (
+    Dialect,
+    Event,
+    Fields,
+    InvalidRequest,
+    OwnAnswer,
+    Usage,
+    never_below,
+    pick,
+    read_answers,
+    read_limit,
+    subtract_used,
+)
+from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.resume import Message
+
+LIMIT = "maxOutputTokens"
+SAMPLING = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+LEAST_THINKING = 128  # tokens: the least that every model of the 2.5 family takes
+IDENTITY = ("modelVersion", "responseId")
+STATUSES = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "RESOURCE_EXHAUSTED", 403: "PERMISSION_DENIED",
+    404: "NOT_FOUND", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+}  # fmt: skip
+_target = re.compile(r"/v1(?:beta|alpha)?/models/([^/]+):(generateContent|streamGenerateContent)")
+
+
+class GeminiDialect(Dialect):
+    """Gemini."""
+
+    path: ClassVar[str] = "/v1beta/models/{model}:{method}"
+    key_header: ClassVar[str] = "x-goog-api-key"
+    config_field: ClassVar[str] = "generationConfig"
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")  # nothing is stored
+        self._model, self._streams, self._is_sse = "", False, False
+        self._calls = 0  # of the model
+        self._tools = 0  # function calls in the current one
+        self._first: Event = {}  # model and id of the first call
+
+    # Requests
+
+    @classmethod
+    def serves(cls, path: str) -> bool:
+        return _target.fullmatch(path) is not None
+
+    @classmethod
+    def owns(cls, path: str) -> bool:
+        return path.startswith(("/v1beta/", "/v1alpha/")) or cls.serves(path)
+
+    def read_target(self, path: str, query: bytes) -> None:
+        """The model, and whether the answer is streamed, and how."""
+        if found := _target.fullmatch(unquote(path)):
+            self._model, self._streams = found[1], found[2] == "streamGenerateContent"
+        self._is_sse = parse_qs(query.decode("latin-1")).get("alt", [""])[-1] == "sse"
+
+    def model(self, fields: Fields) -> object:
+        return self._model
+
+    def streams(self, fields: Fields) -> bool:
+        return self._streams
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """`contents` as messages with blocks."""
+        contents = fields.get("contents")
+        contents = [contents] if isinstance(contents, dict) else contents
+        if not isinstance(contents, list) or not contents:
+            raise InvalidRequest(
+                "contents must be a list of at least one content", param="contents"
+            )
+        for at, content in enumerate(contents):
+            parts = content.get("parts") if isinstance(content, dict) else None
+            if not isinstance(parts, list | None) or not isinstance(content, dict):
+                place = f"contents[{at}]"
+                raise InvalidRequest(f"{place} must be an object with parts", param=place)
+        return tuple(map(_as_message, contents))
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"contents": list(map(_as_content, messages))}
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """Several candidates cannot be asked for again one by one, and an array is no stream of events."""
+        if self._streams and not self._is_sse:
+            return "alt is not sse: a JSON array cannot be watched while it comes"
+        choices = _config(fields).get("candidateCount")
+        return "" if choices in (None, 1) else f"candidateCount is {choices}: several candidates cannot be resumed"  # fmt: skip
+
+    def is_structured(self, fields: Fields) -> bool:
+        wanted = _config(fields).get("responseMimeType")
+        return isinstance(wanted, str) and wanted not in ("", "text/plain")
+
+    def token_limit(self, fields: Fields) -> int:
+        return read_limit(_config(fields), (LIMIT,))
+
+    def answers(self, fields: Fields) -> int:
+        return read_answers(_config(fields), "candidateCount")
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        return subtract_used(_config(fields), (LIMIT,), used_tokens)
+
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        named = {SAMPLING[name]: value for name, value in sampling.items() if name in SAMPLING}
+        return never_below(named, _config(fields), tuple(named))
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Ask for the least thinking, if the request configures it."""
+        thinking = _config(fields).get("thinkingConfig")
+        if not isinstance(thinking, Mapping):
+            return {}
+        least = {"thinkingLevel": "low"} if "thinkingLevel" in thinking else {"thinkingBudget": LEAST_THINKING}  # fmt: skip
+        return {"thinkingConfig": {**thinking, **least}}
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:
+        system = fields.get("systemInstruction") or fields.get("system_instruction")
+        return tuple(part["text"] for part in _parts(system) if isinstance(part.get("text"), str))
+
+    # The stream
+
+    def restart(self) -> None:
+        self._calls += 1
+        self._tools = 0
+        self.ended = False
+
+    def plain_text(self, event: Event) -> str | None:
+        """The text of an event with one candidate and one part that holds nothing else."""
+        candidates = event.get("candidates")
+        if not isinstance(candidates, list) or len(candidates) != 1:
+            return None
+        candidate = candidates[0]
+        if not isinstance(candidate, dict) or candidate.get("finishReason"):
+            return None
+        parts = _parts(candidate.get("content"))
+        if len(parts) != 1 or len(parts[0]) != 1:
+            return None
+        text = parts[0].get("text")
+        return text if isinstance(text, str) and text else None
+
+    def read(self, event: Event) -> list[Piece]:
+        """The parts that carry text or a call, each with an event of its own, then what is left."""
+        if not self._first:
+            self._first = pick(event, *IDENTITY)
+        candidates = event.get("candidates") or []
+        if len(candidates) != 1:
+            return [Piece(EVENT, raw=event)]
+        candidate = candidates[0]
+        parts = _parts(candidate.get("content"))
+        last = bool(candidate.get("finishReason"))
+        self.ended = self.ended or last
+        if len(parts) == 1 and not last:
+            return [self._piece(parts[0], event)]
+        bare = {name: value for name, value in event.items() if name != "usageMetadata"}
+        pieces = [
+            self._piece(part, {**bare, "candidates": [_candidate(candidate, [part], last=False)]})
+            for part in parts
+        ]
+        if last or not parts:
+            rest = _candidate(candidate, [], last=True)
+            pieces.append(Piece(EVENT, raw={**event, "candidates": [rest]}))
+        return pieces
+
+    def _piece(self, part: Event, raw: Event) -> Piece:
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            self._tools += 1
+            return Piece(TOOL, orjson.dumps(call.get("args")).decode(), call=self._tools, raw=raw)
+        text = part.get("text")
+        if not isinstance(text, str) or not text:
+            return Piece(EVENT, raw=raw)
+        return Piece(REASONING if part.get("thought") else CONTENT, text, raw=raw)
+
+    def write(self, piece: Piece) -> list[Event]:
+        """An event with model and id of the first call."""
+        if piece.raw is None:
+            part: Event = {"text": piece.text}
+            if piece.channel == REASONING:
+                part["thought"] = True
+            return [self._event([part])]
+        return [piece.raw if self._calls <= 1 else {**piece.raw, **self._first}]
+
+    def finish(self, ended: str, said: str = "") -> list[Event]:
+        last = self._event([{"text": said}] if said else [])
+        last["candidates"][0]["finishReason"] = "STOP"
+        return [{**last, "usageMetadata": self.estimate_usage(0, 0)}]
+
+    def _event(self, parts: list[Event]) -> Event:
+        candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
+        return {"candidates": [candidate], **self._first}
+
+    def event_name(self, event: Event) -> str:  # events have no names here
+        return ""
+
+    def is_error(self, event: Event) -> bool:
+        return bool(event.get("error")) and not event.get("candidates")
+
+    def usage(self, found: Event) -> Usage | None:
+        usage = found.get("usageMetadata")
+        return usage if isinstance(usage, dict) else None
+
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        return {**found, "usageMetadata": usage}
+
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
+        return {
+            "promptTokenCount": input_tokens,
+            "candidatesTokenCount": output_tokens,
+            "totalTokenCount": input_tokens + output_tokens,
+        }
+
+    # Whole answers
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        candidates = answer.get("candidates")
+        if not isinstance(candidates, list) or len(candidates) != 1:
+            return []
+        self._tools = 0
+        found = [self._piece(part, part) for part in _parts(candidates[0].get("content"))]
+        return [piece for piece in found if piece.channel != EVENT]
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        candidate = answer["candidates"][0]
+        parts = _parts(candidate.get("content"))
+        used = [part for part in parts if "functionCall" in part]
+        others = [part for part in parts if "functionCall" not in part and "text" not in part]
+        said: list[Event] = []
+        if texts[REASONING]:
+            said.append({"text": texts[REASONING], "thought": True})
+        if texts[CONTENT]:
+            said.append({"text": texts[CONTENT]})
+        content = {"parts": [*said, *others, *used[:calls]], "role": "model"}
+        return {
+            **answer,
+            "candidates": [{**candidate, "content": content}],
+            **pick(first, *IDENTITY),
+        }
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        content = {"parts": [{"text": answer.text}], "role": "model"}
+        return {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": self.estimate_usage(0, 0),
+            "modelVersion": answer.model,
+            "responseId": answer.id,
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
+        return [self.own_answer(answer)]
+
+    # Errors
+
+    def error(self, error: MillgateError, param: str | None = None) -> Event:
+        code = status_of(error)
+        status = STATUSES.get(code, "INTERNAL")
+        return {"error": {"code": code, "message": str(error), "status": status}}
+
+    def error_event(self, error: MillgateError) -> Event:
+        """The same object as `error`; nothing follows it."""
+        return self.error(error)
+
+
+def _config(fields: Fields) -> Mapping[str, Any]:
+    config = fields.get("generationConfig")
+    return config if isinstance(config, Mapping) else {}
+
+
+def _parts(content: object) -> list[Event]:
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def _candidate(candidate: Event, parts: list[Event], *, last: bool) -> Event:
+    """A candidate with some of its parts; what it says of its end stands with the last of them."""
+    content = {**(candidate.get("content") or {}), "parts": parts}
+    kept = candidate if last else pick(candidate, "index")
+    return {**kept, "content": content}
+
+
+def _as_message(content: Event) -> Message:
+    role = "assistant" if content.get("role") == "model" else "user"
+    parts = content.get("parts") or []
+    return {"role": role, "content": list(map(_as_block, parts)), "of": content}
+
+
+def _as_block(part: object) -> Message:
+    """A part as a block as Anthropic's messages have them, which the guard reads; `part` is what it was made of."""
+    match part:
+        case {"functionCall": {**call}}:
+            id, name = call.get("id") or call.get("name"), call.get("name")
+            return {"type": "tool_use", "id": id, "name": name, "input": call.get("args"), "part": part}  # fmt: skip
+        case {"functionResponse": {**result}}:
+            id = result.get("id") or result.get("name")
+            text = _result_text(result.get("response"))
+            return {"type": "tool_result", "tool_use_id": id, "content": text, "part": part}
+        case {"text": str(text), **more} if not more.get("thought"):
+            return {"type": "text", "text": text, "part": part}
+    return {"type": "thinking" if isinstance(part, dict) and part.get("thought") else "other", "part": part}  # fmt: skip
+
+
+def _result_text(response: object) -> str:
+    """A result as text: its only value if that is a text, else JSON."""
+    if isinstance(response, dict) and len(response) == 1:
+        (value,) = response.values()
+        if isinstance(value, str):
+            return value
+    return orjson.dumps(response).decode()
+
+
+def _as_content(message: Message) -> Event:
+    """A message as a content: the parts as they came, blocks of ours as new ones."""
+    said = message["content"]
+    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    role = "model" if message["role"] == "assistant" else "user"
+    return {"role": role, **message.get("of", {}), "parts": list(map(_as_part, blocks))}
+
+
+def _as_part(block: Message) -> Any:  # noqa: ANN401  # a part as the client sent it
+    if "part" not in block:
+        return {"text": block["text"]}
+    part = block["part"]
+    if block["type"] != "tool_result":
+        return part
+    result = part["functionResponse"]
+    response, said = result.get("response"), block["content"]
+    text = _result_text(response)
+    if said == text or not isinstance(response, dict):
+        return part
+    if said.startswith(text):
+        changed = {**response, "note": said.removeprefix(text).strip()}
+    elif list(response.values()) == [text]:  # its only text was folded
+        changed = dict.fromkeys(response, said)
+    else:
+        return part
+    return {**part, "functionResponse": {**result, "response": changed}}

@@ -1,0 +1,360 @@
+"""Messages: Anthropic's messages.
+
+The client's stream is a row of blocks. After a rollback the new call begins with blocks of its own: a text that
+continues the text still open at the client is merged into it, any other block gets the next free index, and the second
+message_start is left out.
+
+The API refuses a thinking block that it has not signed, in every later request. So one that was severed never ends, and
+agents that take blocks at their end have none. A client that has it all the same sends it back; it is known by its
+digest then, and left out on the way up. Services that sign nothing get theirs as they were.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import orjson
+
+from millgate.errors import MillgateError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.dialects.dialect import (
+    Dialect,
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    digest,
+    never_below,
+    pick,
+    read_limit,
+    subtract_used,
+)
+from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.resume import Message
+
+DELTAS = {
+    "text_delta": (CONTENT, "text"),
+    "thinking_delta": (REASONING, "thinking"),
+    "input_json_delta": (TOOL, "partial_json"),
+}
+DELTA_OF = {channel: (kind, name) for kind, (channel, name) in DELTAS.items()}
+ERROR_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
+
+
+class MessagesDialect(Dialect):
+    """Messages."""
+
+    path: ClassVar[str] = "/v1/messages"
+    key_header: ClassVar[str] = "x-api-key"
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")  # nothing is stored
+        self._calls = 0
+        self._tools: set[int] = set()  # indexes of tool blocks in the current call
+        self._blocks: dict[int, int] = {}  # index in the current call -> index at the client
+        self._open: tuple[int, str] | None = None  # index and type of the block open at the client
+        self._thought: list[str] = []  # what the open block has said, if it is one of thinking
+        self._next = 0
+        self.severed_reasoning: list[bytes] = []
+
+    # Requests
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        return check_messages(fields.get("messages"), "messages")
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": messages}
+
+    def why_unwatched(self, fields: Fields) -> str:  # each answer is one message
+        """Empty: every answer of this API is one message."""
+        return ""
+
+    def is_structured(self, fields: Fields) -> bool:
+        config = fields.get("output_config")
+        return bool(fields.get("output_format")) or (
+            isinstance(config, Mapping) and bool(config.get("format"))
+        )
+
+    def token_limit(self, fields: Fields) -> int:
+        return read_limit(fields, ("max_tokens",))
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        """max_tokens less what was said, and more than the thinking may take."""
+        thinking = fields.get("thinking")
+        budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else 0
+        floor = budget + 1 if isinstance(budget, int) and budget else 1
+        return subtract_used(fields, ("max_tokens",), used_tokens, floor)
+
+    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Temperature, at most 1; not beside thinking, which allows no other than 1."""
+        if _thinks(fields):
+            return {}
+        raised = never_below(sampling, fields, ("temperature",))
+        return {name: min(1.0, value) for name, value in raised.items()}
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Switch thinking off, and what the API takes only beside thinking."""
+        if not _thinks(fields):
+            return {}
+        changed: dict[str, Any] = {"thinking": {"type": "disabled"}}
+        context = fields.get("context_management")
+        edits = context.get("edits") if isinstance(context, Mapping) else None
+        if isinstance(context, Mapping) and isinstance(edits, list):
+            kept = [edit for edit in edits if not _clears_thinking(edit)]
+            changed["context_management"] = {**context, "edits": kept} if kept else None
+        return changed
+
+    def unsigned_reasoning(self, messages: Sequence[Message]) -> list[tuple[bytes, int, int]]:
+        """Thinking without a signature."""
+        return [
+            (digest(str(block.get("thinking"))), at, place)
+            for at, message in enumerate(messages)
+            if message.get("role") == "assistant" and isinstance(message.get("content"), list)
+            for place, block in enumerate(message["content"])
+            if isinstance(block, dict)
+            and block.get("type") == "thinking"
+            and not block.get("signature")
+        ]
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:
+        """`system`, a text or a list of parts."""
+        system = fields.get("system")
+        if isinstance(system, str):
+            return (system,)
+        parts = system if isinstance(system, list) else []
+        texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+        return tuple(text for text in texts if isinstance(text, str))
+
+    # The stream
+
+    def restart(self) -> None:
+        self._calls += 1
+        self.ended = False
+        self._tools.clear()
+        self._blocks.clear()
+
+    def plain_text(self, event: Event) -> str | None:
+        if event.get("type") != "content_block_delta":
+            return None
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "text_delta":
+            return None
+        text = delta.get("text")
+        return text if isinstance(text, str) and text else None
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """Nothing to note: deltas do not build on each other."""
+
+    def read(self, event: Event) -> list[Piece]:
+        """Deltas on their channel; everything about a tool block on its call; the rest as events."""
+        kind, index = event.get("type"), int(event.get("index") or 0)
+        if kind == "message_stop":
+            self.ended = True
+        if kind == "message_delta":
+            self._note_edits(event)
+        if kind == "content_block_delta":
+            delta = event.get("delta") or {}
+            channel, name = DELTAS.get(str(delta.get("type")), (EVENT, ""))
+            if channel != EVENT:
+                call = index if channel == TOOL else 0
+                return [Piece(channel, str(delta.get(name) or ""), call=call, raw=event)]
+        if kind == "content_block_start" and "tool_use" in str(
+            (event.get("content_block") or {}).get("type")
+        ):
+            self._tools.add(index)
+        if kind in ("content_block_start", "content_block_stop") and index in self._tools:
+            return [Piece(TOOL, call=index, raw=event)]
+        return [Piece(EVENT, raw=event)]
+
+    def _note_edits(self, found: Event) -> None:
+        management = found.get("context_management")
+        edits = management.get("applied_edits") if isinstance(management, dict) else None
+        if isinstance(edits, list):
+            self.applied_edits = [edit for edit in edits if isinstance(edit, dict)]
+
+    def write(self, piece: Piece) -> list[Event]:
+        """The event, with the index that its block has for the client."""
+        event = piece.raw
+        if event is None:
+            return self._new_delta(piece)
+        match event.get("type"):
+            case "message_start":
+                return [event] if self._calls <= 1 else []
+            case "content_block_start":
+                return self._start_block(event)
+            case "content_block_delta":
+                return self._place_delta(event)
+            case "content_block_stop":
+                return self._stop_block(event)
+            case "message_delta" if self._open:
+                return [*self._close_block(), event]
+        return [event]
+
+    def finish(self, ended: str, said: str = "") -> list[Event]:
+        reason = "tool_use" if ended == "tool_calls" else "end_turn"
+        delta = {"stop_reason": reason, "stop_sequence": None}
+        return [
+            *(self._say(said) if said else ()),
+            *self._close_block(),
+            {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 0}},
+            {"type": "message_stop"},
+        ]
+
+    def is_error(self, event: Event) -> bool:
+        return event.get("type") == "error"
+
+    def usage(self, found: Event) -> Usage | None:
+        """The usage of message_start, message_delta or a whole message."""
+        inner = found.get("message")
+        usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
+        if not isinstance(usage, dict):
+            return None
+        # What a message_start tells of its output is only the beginning of it.
+        return {k: v for k, v in usage.items() if k != "output_tokens"} if inner else usage
+
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        return {**found, "usage": usage}
+
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
+        return {"input_tokens": input_tokens, "output_tokens": output_tokens}
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """No events: message_delta brings the usage."""
+        return []
+
+    def _start_block(self, event: Event) -> list[Event]:
+        index, kind = int(event["index"]), str(event["content_block"]["type"])
+        if self._open and self._open[1] == kind == "text":
+            self._blocks[index] = self._open[0]
+            return []
+        out = self._close_block()
+        self._blocks[index] = self._next
+        self._open = (self._next, kind)
+        self._next += 1
+        return [*out, {**event, "index": self._blocks[index]}]
+
+    def _place_delta(self, event: Event) -> list[Event]:
+        index, delta = int(event["index"]), event["delta"]
+        if delta.get("type") == "thinking_delta":
+            self._thought.append(str(delta.get("thinking")))
+        return [{**event, "index": self._blocks.get(index, index)}]
+
+    def _stop_block(self, event: Event) -> list[Event]:
+        index = int(event["index"])
+        self._open = None
+        self._thought.clear()
+        return [{**event, "index": self._blocks.get(index, index)}]
+
+    def _close_block(self) -> list[Event]:
+        """End the open block; thinking that was severed stays open, since nobody has signed it."""
+        if self._open is None:
+            return []
+        (index, kind), self._open = self._open, None
+        if kind == "thinking":
+            self.severed_reasoning.append(digest("".join(self._thought)))
+            self._thought.clear()
+            return []
+        return [{"type": "content_block_stop", "index": index}]
+
+    def _say(self, text: str) -> list[Event]:
+        """Words of ours, in the text block that is open or in one of their own."""
+        out: list[Event] = []
+        if self._open is None or self._open[1] != "text":
+            out = self._close_block()
+            self._open = (self._next, "text")
+            self._next += 1
+            begun = {"type": "text", "text": ""}
+            out.append(
+                {"type": "content_block_start", "index": self._open[0], "content_block": begun}
+            )
+        return [*out, *self._new_delta(Piece(CONTENT, text))]
+
+    def _new_delta(self, piece: Piece) -> list[Event]:
+        kind, name = DELTA_OF[piece.channel]
+        if piece.channel == REASONING:
+            self._thought.append(piece.text)
+        index = self._open[0] if self._open else max(0, self._next - 1)
+        delta = {"type": kind, name: piece.text}
+        return [{"type": "content_block_delta", "index": index, "delta": delta}]
+
+    # Whole answers
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        found: list[Piece] = []
+        self._note_edits(answer)
+        blocks = answer.get("content")
+        for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            match block:
+                case {"type": "thinking", "thinking": str(text)}:
+                    found.append(Piece(REASONING, text))
+                case {"type": "text", "text": str(text)}:
+                    found.append(Piece(CONTENT, text))
+                case {"type": "tool_use", "input": dict(given)}:
+                    found.append(Piece(TOOL, orjson.dumps(given).decode(), call=at, raw=block))
+        return found
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        """The last message, its text that of all calls; thinking of severed calls has no signature and is left out."""
+        blocks = [b for b in answer["content"] if b.get("type") != "text"]
+        used = [b for b in blocks if b.get("type") == "tool_use"]
+        others = [b for b in blocks if b.get("type") != "tool_use"]
+        text = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
+        made = {**answer, "content": [*others, *text, *used[:calls]]}
+        if len(used) > calls:
+            made["stop_reason"] = "tool_use"
+        return made | pick(first, "id", "model")
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        return {
+            "id": f"msg_{answer.id}",
+            "type": "message",
+            "role": "assistant",
+            "model": answer.model,
+            "content": [{"type": "text", "text": answer.text}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
+        begun = {**self.own_answer(answer), "content": [], "stop_reason": None}
+        delta = {"type": "text_delta", "text": answer.text}
+        return [
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": delta},
+            {"type": "content_block_stop", "index": 0},
+            *self.finish("stop"),
+        ]  # fmt: skip
+
+    # Errors
+
+    def error(self, error: MillgateError, param: str | None = None) -> Event:
+        kind = ERROR_TYPES.get(status_of(error), "api_error")
+        return {"type": "error", "error": {"type": kind, "message": str(error)}}
+
+    def error_event(self, error: MillgateError) -> Event:
+        """The same object as `error`; no message_stop follows it."""
+        return self.error(error)
+
+
+def _clears_thinking(edit: object) -> bool:
+    return isinstance(edit, Mapping) and str(edit.get("type")).startswith("clear_thinking")
+
+
+def _thinks(fields: Fields) -> bool:
+    thinking = fields.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")

@@ -1,0 +1,236 @@
+"""Honest repetition: what repeats by its nature, or because it was asked for, and is no loop.
+
+Files hold arrays of zeros, rows of fixtures and empty cells, and a person may ask for a line a hundred times. So a
+repetition in a tool call, in structured output or in fenced code is cut only when it is hopeless (see
+GuardPolicy.hopeless_chars), and one whose unit stands in the request is never cut, unless it stands there because the
+agent quotes the model.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from itertools import islice
+from typing import NamedTuple
+
+from millgate.guard.channels import REASONING, TOOL, Channel
+from millgate.guard.detectors import Stall
+from millgate.guard.resume import Message, SentText
+from millgate.guard.unit_kinds import SHORT, TINY, WORDS, kind_of
+
+_fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")
+_start = re.compile(r"\n|[.!?] ")  # behind which a line or a sentence starts
+_word = re.compile(r"(?<=\s)(?=\S)")
+_MARKS = " .,;:!?\"'`*-"  # around a text that is quoted, or an item of a list
+# Points of a unit from which it is looked for. It may begin anywhere, but is quoted from the beginning of a line, a
+# sentence or a word. Chosen, not measured: a unit with more lines than this is found by its first ones.
+STARTS = 32
+# Characters on one side of a unit that tell a quotation from a request: who asks for a unit has other words around it.
+CONTEXT = TINY
+PLACES = 50  # of a unit in a request that are looked at: chosen, not measured
+DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
+_BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
+
+IN_REQUEST = "it stands in the request"
+
+
+class HonestRepetition:
+    """Says of a repetition in an answer why it is no loop."""
+
+    def __init__(self, messages: Sequence[Message], sent: SentText, hopeless_chars: int) -> None:
+        self._request = RequestText(messages)
+        self._sent, self._hopeless_chars = sent, hopeless_chars
+        self._fences = FenceTracker()
+        self._fences_read = 0  # parts of `sent` that it has read
+
+    def why(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> str:
+        """Why a repetition is not a loop, or not yet; empty if it is one."""
+        if channel.name == REASONING:
+            return ""
+        if stall.position - stall.onset < self._hopeless_chars:
+            if not is_spliced:
+                return "in a tool call" if channel.name == TOOL else "in structured output"
+            if self._is_fenced(channel, stall):
+                return "in fenced code"
+            # A model in a loop repeats its words. Tables and data that it writes again are meant.
+            if channel.relapse.knows(stall.unit) and kind_of(stall.unit) not in WORDS:
+                return "the model was asked again, and wrote the same"
+        return IN_REQUEST if self._request.has_unit(stall.unit) else ""
+
+    def _is_fenced(self, channel: Channel, stall: Stall) -> bool:
+        """Whether the repetition stands inside fenced code."""
+        if has_fence(stall.unit):
+            return False
+        self._fences.feed(self._sent.text_from(self._fences_read))
+        self._fences_read = self._sent.parts
+        waiting = copy(self._fences)
+        waiting.feed(channel.waiting[: max(0, stall.position - channel.sent)])
+        return waiting.is_open
+
+
+class FenceTracker:
+    """Follows a text line by line: whether it is inside fenced code."""
+
+    def __init__(self) -> None:
+        self._mark = ""  # of the fence that is open
+        self._line = ""  # the last line, which is not complete
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last line stands inside fenced code."""
+        return bool(self._mark)
+
+    def feed(self, text: str) -> None:
+        """Take text in."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._read(line)
+
+    def _read(self, line: str) -> None:
+        found = _fence.match(line)
+        if found is None:
+            return
+        mark, rest = found[1], found[2].strip()
+        if not self._mark:
+            self._mark = mark
+        elif mark.startswith(self._mark) and not rest:
+            self._mark = ""
+
+
+def has_fence(unit: str) -> bool:
+    """Whether a unit opens or closes fenced code, so that it does not stand inside of it."""
+    return any(_fence.match(line) for line in unit.split("\n"))
+
+
+class RequestText:
+    """What a request brings: the last words of a person, and all other text that the model did not write itself.
+
+    Agents quote an answer that they could not use. What stands there only because the model said it before is not
+    brought by the request.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._is_read = False  # not before the first repetition asks
+        self._asked: list[_Text] = []
+        self._brought: list[_Text] = []
+        self._own = ""  # what the model said in the conversation
+
+    def has_unit(self, unit: str) -> bool:
+        """Whether a unit stands in the request.
+
+        Of the last words of a person 8 characters are enough to tell ("I am sorry"), of a long conversation 40. A
+        shorter unit must stand there several times in a row, up to this length.
+        """
+        if not unit.strip():
+            return False
+        if not self._is_read:
+            self._read()
+        places = islice(self._places(unit), PLACES)
+        # rows that the model has written are data when they are read again
+        if kind_of(unit) not in WORDS:
+            return any(True for _ in places)
+        return any(not self._is_quoted(*place) for place in places)
+
+    def _places(self, unit: str) -> "Iterator[tuple[_Text, int, int]]":
+        """Where a unit stands in the request: the text, and its begin and end there."""
+        for start in _starts(unit):
+            turned = unit[start:] + unit[:start]
+            for texts, chars in ((self._asked, TINY), (self._brought, SHORT)):
+                shown = _shown(turned, chars)
+                for text in texts if shown else ():
+                    begin = text.words.find(shown)
+                    while begin >= 0:
+                        yield text, begin, begin + len(shown)
+                        begin = text.words.find(shown, begin + len(shown))
+
+    def _read(self) -> None:
+        self._is_read = True
+        own: list[str] = []
+        size = 0
+        for message in self._messages:
+            if _is_of_model(message):
+                own.append(_normalize(_words(message)))
+                size += len(own[-1]) + 1
+                continue
+            if message.get("role") == "user" and (words := _words(message)):
+                self._asked = [_Text(_normalize(words), size)]
+            self._brought.append(_Text(_normalize("\n".join(_texts(message))), size))
+        self._own = "\n".join(own)
+
+    def _is_quoted(self, text: "_Text", begin: int, end: int) -> bool:
+        """Whether the model said this part of a text before, and what stands right before or behind it there."""
+        before = text.words[max(0, begin - CONTEXT) : end]
+        behind = text.words[begin : end + CONTEXT]
+        return any(
+            len(part) == end - begin + CONTEXT and self._own.find(part, 0, text.own_before) >= 0
+            for part in (before, behind)
+        )
+
+
+def put_in(messages: Sequence[Message], left_out: Mapping[int, str]) -> tuple[Message, ...]:
+    """The messages with answers that a client left out, each behind this number of messages."""
+    whole = list(messages)
+    for at in sorted(left_out, reverse=True):
+        whole.insert(at, {"role": "assistant", "content": left_out[at]})
+    return tuple(whole)
+
+
+class _Text(NamedTuple):
+    """A text that the model did not write."""
+
+    words: str
+    own_before: int
+    """How many characters the model had said before."""
+
+
+def _starts(unit: str) -> list[int]:
+    if len(unit) < TINY:
+        return list(range(len(unit)))
+    starts = [found.end() for found in _start.finditer(unit)]
+    starts = starts or [found.end() for found in _word.finditer(unit)]
+    return [0, *starts][:STARTS]
+
+
+def _shown(unit: str, chars: int) -> str:
+    """A unit as a text would show it; a short one several times in a row, until it has this many characters."""
+    for times in range(1, chars + 1):
+        plain = _normalize(unit * times)
+        shown = plain.strip(_MARKS) or plain
+        if len(shown) >= chars:
+            return shown
+    return ""
+
+
+def _normalize(text: str) -> str:
+    """The text without what JSON and line breaks change in it."""
+    for escape in ("\\n", "\\r", "\\t"):
+        text = text.replace(escape, " ")
+    return " ".join(text.replace("\\", "").casefold().split())
+
+
+def _words(message: Message) -> str:
+    """What a message says; not what it calls, and not what a tool returned."""
+    content = message.get("content", message.get("parts"))
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    said = (part.get("text", part.get("thinking")) for part in parts if isinstance(part, Mapping))
+    return "\n".join(text for text in said if isinstance(text, str))
+
+
+def _is_of_model(message: Message) -> bool:
+    role, kind = message.get("role"), str(message.get("type", ""))
+    return role in ("assistant", "model") or (role is None and not kind.endswith("_output"))
+
+
+def _texts(value: object, depth: int = DEPTH) -> Iterator[str]:
+    """Every text inside a message."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, Mapping):
+        for name, part in value.items():
+            if name not in _BINARY:
+                yield from _texts(part, depth - 1)
+    elif depth and isinstance(value, Sequence):
+        for part in value:
+            yield from _texts(part, depth - 1)

@@ -1,0 +1,494 @@
+"""StreamMachine: the state machine behind a guarded stream, without any I/O.
+
+Pieces of the model's stream go in, pieces for the client come out. On a stall the caller severs the
+upstream, asks for the next Call and feeds its stream into the same machine:
+
+    IDLE -start-> GENERATING -end-> DONE
+    GENERATING -stall-> RECOVERING -resume-> GENERATING ... -give up-> FAILED
+
+The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
+divergence token is set) is not in it, though the client may have its first characters.
+Tool calls and structured output are never spliced. They go out as they come.
+If one loops before any of it was sent, the machine asks for it again. If a part was sent, the stream ends
+with PartialCallError; the caller that asks again passes `earlier_loops`, and the call is then held until it is
+complete. A call that loops for the second time passes: the model means it.
+Not every repetition is a loop (honest.py). One that is let pass is noted in the report. `left_out` has cut answers that
+the client left out of its messages and may quote there, each by the number of messages before it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from millgate.errors import LoopError, PartialCallError
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, as_piece
+from millgate.guard.counting import CountingDetector
+from millgate.guard.detectors import Detector, Stall
+from millgate.guard.entropy import choose_detector
+from millgate.guard.honest import IN_REQUEST, HonestRepetition, put_in
+from millgate.guard.policy import GuardPolicy, Resume
+from millgate.guard.report import TRANSITIONS, Cut, GuardReport, State
+from millgate.guard.resume import (
+    CLOSING,
+    Call,
+    Message,
+    SentText,
+    SteeringFilter,
+    Stop,
+    next_call,
+)
+from millgate.guard.unit_kinds import TINY
+from millgate.text.tokens import estimate_tokens
+
+CUT_CHARS = 4000  # characters of a cut text that the report keeps: about two screens, which bounds its memory
+# A tool call that loops this often for one request is what the model wants to say: it was asked again, and wrote the
+# same once more.
+BELIEVED_LOOPS = 2
+MAX_WARNINGS = 20  # that a report keeps: as many as a page shows
+# Asked for at every token; looking it up in the enum takes 0.25 µs of 3.6 µs.
+RECOVERING = State.RECOVERING
+
+
+class StreamMachine:
+    """One guarded stream: feed pieces, send what comes back, resume when `stalled`."""
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...],
+        *,
+        policy: GuardPolicy | None = None,
+        detector: Callable[[], Detector] | None = None,
+        divergence: str | None = None,
+        structured: bool = False,
+        earlier_loops: int = 0,
+        left_out: Mapping[int, str] = MappingProxyType({}),
+        max_tokens: int = 0,
+        how: Resume = "auto",
+        words_only: bool = False,
+        count: Callable[[str], int] = estimate_tokens,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.messages = messages
+        self.policy = policy or GuardPolicy()
+        self.divergence = divergence or self.policy.divergence_token or None
+        self.max_tokens = max_tokens
+        self.words_only = words_only or not self.policy.sampling
+        """Whether the target takes no sampling, so that words alone must do."""
+        self.severed_tokens = 0
+        """About how many tokens the call that was severed last had generated."""
+        self._how: Resume = how if self.policy.resume == "auto" else self.policy.resume
+        self.report = GuardReport()
+        self._detector = detector or choose_detector(self.policy)
+        self._count, self._clock = count, clock
+        self._structured = structured
+        self._call_loops = earlier_loops  # of tool calls and structured output, for this request
+        self._holds_whole = False
+        self._watching = self.policy.enabled
+        self._content = self._new_channel(CONTENT)
+        if self.policy.tool_calls == "whole" or earlier_loops:
+            self.hold_calls_whole()
+        self._reasoning = self._new_channel(REASONING)
+        self._current = self._looped = self._content
+        self._counting = CountingDetector() if self.policy.counting != "off" else None
+        self._steering = SteeringFilter("")
+        self._sent = SentText()
+        conversation = put_in(messages, left_out)
+        self._honest = HonestRepetition(conversation, self._sent, self.policy.hopeless_chars)
+        self._generated = 0  # characters of the current call
+        self._calls_done = 0  # tool calls delivered whole
+        self._new_turn = False  # whether the next content begins a new turn
+        self._since: float | None = None  # when holding began
+
+    def _new_channel(self, name: str, *, whole: bool = False, call: int = 0) -> Channel:
+        return Channel(
+            name,
+            self._detector,
+            # What is not spliced is cut late if at all: nothing would be won by holding it back.
+            hold_back=self.policy.hold_back and self._can_splice(name),
+            whole=whole,
+            max_hold=self.policy.max_hold_chars,
+            call=call,
+        )
+
+    @property
+    def text(self) -> str:
+        """The content that the client has."""
+        return str(self._sent)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the upstream must be severed: ask `resume` for the next call."""
+        return self.report.state is RECOVERING
+
+    @property
+    def generated_tokens(self) -> int:
+        """About how many tokens the current call has generated so far."""
+        longest = max(
+            (self._content, self._reasoning, self._current), key=lambda channel: len(channel.tail)
+        )
+        return self._generated_tokens(longest)
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete."""
+        return self.report.state is State.DONE
+
+    @property
+    def holding(self) -> bool:
+        """Whether text waits for a suspicion to pass."""
+        return self._since is not None
+
+    def _transition(self, event: str) -> None:
+        report = self.report
+        report.state = TRANSITIONS[report.state, event]
+
+    # The life of a stream
+
+    def start(self) -> Call:
+        """The first call."""
+        self._transition("start")
+        self.report.calls = 1
+        return Call(self.messages)
+
+    def hold_calls_whole(self) -> None:
+        """From the start: hold each tool call, and structured output, until it is complete."""
+        self._holds_whole = True
+        self._content.whole = self._structured
+
+    def feed(self, piece: str) -> list[Piece]:
+        """A piece of the model's stream in; what the client may have out."""
+        piece = as_piece(piece)
+        if not self._watching or (piece.channel == REASONING and not self.policy.reasoning):
+            self._generated += len(piece)
+            return self._book([piece])
+        if piece.channel == EVENT:
+            return self._pass_event(piece)
+        channel = self._current
+        if (
+            piece.channel == channel.name
+            and piece.call == channel.call
+            and self._may_use_fast_path()
+        ):
+            passes, stall = self._try_to_pass(channel, piece.text)
+            if passes:
+                return [piece] if piece or piece.raw is not None else []
+            return self._hold_or_cut(channel, piece, stall)
+        self._generated += len(piece)
+        out = self._switch_channel(piece)
+        if piece.channel == CONTENT:
+            piece = self._join(piece)
+        before = self._current.elided
+        stall = self._current.feed(piece)
+        if stall is None and piece.channel == CONTENT:
+            stall = self._check_counting(piece.text)
+        self.report.cut_chars += self._current.elided - before
+        out += self._judge(self._current, stall) if stall else self._current.ready()
+        return self._book(out)
+
+    def feed_content(self, text: str, raw: Callable[[], object]) -> list[Piece] | None:
+        """As `feed`, for content in an event of its own; None if the event may go out as it came.
+
+        `raw` makes the event of a piece, only if it is needed. The proxy calls this for every token: 3.6 µs with the
+        detectors, against 4.8 µs of `feed`, which makes a Piece of each.
+        """
+        channel = self._current
+        if channel is not self._content or not self._watching or not self._may_use_fast_path():
+            return self.feed(Piece(CONTENT, text, raw=raw()))
+        passes, stall = self._try_to_pass(channel, text)
+        if passes:
+            return None
+        return self._hold_or_cut(channel, Piece(CONTENT, text, raw=raw()), stall)
+
+    def tick(self) -> list[Piece]:
+        """What must go out because it was held for too long."""
+        if self._since is None or self._clock() - self._since <= self.policy.max_hold_s:
+            return []
+        return self._book(self._current.waive())
+
+    def stop_watching(self, why: str) -> list[Piece]:
+        """Let the rest of the stream pass as it comes, and say why; what waits goes out now."""
+        self.report.passed_on = why
+        self._watching = False
+        rest = self._steering.end()
+        return self._book([*self._current.release(), *([Piece(CONTENT, rest)] if rest else ())])
+
+    def forget(self, why: str) -> None:
+        """Watch no more, and forget what waits: after a bug the caller itself lets that out, as it came."""
+        self.report.passed_on = why
+        self.report.state = State.GENERATING
+        self._watching, self._since = False, None
+        self._steering = SteeringFilter("")
+        self._current = self._content = self._new_channel(CONTENT)
+
+    def end(self) -> list[Piece]:
+        """The model ended its answer: what still waits goes out."""
+        rest = self._steering.end()
+        if rest:
+            self._current.feed(Piece(CONTENT, rest))
+        out = self._book(self._current.release())
+        self._transition("end")
+        return out
+
+    def fail(self) -> list[Piece]:
+        """The upstream broke: what waits goes out, unless it must be delivered whole."""
+        self._transition("error")
+        return [] if self._current.whole else self._book(self._current.release())
+
+    def leave(self) -> None:
+        """The client went away."""
+        if (self.report.state, "leave") in TRANSITIONS:
+            self._transition("leave")
+
+    def resume(self) -> Call:
+        """The next call after a stall; LoopError when the budget of rollbacks or tokens is spent."""
+        cut = self.report.cuts[-1]
+        why = self._why_exhausted()
+        # No closing words can follow JSON. So structured output that cannot be had is like one that is out in part.
+        is_broken_json = bool(why) and self._structured and self._current is self._content
+        if self._is_partly_out(self._current) or is_broken_json:
+            self._transition("give up")
+            raise PartialCallError(
+                f"a tool call or structured answer looped after a part of it was sent: {cut.reason}",
+                text=self.text,
+                hint='ask again; tool_calls="whole" holds each until it is complete',
+            )
+        if why:
+            self._transition("give up")
+            raise LoopError(
+                f"the model kept looping: {why}; last: {cut.reason}",
+                text=self.text,
+                hint="raise max_rollbacks, change the prompt, or use another model",
+            )
+        self.report.rollbacks += 1
+        self.report.calls += 1
+        self._content.rewind()
+        self._reasoning.rewind()
+        self._looped = self._current
+        self._current = self._content
+        self._generated = 0
+        self._transition("resume")
+        return self._next_call()
+
+    def reword(self) -> Call:
+        """The call of this attempt by words alone, for a target that refused changed sampling."""
+        self.words_only = True
+        return self._next_call()
+
+    @property
+    def closing_words(self) -> str:
+        """What ends an answer that kept looping, set apart from the text that the client has."""
+        return CLOSING if self._sent.last in ("", "\n") else f"\n\n{CLOSING}"
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether another stall would end the stream."""
+        return self.report.rollbacks >= self.policy.max_rollbacks
+
+    # Inside
+
+    def _may_use_fast_path(self) -> bool:
+        """Whether this is the first call and nothing waits, as for nearly every piece."""
+        channel = self._current
+        return not (self.report.rollbacks or channel.whole or channel.has_waiting)
+
+    def _try_to_pass(self, channel: Channel, text: str) -> tuple[bool, Stall | None]:
+        """Whether the text goes out at once, and the stall that it ends in.
+
+        It decides as the rest of `feed` does, in fewer steps: 4.8 µs a token instead of 9.5 µs.
+        """
+        size, content = len(text), channel is self._content
+        self._generated += size
+        stall = channel.detector.feed(text)
+        if stall is None and content and self._counting is not None:
+            stall = self._check_counting(text)
+        holding = channel.holding
+        if stall is not None or (holding is not None and holding.hold is not None):
+            return False, stall
+        channel.record_sent(text)
+        self.report.sent_chars += size
+        if content and channel.sent <= self.policy.max_history_chars:
+            self._sent.append(text)
+        return True, None
+
+    def _hold_or_cut(self, channel: Channel, piece: Piece, stall: Stall | None) -> list[Piece]:
+        channel.wait(piece)
+        return self._book(self._judge(channel, stall) if stall else channel.ready())
+
+    def _pass_event(self, piece: Piece) -> list[Piece]:
+        if self._current.has_waiting:
+            self._current.queue(piece)
+            return []
+        return [piece]
+
+    def _switch_channel(self, piece: Piece) -> list[Piece]:
+        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
+        current = self._current
+        if current.name == piece.channel and current.call == piece.call:
+            return []
+        if current.name == CONTENT and (rest := self._steering.end()):
+            current.feed(Piece(CONTENT, rest))
+        out = current.release()
+        if current.name == TOOL:
+            self._calls_done += 1
+        if piece.channel == TOOL:
+            self._current = self._new_channel(TOOL, whole=self._holds_whole, call=piece.call)
+        else:
+            self._current = self._content if piece.channel == CONTENT else self._reasoning
+        return out
+
+    def _join(self, piece: Piece) -> Piece:
+        """The piece without steering text, and with a space if a new turn follows a broken line."""
+        text = self._steering.feed(piece.text)
+        if self._new_turn and text:
+            self._new_turn = False
+            before = self._sent.last
+            if before and not before.isspace() and not text[0].isspace():
+                text = f" {text}"
+        return piece if text == piece else Piece(CONTENT, text)
+
+    def _check_counting(self, text: str) -> Stall | None:
+        stall = self._counting.feed(text) if self._counting is not None else None
+        if stall is None:
+            return None
+        if self.policy.counting == "cut":
+            here = self._content.sent
+            return Stall(stall.position, here, 0, stall.reason, stall.unit)
+        self._warn(stall.reason)
+        return None
+
+    def _warn(self, what: str) -> None:
+        if len(self.report.warnings) < MAX_WARNINGS:
+            self.report.warnings.append(what)
+
+    def _judge(self, channel: Channel, found: Stall) -> list[Piece]:
+        """What the client gets of a channel that has stalled: the part before the loop, or all if it is believed."""
+        stall: Stall | None = found
+        while stall and (
+            why := self._honest.why(channel, stall, is_spliced=self._is_spliced(channel))
+        ):
+            self._warn(f"{stall.reason}, let pass: {why}")
+            chars = 0 if why == IN_REQUEST else self.policy.hopeless_chars
+            stall = channel.let_pass(stall, chars)
+        if stall is None:
+            return channel.ready()
+        if not self._is_spliced(channel):
+            self._call_loops += 1
+            no_tries_left = self.report.rollbacks >= self.policy.max_rollbacks
+            if self._call_loops >= BELIEVED_LOOPS or (no_tries_left and not channel.begun):
+                self.report.passed_on = f"it loops each time: {stall.reason}"
+                return channel.stop_watching()
+        return self._cut(channel, stall)
+
+    def _is_spliced(self, channel: Channel) -> bool:
+        """Whether an answer can go on behind a cut of this channel: text can, a tool call or JSON cannot."""
+        return self._can_splice(channel.name)
+
+    def _can_splice(self, name: str) -> bool:
+        return name != TOOL and not (self._structured and name == CONTENT)
+
+    def _is_partly_out(self, channel: Channel) -> bool:
+        return not self._is_spliced(channel) and channel.begun
+
+    def _cut(self, channel: Channel, stall: Stall) -> list[Piece]:
+        """End the channel at the stall: what the client still gets of it; the rest is gone."""
+        self._transition("stall")
+        kept = []
+        if self._is_spliced(channel):
+            kept = channel.send(self._kept_chars(channel, stall))
+        report = self.report
+        waiting = channel.waiting
+        wasted = self._count(waiting)
+        report.wasted_tokens += wasted
+        self.severed_tokens = self._generated_tokens(channel)
+        report.unused_tokens += max(0, self.max_tokens - self.severed_tokens)
+        dropped = channel.drop()
+        channel.relapse.learn(stall.unit)
+        report.cut_chars += dropped
+        shown = (channel.sent - stall.onset) / stall.period - 1 if stall.period else 0.0
+        report.cuts.append(
+            Cut(
+                channel.name,
+                stall.position,
+                stall.onset,
+                stall.period,
+                stall.reason,
+                stall.unit[:200],
+                dropped,
+                round(max(0.0, shown), 2),
+                channel.sent,
+                waiting[:CUT_CHARS],
+            )
+        )
+        if channel.name == TOOL and self._calls_done and not channel.begun:
+            report.ended = "tool_calls"
+            self._transition("finish")
+        return kept
+
+    def _generated_tokens(self, channel: Channel) -> int:
+        """Tokens of the current call, at the tokens a character of the text that is still at hand."""
+        sample = channel.tail + channel.waiting
+        return round(self._generated * self._count(sample) / len(sample)) if sample else 0
+
+    def _kept_chars(self, channel: Channel, stall: Stall) -> int:
+        """Characters that still go out: to the onset, or to the end of the first copy and a boundary near it."""
+        if self._cuts_at_onset(stall.period):
+            return min(max(0, stall.onset - channel.sent), channel.held)
+        return channel.first_copy_chars(stall, self.policy.boundary_chars)
+
+    def _why_exhausted(self) -> str:
+        """Why no further call may be made; empty if one may."""
+        policy, report = self.policy, self.report
+        if report.rollbacks >= policy.max_rollbacks:
+            return f"{report.rollbacks} rollbacks did not help"
+        if report.wasted_tokens > policy.max_wasted_tokens:
+            return f"{report.wasted_tokens} tokens were cut, more than max_wasted_tokens"
+        if self._content.sent > policy.max_history_chars:
+            return f"the answer is longer than max_history_chars {policy.max_history_chars}"
+        return ""
+
+    def _cuts_at_onset(self, period: int) -> bool:
+        """Whether a loop is cut at its onset; else its first copy, once said, is part of the answer."""
+        return self.divergence is not None or 0 < period < TINY
+
+    def _next_call(self) -> Call:
+        cut = self.report.cuts[-1]
+        onset = cut.onset if cut.channel == CONTENT else None
+        if onset is not None and self._cuts_at_onset(cut.period):
+            self._sent.omit_from(onset)
+        text = self._sent.shown()
+        if onset is not None:
+            onset = len(self._sent.shown(onset))
+        thrown_away = not self._is_spliced(self._looped)
+        how: Resume = "restart" if thrown_away and not text else self._how
+        if how == "restart" and text:  # the client has a part of the answer: go on from there
+            how = "auto"
+        call = next_call(
+            self.messages,
+            Stop(text, onset, thrown_away, cut.channel == REASONING),
+            attempt=self.report.rollbacks,
+            divergence=self.divergence,
+            how=how,
+            sampling=() if self.words_only else self.policy.sampling,
+        )
+        self.report.resent_tokens += sum(self._count(str(m.get("content"))) for m in call.messages)
+        self._steering = SteeringFilter(call.steering)
+        self._new_turn = call.messages[-1].get("role") != "assistant"
+        return call
+
+    def _book(self, out: Sequence[Piece]) -> list[Piece]:
+        """Count what goes out, keep its text for later calls, and note since when something waits."""
+        for piece in out:
+            self.report.sent_chars += len(piece)
+            if (
+                piece.channel == CONTENT
+                and piece
+                and self._content.sent <= self.policy.max_history_chars
+            ):
+                self._sent.append(piece.text)
+        has_waiting = self._current.held and not self._current.whole
+        if has_waiting and self._since is None:
+            self._since = self._clock()
+        elif not has_waiting:
+            self._since = None
+        self.report.held_chars = max(self.report.held_chars, self._current.held)
+        return [piece for piece in out if piece or piece.raw is not None]

@@ -1,0 +1,336 @@
+"""Masks: two results of a tool are the same if they differ only in parts that change on every call.
+
+Such parts are times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
+A hexadecimal word behind a label (`Chunk ID: f6ac62`) is an id if it is another one of the same length in the other
+result. A paragraph in brackets that an agent appends, and that counts the copies itself, is no part of the result.
+What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records. Masking
+goes line by line, so only the lines in which two results differ are read, and short lines are remembered. Every
+expression is linear: runs are possessive or bounded, and none stands inside another.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from millgate.guard.detectors import common_prefix
+from millgate.text.lazy_pattern import lazy_compile
+
+# Longer lines, as JSON on one line, are cut at commas too. Chosen, not measured.
+LONG_LINE = 2_000
+LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
+BESIDE = 48  # characters beside a UUID that make it a detail of its line
+REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
+SHORT_LINE = 200  # characters of a first line by which results are told apart
+# Lines that differ, up to which two texts are compared line by line. Chosen, not measured: if more
+# lines differ, both texts are masked whole.
+FEW = 16
+
+_NOTE = "\n\n[millgate: "  # how a note of ours begins: it is not part of the result
+
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
+_ZONE = r"(?: ?(?:Z\b|UTC|GMT|CES?T|[ECMP][SD]T|[+-]\d{2}:?\d{2}\b))?"
+_UNIT = (
+    "(?:ns|us|µs|μs|ms|msecs?|secs?|mins?|hrs?|(?:nano|micro|milli)?seconds?|minutes?|hours?|days?)"
+)
+# What numbers the calls of a service and not the things it serves.
+_SERIAL = (
+    "(?:request|req|trace|span|correlation|session|transaction|connection|conn|invocation|process|thread|worker|call|"
+    "response|execution|operation|attempt|retry|try|iteration|seq|sequence|counter|pid|tid|ppid|pgid|port|seed)"
+)
+_TAKES = (
+    "(?:elapsed|duration|took|latency|uptime|runtime|wall[ _-]?time|cpu[ _-]?time|total[ _-]?time|time[ _-]?taken|time)"
+)  # fmt: skip
+_PREFIXES = "req|call|toolu|msg|chatcmpl|resp|trace|sess|session|conn|evt|rid|cid|txn|inv|exec"
+_IS = r"""["']?\s{0,2}[:=#]?\s{0,2}["']?"""
+_NOT_PROGRESS = r"(?!\s{0,2}(?:/|of\b|out of\b|%|percent\b))"
+
+Head = tuple[int, tuple[str, ...]]
+Replace = str | Callable[[re.Match[str]], str]
+
+
+def _temporary(found: re.Match[str]) -> str:
+    """A path under a folder for temporary files, with `*` for its random names."""
+    return re.sub(r"[^/\\]{1,255}", lambda part: "*" if _is_random(part[0]) else part[0], found[0])
+
+
+def _is_random(name: str) -> bool:
+    digits = sum(map(str.isdigit, name))
+    return name.startswith(("tmp", "temp")) or (len(name) >= 6 and digits > 0) or digits >= 4
+
+
+def _identifier(found: re.Match[str]) -> str:
+    """An id with a service's prefix, if the rest looks drawn and not named."""
+    rest = found[2]
+    digits = sum(map(str.isdigit, rest))
+    return f"{found[1]}*" if digits >= 2 and len(rest) >= 6 else found[0]
+
+
+def _keep_label(found: re.Match[str]) -> str:
+    """The name of a value, with `*` for the value."""
+    return f"{found[1]}*"
+
+
+def _record(found: re.Match[str]) -> str:
+    """A UUID without a label: beside a sentence it is a detail, alone it is the result."""
+    return "*" if len(found.string) - len(found[0]) >= BESIDE else found[0]
+
+
+# For each rule: what a line must hold for it to apply (looking is cheap), what it finds, and what stands for that.
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
+    (needs, lazy_compile(rule, re.IGNORECASE), replace)
+    for needs, rule, replace in (
+        (
+            ("/tmp", "/var/folders", "/dev/shm", "\\temp"),  # noqa: S108  (names to look for)
+            r"(?:/tmp|/var/folders|/dev/shm|\\temp)[/\\][\w.+\\/-]{1,400}",
+            _temporary,
+        ),
+        (
+            ("-",),
+            rf"\b({_SERIAL}[_ -]?(?:id|no|number)?{_IS})[0-9a-f]{{8}}-[0-9a-f-]{{27}}\b",
+            _keep_label,
+        ),
+        (("-",), r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", _record),
+        (("id",), rf"\b({_SERIAL}[_ -]?id{_IS})[\w.:-]{{4,80}}+", _keep_label),
+        (
+            tuple(_PREFIXES.split("|")),
+            rf"\b((?:{_PREFIXES})[-_])(\w{{6,80}}+)",
+            _identifier,
+        ),
+        (("0x",), r"\b0x[0-9a-f]{4,16}\b", "*"),
+        ((":",), rf"\b\d{{4}}[-/]\d{{2}}[-/]\d{{2}}[T _]{_CLOCK}{_ZONE}", "*"),
+        (
+            (":",),
+            rf"\b(?:{_MONTH} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTH})(?:,? \d{{4}})?,? {_CLOCK}{_ZONE}(?: \d{{4}})?",
+            "*",
+        ),
+        ((":",), rf"\b\d{{1,3}}:\d{{2}}:\d{{2}}(?:[.,]\d{{1,9}})?{_ZONE}", "*"),
+        (
+            ("16", "17", "18", "19"),
+            r"(?<![\w.])1[6-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d{1,9})?(?![\w%])(?! ?(?:bytes|rows|lines|items)\b)",
+            "*",
+        ),
+        (("",), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)++", "*"),
+        (("m",), r"(?<![\w.])\d++m ?\d++(?:\.\d++)?s\b", "*"),
+        (
+            ("elapsed", "duration", "took", "latency", "time"),
+            rf"\b({_TAKES}(?:[_ ]?(?:in )?(?:{_UNIT}|s))?{_IS})\d++(?:\.\d++)?(?![\w.]){_NOT_PROGRESS}",
+            _keep_label,
+        ),
+        (
+            tuple(_SERIAL[3:-1].split("|")),
+            rf"\b({_SERIAL}(?:[_ ](?:id|no|number|count))?{_IS})\d++(?!\w){_NOT_PROGRESS}",
+            _keep_label,
+        ),
+        (
+            ("localhost:", "127.0.0.1:", "0.0.0.0:", "]:"),
+            r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{2,5}\b",
+            lambda found: f"{found[1]}:*",
+        ),
+    )
+)
+_DIGIT = re.compile(r"\d")
+BRACKETS = (
+    2_000  # characters of a paragraph in brackets that an agent appends; longer ones are results
+)
+HEX_DIGITS = 6  # of an id at least: shorter words are numbers, units and versions more often
+_WORDS = re.compile(r"([0-9A-Za-z]+)")
+_HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)")
+# A number that is not part of "3 of 10" or "45 %": those are progress.
+_NUMBER = re.compile(rf"(?<![\w.])\d{{1,4}}(?![\w.]\d){_NOT_PROGRESS}")
+
+
+def mask(line: str) -> str:
+    """The line with a sign in place of each part that changes on every call."""
+    if not (_DIGIT.search(line) or "tmp" in line):
+        return line
+    low = line.lower()
+    for needs, rule, replace in _RULES:
+        for need in needs:
+            if need in low:
+                line = rule.sub(replace, line)
+                break
+    return line
+
+
+def normalize(text: str) -> list[str]:
+    """The masked lines, without their layout; equal for equal results.
+
+    A text longer than LONG_TEXT is not masked.
+    """
+    if len(text) > LONG_TEXT:
+        return [text]
+    return [part for line in text.splitlines() for part in _normal_line(line)]
+
+
+def is_same(left: str, right: str, *, ids: bool = True) -> bool:
+    """Whether two results are equal once normalized, `ids` aside or not. Only what differs is normalized."""
+    if left == right:
+        return True
+    if len(left) > LONG_TEXT or len(right) > LONG_TEXT:
+        return False
+    same = _compare(left, right, "\n", _normal_lines, ids=ids)
+    return same_words(normalize(left), normalize(right), ids=ids) if same is None else same
+
+
+def same_words(left: Sequence[str], right: Sequence[str], *, ids: bool = True) -> bool:
+    """Whether masked lines are equal, or with `ids` differ in drawn ids alone."""
+    return left == right or (
+        ids
+        and len(left) == len(right)
+        and all(a == b or _differ_in_ids(a, b) for a, b in zip(left, right, strict=True))
+    )
+
+
+def _differ_in_ids(left: str, right: str) -> bool:
+    """Whether two lines differ only in hexadecimal words that stand behind a word: that names them.
+
+    A hash that begins its line is the result itself, as that of `sha256sum`.
+    """
+    if len(left) != len(right):
+        return False
+    ours, theirs = _WORDS.split(left), _WORDS.split(right)
+    if len(ours) != len(theirs):
+        return False
+    has_label = False
+    for a, b in zip(ours, theirs, strict=True):
+        if a != b and not (has_label and _are_drawn(a, b)):
+            return False
+        has_label = has_label or (len(a) > 1 and a.isalpha())
+    return True
+
+
+def _are_drawn(left: str, right: str) -> bool:
+    """Whether two words are drawn ids: hexadecimal, of one length, and different in more than half of their places.
+
+    Together they have letters and digits: numbers may be progress. So may ids that are counted up.
+    """
+    both = left + right
+    return (
+        len(left) == len(right) >= HEX_DIGITS
+        and _HEX.fullmatch(both) is not None
+        and not both.isdigit()
+        and not both.isalpha()
+        and 2 * sum(map(operator.ne, left, right)) > len(left)
+    )
+
+
+def without_counts(left: str, right: str) -> tuple[str, str] | None:
+    """Both results without the last paragraph in which an agent counts the copies of a call; None if it does not.
+
+    Such a paragraph stands in brackets, is the same in both but for one number, and that grows by one with the copy. It
+    may begin with the second or third copy.
+    """
+    ours, theirs = _last_brackets(left), _last_brackets(right)
+    mine, others = _NUMBER.findall(ours), _NUMBER.findall(theirs)
+    if ours and theirs:
+        pairs = {(int(a), int(b)) for a, b in zip(mine, others, strict=False) if a != b}
+        is_count = (
+            len(pairs) == 1
+            and all(abs(a - b) == 1 for a, b in pairs)
+            and _NUMBER.sub("", ours) == _NUMBER.sub("", theirs)
+        )
+    else:
+        is_count = bool(mine or others) and {*mine, *others} <= {"2", "3"}
+    if not is_count:
+        return None
+    return left.removesuffix(ours), right.removesuffix(theirs)
+
+
+def _last_brackets(text: str) -> str:
+    """The last paragraph if it is a sentence or more in brackets, else "". A list of values has no words."""
+    at = text.rfind("\n\n[", -BRACKETS - 3) if text.endswith("]") else -1
+    paragraph = text[at:] if at >= 0 else ""
+    return paragraph if sum(map(str.isalpha, paragraph.split())) >= 5 else ""
+
+
+def head_of(text: str) -> Head:
+    """Where the first line ends and its words, which are equal for equal results; nothing if it is long or blank."""
+    end = text.find("\n", 0, SHORT_LINE) + 1
+    words = _normal_lines(text[:end])
+    # A carriage return ends a line, too: then there are several.
+    return (end, words) if len(words) <= 1 else (0, ())
+
+
+def _compare(
+    left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]], *, ids: bool
+) -> bool | None:
+    """As `is_same`, for texts whose parts have such an end; None if more than a few parts must be read.
+
+    What stands before the first difference is the same part by part, so it can be left out, and so can parts that
+    differ but are the same once masked.
+    """
+    for _ in range(FEW):
+        at = common_prefix(left, right)
+        start = left.rfind(end, 0, at) + 1
+        left_end = left.find(end, at) + 1 or len(left)
+        right_end = right.find(end, at) + 1 or len(right)
+        ours = left[start:left_end].removesuffix(end)
+        theirs = right[start:right_end].removesuffix(end)
+        if end == "\n" and _is_long_line(ours) and _is_long_line(theirs):
+            same = _compare(ours, theirs, ",", _normal_part, ids=ids)
+        else:
+            same = _begin_same(read(ours), read(theirs), ids=ids)
+        if not same:
+            return same
+        left, right = left[left_end:], right[right_end:]
+        if left == right:
+            return True
+    return None
+
+
+def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...], *, ids: bool) -> bool | None:
+    """Whether both are equal, `ids` aside or not; None if one of them ends before they differ."""
+    if same_words(ours, theirs, ids=ids):
+        return True
+    return None if all(map(operator.eq, ours, theirs)) else False
+
+
+def _is_long_line(text: str) -> bool:
+    return len(text) > LONG_LINE and len(text.splitlines()) == 1
+
+
+def _normal_lines(text: str) -> tuple[str, ...]:
+    return _short_lines(text) if len(text) <= REMEMBERED else tuple(normalize(text))
+
+
+# An agent that circles sends the same lines with every request: the next request of 60 calls with 20 lines each takes
+# 0.2 ms of CPU instead of 2.9. Keys are short here, so the plain cache of the standard library is bounded too.
+@lru_cache(maxsize=1024)
+def _short_lines(text: str) -> tuple[str, ...]:
+    return tuple(normalize(text))
+
+
+def _normal_line(line: str) -> tuple[str, ...]:
+    """A line without its layout: one part, several of a long line, none of a blank one."""
+    if len(line) <= LONG_LINE:
+        return _normal_part(line)
+    return tuple(part for piece in line.split(",") for part in _normal_part(piece))
+
+
+def _normal_part(part: str) -> tuple[str, ...]:
+    return _short_part(part) if len(part) <= REMEMBERED else _mask_part(part)
+
+
+def _mask_part(part: str) -> tuple[str, ...]:
+    words = " ".join(part.split())
+    return (mask(words),) if words else ()
+
+
+_short_part = lru_cache(maxsize=8192)(_mask_part)
+
+
+def without_note(text: str) -> str:
+    """A result as the tool gave it, without a note of ours at its end."""
+    if not text.endswith("]"):
+        return text
+    if text.startswith(_NOTE.lstrip()):
+        return ""
+    at = text.rfind(_NOTE)
+    return text[:at] if at >= 0 else text
+
+
+def note_of(text: str) -> str:
+    """A note in the form that `without_note` knows."""
+    return f"{_NOTE}{text}]"

@@ -1,0 +1,367 @@
+"""Guard: a model's stream as the client should see it.
+
+The state machine (machine.py) decides; this file calls the model, waits, severs and closes.
+Whatever happens (a stall, an error, a client that goes away), the upstream iterator is closed before
+anything else is done.
+"""
+
+import asyncio
+import inspect
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import ExitStack, aclosing
+from copy import deepcopy
+from typing import Any, Self
+
+from millgate.errors import ConfigError, UpstreamError
+from millgate.guard.channels import Piece, as_piece
+from millgate.guard.detectors import Detector
+from millgate.guard.machine import StreamMachine
+from millgate.guard.policy import GuardPolicy
+from millgate.guard.report import GuardReport
+from millgate.guard.resume import Call, Message, conversation
+from millgate.text.tokens import estimate_tokens
+
+Messages = str | Sequence[Message]
+Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
+KeepAlive = Callable[[], object]
+
+
+class GuardedStream(AsyncIterator[Piece]):
+    """One guarded stream: iterate it, close it, read its report."""
+
+    def __init__(self, machine: StreamMachine, pieces: AsyncGenerator[Piece]) -> None:
+        self._machine = machine
+        self._pieces = pieces
+
+    @property
+    def report(self) -> GuardReport:
+        """What happened so far."""
+        return self._machine.report
+
+    @property
+    def text(self) -> str:
+        """The content sent so far."""
+        return self._machine.text
+
+    async def __anext__(self) -> Piece:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """The client goes away: close the upstream."""
+        await self._pieces.aclose()
+        self._machine.leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Guard:
+    """Watches what `generate` streams; a loop is cut, and the model asked to go on in the same stream.
+
+    `generate(messages, *, sampling=None)`, a plain function or `async def`, gives an async iterator of
+    `str` or `Piece` (for `iterate`: an iterator); None is no text. One that takes no `sampling` is asked by words
+    alone. What it raises comes out as it is, behind the text that was held back.
+
+    `detector` is a name, a detector, copied for each stream, or a function that makes one. Other knobs are those of
+    GuardPolicy; without a `policy` the MILLGATE_GUARD__* variables count, and `model` says what is set for it.
+    """
+
+    def __init__(
+        self,
+        generate: Generate,
+        *,
+        detector: Detector | Callable[[], Detector] | str | None = None,
+        divergence: str | None = None,
+        max_rollbacks: int | None = None,
+        model: str = "",
+        policy: GuardPolicy | None = None,
+        count: Callable[[str], int] = estimate_tokens,
+        keep_alive: KeepAlive | None = None,
+        **knobs: object,
+    ) -> None:
+        if not callable(generate):
+            raise ConfigError(
+                f"generate is {generate!r}, not a function",
+                hint="give a function that takes the messages and streams your model's answer",
+            )
+        if max_rollbacks is not None:
+            knobs["max_rollbacks"] = max_rollbacks
+        if isinstance(detector, str):
+            knobs["detector"] = detector
+        set_up = policy or GuardPolicy.from_environment()
+        self.policy = set_up.for_model(model).replace(knobs)
+        self.divergence = divergence
+        self._generate = generate
+        self._takes_sampling = _accepts(generate, "sampling")
+        self._detector = _detector_factory(detector)
+        self._count = count
+        self._keep_alive = keep_alive
+        self.report = GuardReport()
+        """The report of the stream that was started last."""
+
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> GuardedStream:
+        """The guarded stream of one answer.
+
+        `structured` output is never spliced: a loop in it is asked for again, or ends the stream. `max_tokens`, the
+        limit of the request, lets the report say how much of it a severed call left.
+        """
+        machine = self._begin(
+            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
+        )
+        return GuardedStream(machine, self._run(machine))
+
+    def _begin(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> StreamMachine:
+        """The machine of one stream, and its report as that of the guard."""
+        policy = self.policy if enabled else self.policy.model_copy(update={"enabled": False})
+        machine = StreamMachine(
+            conversation(messages),
+            policy=policy,
+            detector=self._detector,
+            divergence=self.divergence,
+            structured=structured,
+            max_tokens=max_tokens,
+            words_only=not self._takes_sampling,
+            count=self._count,
+        )
+        self.report = machine.report
+        return machine
+
+    # Waiting for an async stream
+
+    async def _run(self, machine: StreamMachine) -> AsyncGenerator[Piece]:
+        call: Call | None = machine.start()
+        try:
+            while call is not None:
+                async with aclosing(self._attempt(machine, call)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                call = machine.resume() if machine.stalled else None
+        except GeneratorExit:
+            machine.leave()
+            raise
+
+    async def _attempt(self, machine: StreamMachine, call: Call) -> AsyncGenerator[Piece]:
+        """One call of the model: its pieces go through the machine, to the end or to a stall."""
+        try:
+            upstream = await self._open(call)
+        except Exception:
+            machine.fail()
+            raise
+        source = TimedStream(upstream, self.policy, self._keep_alive)
+        try:
+            while not machine.stalled and not machine.done:
+                try:
+                    given = await source.next(holding=machine.holding)
+                    piece = None if given is None else as_piece(given)
+                except StopAsyncIteration:
+                    out = machine.end()
+                except Exception:
+                    for rest in machine.fail():
+                        yield rest
+                    raise
+                else:
+                    out = machine.tick() if piece is None else machine.feed(piece)
+                for ready in out:
+                    yield ready
+        finally:
+            await source.close()
+
+    async def _open(self, call: Call) -> AsyncIterator[str]:
+        upstream = self._generate_for(call)
+        if inspect.isawaitable(upstream):
+            upstream = await upstream
+        if not hasattr(upstream, "__aiter__"):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an async iterator",
+                hint="use guard.iterate(...) for a generate that gives a plain iterator",
+            )
+        return upstream  # type: ignore[no-any-return]  # user code: only __aiter__ can be checked
+
+    def _generate_for(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
+        messages = [dict(message) for message in call.messages]
+        if self._takes_sampling:
+            return self._generate(messages, sampling=call.sampling)
+        return self._generate(messages)
+
+    # Taking a plain iterator
+
+    def iterate(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> Iterator[Piece]:
+        """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
+        machine = self._begin(
+            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
+        )
+        return self._run_sync(machine)
+
+    def _run_sync(self, machine: StreamMachine) -> Iterator[Piece]:
+        call: Call | None = machine.start()
+        try:
+            while call is not None:
+                yield from self._attempt_sync(machine, call)
+                call = machine.resume() if machine.stalled else None
+        except GeneratorExit:
+            machine.leave()
+            raise
+
+    def _attempt_sync(self, machine: StreamMachine, call: Call) -> Iterator[Piece]:
+        try:
+            upstream = self._open_plain(call)
+        except Exception:
+            machine.fail()
+            raise
+        with ExitStack() as stack:
+            close = getattr(upstream, "close", None)
+            if close is not None:
+                stack.callback(close)
+            yield from self._feed_all(machine, iter(upstream))
+
+    def _open_plain(self, call: Call) -> Iterable[str]:
+        upstream = self._generate_for(call)
+        if not isinstance(upstream, Iterable):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an iterator",
+                hint="use guard.stream(...) for a generate that gives an async iterator",
+            )
+        return upstream
+
+    def _feed_all(self, machine: StreamMachine, pieces: Iterator[str]) -> Iterator[Piece]:
+        while not machine.stalled and not machine.done:
+            try:
+                given = next(pieces)
+                piece = None if given is None else as_piece(given)
+            except StopIteration:
+                out = machine.end()
+            except Exception:
+                yield from machine.fail()
+                raise
+            else:
+                out = machine.tick() + ([] if piece is None else machine.feed(piece))
+            yield from out
+
+
+def _detector_factory(
+    detector: Detector | Callable[[], Detector] | str | None,
+) -> Callable[[], Detector] | None:
+    """A function that makes detectors, from an example, a class or a function; None: the policy decides."""
+    if detector is None or isinstance(detector, str):
+        return None
+    if isinstance(detector, Detector) and not isinstance(detector, type):
+        pattern = deepcopy(detector)
+        pattern.reset()
+        return lambda: deepcopy(pattern)
+    if not callable(detector):
+        raise ConfigError(
+            f"{detector!r} is not a detector", hint="give an object with feed and reset, or a class"
+        )
+    return detector
+
+
+def _accepts(function: Generate, name: str) -> bool:
+    """Whether a function can be called with this keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
+        for p in parameters
+    )
+
+
+class TimedStream:
+    """An async iterator that can be waited for in slices of time, and closed at any moment."""
+
+    def __init__(
+        self, upstream: AsyncIterator[str], policy: GuardPolicy, keep_alive: KeepAlive | None
+    ) -> None:
+        self._upstream = upstream
+        self._pieces = aiter(upstream)
+        self._policy = policy
+        self._keep_alive = keep_alive
+        self._task: asyncio.Future[str] | None = None
+
+    async def next(self, *, holding: bool) -> str | None:
+        """The next piece; None when a slice of time passed while text is held back."""
+        if not holding and self._task is None:
+            return await self._next_unwatched()
+        if self._task is None:
+            self._task = asyncio.ensure_future(anext(self._pieces))
+        slice_s = min(self._policy.keep_alive_s, self._policy.max_hold_s)
+        wait_s = slice_s if holding else self._policy.idle_s
+        done, _ = await asyncio.wait({self._task}, timeout=wait_s)
+        if done:
+            task, self._task = self._task, None
+            return task.result()
+        if not holding:
+            raise self._silence_error()
+        await self._call_keep_alive()
+        return None
+
+    async def _next_unwatched(self) -> str:
+        try:
+            async with asyncio.timeout(self._policy.idle_s) as limit:
+                return await anext(self._pieces)
+        except TimeoutError:
+            if limit.expired():
+                raise self._silence_error() from None
+            raise
+
+    def _silence_error(self) -> UpstreamError:
+        return UpstreamError(
+            f"the model sent nothing for {self._policy.idle_s:g} s",
+            hint="raise idle_s to wait longer",
+        )
+
+    async def _call_keep_alive(self) -> None:
+        if self._keep_alive is not None:
+            answer = self._keep_alive()
+            if inspect.isawaitable(answer):
+                await answer
+
+    async def close(self) -> None:
+        """End the wait and close the upstream, however it can be closed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await _close(self._pieces)
+        if self._upstream is not self._pieces:
+            await _close(self._upstream)
+
+
+async def _close(thing: object) -> None:
+    """Close it by `aclose` or `close`, if it has one."""
+    close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
+    if close is not None:
+        answer = close()
+        if inspect.isawaitable(answer):
+            await answer

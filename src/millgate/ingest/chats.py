@@ -1,0 +1,102 @@
+"""Chats: recorded conversations as texts of `user: …` and `assistant: …` turns.
+
+Three kinds of files hold them: exports with a list of `messages` on each line, the transcripts that `millgate xray`
+reads (Claude Code, Codex, Gemini CLI, pi and logs of requests), and what ChatGPT and Claude export. Only what was said
+is taken: results of tools are mostly files that can be added themselves, and instructions are no conversation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from millgate.guard.calls import plain_text
+from millgate.xray.entries import read_entries
+from millgate.xray.files import Lines
+from millgate.xray.formats import Entry, entries_of, session_of, text_of
+from millgate.xray.gemini import GeminiReader
+
+_LOOKED_AT = 20  # lines of a file from which its kind is told; agents write a few of their own before the first message
+_SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "model": "assistant"}
+
+
+class Chat(NamedTuple):
+    """One conversation: its title, which most have not, and its turns."""
+
+    title: str
+    text: str
+
+
+def is_chat(path: Path) -> bool:
+    """Whether a file of JSON holds conversations, and not rows with a text of their own."""
+    gemini = GeminiReader()
+    for line in islice(Lines(path), _LOOKED_AT):
+        if not isinstance(line, dict) or isinstance(line.get("text", line.get("content")), str):
+            continue
+        if _exported_messages(line):
+            return True
+        found = gemini.entries(line)
+        if any(e.message or e.snapshot for e in (entries_of(line) if found is None else found)):
+            return True
+    return False
+
+
+def read_chats(path: Path) -> tuple[list[Chat], int]:
+    """The conversations of a file, in the order in which they begin, and how many of its lines are no valid JSON."""
+    lines = Lines(path)
+    exported = [chat for line in lines if (chat := _exported_chat(line)) is not None]
+    if exported:
+        return [chat for chat in exported if chat.text], lines.skipped
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    current = ""
+    for entry in read_entries(Lines(path)):
+        current = session_of(entry) or current
+        _follow(entry, found.setdefault(current, []))
+    chats = (Chat("", _turns(messages)) for messages in found.values())
+    return [chat for chat in chats if chat.text], lines.skipped
+
+
+def _follow(entry: Entry, messages: list[Mapping[str, Any]]) -> None:
+    if entry.snapshot is not None:  # each request of a log holds the conversation so far
+        messages[:] = entry.snapshot
+    elif entry.message is not None:
+        messages.append(entry.message)
+
+
+def _turns(messages: Iterable[Mapping[str, Any]]) -> str:
+    """The turns of a conversation, a blank line between them."""
+    return "\n\n".join(
+        f"{speaker}: {said}"
+        for message in messages
+        if (speaker := _SPEAKERS.get(text_of(message.get("role"))))
+        and (said := plain_text(message.get("content")).strip())
+    )
+
+
+def _exported_chat(line: object) -> Chat | None:
+    """A conversation that ChatGPT or Claude exported; None for another line."""
+    if not isinstance(line, dict) or not (messages := _exported_messages(line)):
+        return None
+    return Chat(text_of(line.get("title") or line.get("name")), _turns(messages))
+
+
+def _exported_messages(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if isinstance(nodes := line.get("mapping"), dict):
+        return list(_chatgpt_messages(nodes))
+    said = line.get("chat_messages")
+    return [
+        {"role": message.get("sender"), "content": message.get("text") or message.get("content")}
+        for message in (said if isinstance(said, list) else ())
+        if isinstance(message, dict)
+    ]
+
+
+def _chatgpt_messages(nodes: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for node in nodes.values():
+        message = node.get("message") if isinstance(node, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        author = message.get("author") if isinstance(message, dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
+        if isinstance(parts, list) and isinstance(author, dict):
+            said = "\n".join(part for part in parts if isinstance(part, str))
+            yield {"role": author.get("role"), "content": said}

@@ -1,0 +1,171 @@
+"""Tables: files whose lines are rows: JSON lines, CSV, and JSON that is a row or a list of rows.
+
+A row without an id is named by its file and line. A line that is not a row is skipped with its number and reason.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import orjson
+
+from millgate.errors import InputError
+from millgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
+from millgate.ingest.rows import FILE, Skip, Text, parse_row
+from millgate.text.bounded_json import describe_json_error, loads
+from millgate.text.csv_rows import split_csv
+
+MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
+MOST_COLUMNS = 100_000  # of a table: each has a name in memory
+
+Items = Iterator[Text | Skip]
+
+
+def json_lines(path: Path, id: str, collection: str) -> Items:
+    """The rows of a file of JSON lines."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        file.seek(0)
+        if is_binary(head):
+            raise Undecodable("binary file")
+        if not head.strip():
+            yield Skip(id, "empty file", is_empty=True)
+        elif bom_encoding(head) not in ("", "utf-8-sig"):
+            for number, line in enumerate(decode(file.read()).split("\n"), 1):
+                yield from _parse_line(line.encode(), f"{id}:{number}", id, collection)
+        else:
+            yield from json_line_stream(file, id, collection)
+
+
+def json_line_stream(file: BinaryIO, id: str, collection: str) -> Items:
+    """The rows of a stream of UTF-8 JSON lines."""
+    number = 0
+    while line := file.readline(MAX_LINE):
+        number += 1
+        if len(line) == MAX_LINE and not line.endswith(b"\n"):
+            yield Skip(f"{id}:{number}", f"line longer than {MAX_LINE >> 20} MB", len(line))
+            while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+                yield Skip("", "", len(rest))
+            continue
+        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", id, collection)
+
+
+def json_rows(data: bytes, id: str, collection: str) -> Items:
+    """A JSON file: a row, a list of rows, or any other JSON, which is kept as text."""
+    text = decode(data)
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        yield Skip(id, f"not valid JSON: {error}", len(data))
+        return
+    rows = value if isinstance(value, list) else [value]
+    if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
+        for number, row in enumerate(rows, 1):
+            name = f"{id}:{number}" if isinstance(value, list) else id
+            yield from _take_row(row, name, id, collection, len(data) // len(rows))
+    else:
+        yield Text(
+            id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
+        )
+
+
+def csv_rows(path: Path, id: str, collection: str) -> Items:
+    """The rows of a CSV file; without a text column a row reads as `column: value` lines."""
+    with path.open("rb") as raw:
+        head = raw.read(HEAD)
+    if is_binary(head):
+        raise Undecodable("binary file")
+    if not head.strip():
+        yield Skip(id, "empty file", is_empty=True)
+        return
+    encoding = bom_encoding(head) or _encoding(path)
+    with path.open(encoding=encoding, newline="") as file:
+        yield from _csv(file, id, collection, head)
+
+
+def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
+    first = head.split(b"\n", 1)[0]
+    delimiter = max(",;\t|", key=lambda mark: first.count(mark.encode()))
+    rows = ((number, cells) for number, cells in split_csv(file, delimiter=delimiter) if any(cells))
+    number, header = 0, 0
+    try:
+        header, names = next(rows, (0, []))
+        if len(names) > MOST_COLUMNS:
+            yield Skip(id, f"more than {MOST_COLUMNS:,} columns")
+            return
+        columns, number = _unique(names), header
+        for number, cells in rows:
+            full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
+            size = sum(map(len, full.values()))
+            yield from _take_row(_with_text(full), f"{id}:{number}", id, collection, size)
+    except UnicodeDecodeError as error:
+        yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
+    else:
+        if number == header:
+            yield Skip(id, "a table without rows", is_empty=True)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names of columns; one that is empty or taken gets its number, so that no cell is lost."""
+    columns = dict[str, None]()
+    for at, name in enumerate(names, 1):
+        free = name
+        while not free or free in columns:
+            free = f"{free or 'column'} {at}"
+        columns[free] = None
+    return list(columns)
+
+
+def _pair(
+    columns: Sequence[str], cells: Sequence[str], delimiter: str
+) -> Iterator[tuple[str, str]]:
+    """The cells of a row with their columns; those beyond the last column belong to it, as `a, b` without quotes."""
+    last = len(columns) - 1
+    if any(cells[last + 1 :]):
+        cells = [*cells[:last], delimiter.join(cells[last:]).rstrip(delimiter)]
+    return zip(columns, cells, strict=False)
+
+
+def _with_text(row: Mapping[str, str]) -> Mapping[str, str]:
+    if _has_text(row):
+        return row
+    shown = "\n".join(f"{key}: {cell}" for key, cell in row.items() if key not in _OWN_FIELDS)
+    return {key: row[key] for key in _OWN_FIELDS if key in row} | {"text": shown}
+
+
+_OWN_FIELDS = ("id", "_id", "title", "collection")
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8, or what the whole file turns out to be; reading it once is cheaper than losing rows halfway."""
+    with path.open("rb") as raw:
+        try:
+            for block in iter(lambda: raw.readlines(1 << 20), []):
+                b"".join(block).decode()
+        except UnicodeDecodeError:
+            raw.seek(0)
+            decode(raw.read(1 << 20))
+            return "cp1252"
+    return "utf-8"
+
+
+def _parse_line(line: bytes, name: str, file: str, collection: str) -> Items:
+    if not line.strip():
+        return
+    try:
+        row = loads(line)
+    except orjson.JSONDecodeError as error:
+        yield Skip(name, f"not valid JSON: {describe_json_error(error)}", len(line))
+        return
+    yield from _take_row(row, name, file, collection, len(line))
+
+
+def _take_row(row: object, name: str, file: str, collection: str, size: int) -> Items:
+    try:
+        yield parse_row(row, collection=collection, id=name, size=size, file=file)
+    except InputError as error:
+        yield Skip(name, error.message, size)
+
+
+def _has_text(row: Mapping[str, object]) -> bool:
+    return isinstance(row.get("text", row.get("content")), str)

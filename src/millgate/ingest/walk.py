@@ -1,0 +1,202 @@
+"""Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
+
+The walk leaves out files that are hidden, installed, cached, named by `.gitignore` (ignore.py), generated
+(generated.py) or the store's own, links to folders, and links to files outside the folder given. A document's id is its
+path below `root` if it lies there, else its full path.
+
+A digest begins with where a document came from. A document is stale if its file was read to the end and does not hold
+it any more, as a row that is gone, or the text of a file that is empty now; or if its file lies under a folder that was
+walked, and was not found there.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISREG
+
+from millgate.errors import InputError, NotFound
+from millgate.ingest.generated import describe_copies, describe_generated
+from millgate.ingest.ignore import Ignore
+from millgate.ingest.readers import SourceFile
+from millgate.ingest.rows import ROW, Skip, file_of
+
+_IGNORED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+
+
+def walk(
+    paths: Iterable[str | Path],
+    *,
+    root: Path | None = None,
+    exclude: Iterable[str] = (),
+    gitignore: bool = True,
+    store: Path | None = None,
+) -> Iterator[SourceFile | Skip]:
+    """Every file at or under the paths, once; what cannot be entered is skipped with its reason.
+
+    `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files
+    are respected. `store` is a folder that is never entered. A file or folder that is named itself is always taken, and
+    a folder without any file to take is skipped with its reason.
+    """
+    base = (root or Path.cwd()).resolve()
+    own = store and _resolve(store)
+    patterns = list(exclude)
+    seen: set[str] = set()
+    for given in paths:
+        check_paths([given])
+        path = Path(given)
+        if own and _resolve(path).is_relative_to(own):
+            found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
+        elif _is_folder(path):
+            ignore = Ignore.above(path.absolute(), patterns, gitignore=gitignore)
+            found = _or_nothing(_files_under(path.absolute(), base, ignore, own), path)
+        else:
+            found = _entry(path, base)
+        for one in found:
+            id = one.id if isinstance(one, SourceFile) else one.what
+            if id not in seen:
+                seen.add(id)
+                yield one
+
+
+def check_paths(paths: Iterable[str | Path]) -> None:
+    """Refuse a path at which there is nothing, and an empty one, which would be the current folder."""
+    for given in paths:
+        if not str(given):
+            raise InputError(
+                "a path is empty", hint="name a file or folder; the current one is '.'"
+            )
+        path = Path(given)
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound(f"there is no file or folder {path}", hint="check the path") from error
+        except OSError:
+            continue  # the walk says why it cannot be read
+
+
+def document_id(path: Path, base: Path) -> str:
+    """The id of a document that lies at this path."""
+    whole = path.absolute()
+    head = f"{base.as_posix().rstrip('/')}/"
+    if whole.as_posix().startswith(head) and ".." not in whole.parts:
+        return whole.as_posix()[len(head) :]
+    resolved = _resolve(whole)  # takes as long as all the rest of a walk
+    if resolved.is_relative_to(base):
+        return resolved.relative_to(base).as_posix()
+    return (resolved if ".." in whole.parts else whole).as_posix()
+
+
+def _files_under(
+    folder: Path, base: Path, above: Ignore, store: Path | None
+) -> Iterator[SourceFile | Skip]:
+    failed: list[OSError] = []
+    rules = {str(folder.parent): above}
+    for here, folders, files in os.walk(folder, onerror=failed.append):
+        place = Path(here)
+        ignore = rules[here] = rules[str(place.parent)].below(place)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _IGNORED
+            and not ignore.leaves_out(place / name, is_folder=True)
+            and (store is None or _resolve(place / name) != store)
+        )
+        for name in [name for name in folders if describe_copies(place / name)]:
+            folders.remove(name)
+            yield Skip(document_id(place / name, base), describe_copies(place / name))
+        for file in sorted(files):
+            if not file.startswith(".") and not ignore.leaves_out(place / file, is_folder=False):
+                yield from _entry_below(place / file, folder, base)
+    for error in failed:
+        yield Skip(document_id(Path(error.filename), base), f"cannot be entered: {error.strerror}")
+
+
+def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[SourceFile | Skip]:
+    """What was found in a folder, or a `Skip` that says why there is nothing."""
+    nothing = Skip(str(path), "no files in it but hidden or ignored ones")
+    yield next(found, nothing)
+    yield from found
+
+
+def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
+    """A file of a folder; a link out of it is skipped, or its maker would choose what is read."""
+    if _is_link(path) and not _resolve(path).is_relative_to(_resolve(folder)):
+        yield Skip(document_id(path, base), "a link to a place outside the folder")
+    elif kind := describe_generated(path):
+        yield Skip(document_id(path, base), f"generated: {kind}; name the file itself to add it")
+    else:
+        yield from _entry(path, base)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder. Of what may not be looked at, `_entry` says why."""
+    with suppress(OSError):
+        return path.is_dir()
+    return False
+
+
+def _is_link(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_symlink()
+    return False
+
+
+def _resolve(path: Path) -> Path:
+    """Where a path leads; a link that leads to itself stays as it is."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path.absolute()
+
+
+def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:
+    id = document_id(path, base)
+    try:
+        status = path.stat()
+    except OSError as error:
+        yield Skip(id, f"cannot be read: {error.strerror}")
+        return
+    if not S_ISREG(status.st_mode):
+        yield Skip(id, "not a regular file")
+    elif not _is_encodable(id):
+        yield Skip(id.encode(errors="replace").decode(), "a file name that is not text")
+    else:
+        yield SourceFile(path, id, status.st_size, status.st_mtime_ns)
+
+
+def _is_encodable(id: str) -> bool:
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def stale_parts(
+    digests: Mapping[str, str], *, read: Set[str], is_met: Callable[[str], bool], prune: bool
+) -> list[str]:
+    """Documents that their files, those `read` to the end, no longer hold.
+
+    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows.
+    """
+    return [
+        id
+        for id, digest in digests.items()
+        if file_of(id, digest) in read and not is_met(id) and (prune or not digest.startswith(ROW))
+    ]
+
+
+def stale_files(
+    digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]
+) -> list[str]:
+    """Documents of the files under the folders that were not found."""
+    beginnings = beginnings_of(folders)
+    files = ((id, file_of(id, digest)) for id, digest in digests.items())
+    return [id for id, file in files if file and file.startswith(beginnings) and file not in found]
+
+
+def beginnings_of(folders: Iterable[str]) -> tuple[str, ...]:
+    """What the ids of files in some folders begin with."""
+    return tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)

@@ -1,0 +1,237 @@
+"""Blocks: the context of each question of a conversation, for frameworks that show Millgate the whole of it each time.
+
+A question gets its block once. It is remembered by a hash of the conversation up to there, so that it stands in every
+later request with the same bytes, and the provider's prompt cache holds, while the store may change.
+A reply such as "go on" gets nothing of its own if a block stands in the window: it is about the question before it. A
+greeting gets nothing.
+A gate that fails costs the block and never the turn: the reason is logged as a warning.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
+from typing import Any
+
+from millgate.compaction.conversations import Conversation, Conversations
+from millgate.errors import InputError, MillgateError
+from millgate.gateway import Millgate
+from millgate.guard.dialects.turns import human_text
+from millgate.text.cache import Cache
+from millgate.text.fence import without_fences
+from millgate.text.small_talk import asks_nothing, is_reply
+from millgate.types import Context, ContextBudget, Request, Window
+
+LOGGER = logging.getLogger("millgate.integrations")
+MAX_BYTES = 32_000_000  # of blocks that are remembered: some 6 000 of 1 000 tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How context is asked for: tokens a block may take, where to look, and for which conversation."""
+
+    budget: int = 1000
+    collection: str | Sequence[str] = "main"
+    session: str = ""
+    context_length: int = 0
+    """Tokens of the model's window; 0 if it is not known."""
+    remember: bool = False
+    """Whether what a compaction of the conversation loses is kept, and put back when it is needed."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The blocks of the conversations that a process sees; the oldest are forgotten."""
+
+    gate: Millgate
+    asking: Asking = field(default_factory=Asking)
+    _known: Cache[bytes, str] = field(
+        default_factory=lambda: Cache(MAX_BYTES, lambda _, block: getsizeof(block))
+    )
+    _conversations: Conversations = field(default_factory=Conversations)
+
+    def observe(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = (), session: str = ""
+    ) -> Conversation | None:
+        """See a conversation before a call; None if nothing is to be remembered of it.
+
+        Without a name of its own it belongs to the session that was given.
+        """
+        if not self.asking.remember:
+            return None
+        try:
+            if not (name := session or self.asking.session):
+                raise InputError("a session without a name is not remembered", hint="give session=")
+            return self.gate.lost_messages.observe(self._conversations, name, messages, preamble)
+        except MillgateError as error:
+            self._fail(error)
+            return None
+
+    async def aobserve(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = (), session: str = ""
+    ) -> Conversation | None:
+        """The same in an event loop."""
+        if not self.asking.remember:
+            return None
+        return await asyncio.to_thread(self.observe, messages, preamble, session)
+
+    def put_back(self, seen: Conversation | None) -> str:
+        """What a compaction amid a turn lost of instructions and to-dos, for the end of the window; "" for nothing."""
+        if seen is None or seen.owed is None:
+            return ""
+        try:
+            return self.gate.lost_messages.put_back(seen, Request("", budget=self.asking.budget))
+        except MillgateError as error:
+            return self._fail(error)
+
+    def known_block(self, texts: Sequence[str]) -> str | None:
+        """The block of the question that ends these texts, "" if it has none; None if it is new."""
+        return self._known.get(_key(texts))
+
+    def place(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = ()
+    ) -> "Placed":
+        """The messages with the blocks that are known, and the question that still needs one, if there is any."""
+        placed: list[Any] = []
+        texts, new = list(preamble), None
+        for message in messages:
+            question, own = question_of(message), texts_of(message)
+            if question and not (texts and is_block(texts[-1])):
+                seen = [*texts, *own]
+                known = self.known_block(seen)
+                new = None if known is not None else (len(placed), question, seen)
+                if known:
+                    placed.append(as_message(known))
+                    texts.append(known)
+            placed.append(message)
+            texts += own
+        return Placed(placed, *(new or (0, "", ())))
+
+    def find(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        used_tokens: int = 0,
+        seen: Conversation | None = None,
+    ) -> str:
+        """The block for a question; `texts` is all that the model sees, the question last.
+
+        With `seen`, the conversation, what a compaction took out of it stands first.
+        """
+        if (known := self.known_block(texts)) is not None:
+            return known
+        try:
+            asked = self._request(query, texts, used_tokens)
+            lost = self.gate.lost_messages.put_back(seen, asked) if seen else ""
+            found = ""
+            if not _needs_none(query, texts):
+                found = _text_of(self.gate.context_for(self._without(asked, lost)))
+        except MillgateError as error:
+            return self._fail(error)
+        return self._keep(texts, lost, found)
+
+    async def afind(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        used_tokens: int = 0,
+        seen: Conversation | None = None,
+    ) -> str:
+        """The same in an event loop."""
+        if (known := self.known_block(texts)) is not None:
+            return known
+        try:
+            asked = self._request(query, texts, used_tokens)
+            lost = await self.gate.lost_messages.aput_back(seen, asked) if seen else ""
+            found = ""
+            if not _needs_none(query, texts):
+                found = _text_of(await self.gate.acontext_for(self._without(asked, lost)))
+        except MillgateError as error:
+            return self._fail(error)
+        return self._keep(texts, lost, found)
+
+    def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
+        asking = self.asking
+        window = (
+            ContextBudget(asking.context_length, used_tokens) if asking.context_length else None
+        )
+        return Request(
+            query, tenant=self.gate.tenant, window=Window.of(list(texts)), budget=asking.budget,
+            collection=asking.collection, session=asking.session, context_budget=window,
+        )  # fmt: skip
+
+    def _without(self, asked: Request, lost: str) -> Request:
+        """The question for the rest of its block, behind what was put back."""
+        if not lost:
+            return asked
+        left = max(1, asked.budget - self.gate.count_tokens(lost))
+        return replace(asked, budget=left, window=Window((*asked.window.texts, lost)))
+
+    def _keep(self, texts: Sequence[str], lost: str, found: str) -> str:
+        block = f"{lost}\n{found}" if lost and found else lost or found
+        self._known.put(_key(texts), block)
+        return block
+
+    def _fail(self, error: MillgateError) -> str:
+        LOGGER.warning("no context was added: %s", error)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Chat messages with their blocks: the last question has none yet if `question` is not empty.
+
+    `at` is the place in front of it, `texts` all that the model sees up to it.
+    """
+
+    messages: list[Any]
+    at: int
+    question: str
+    texts: Sequence[str]
+
+    def with_block(self, block: str) -> list[Any]:
+        """The messages, with this block in front of the last question; none if it is empty."""
+        added = [as_message(block)] if block else []
+        return [*self.messages[: self.at], *added, *self.messages[self.at :]]
+
+
+def as_message(block: str) -> dict[str, str]:
+    """A block as a message of its own."""
+    return {"role": "user", "content": block}
+
+
+def question_of(message: Mapping[str, Any]) -> str:
+    """What a person asks in a chat message; nothing for answers, calls, results and blocks of ours."""
+    text = human_text(message).strip()
+    return "" if is_block(text) else text
+
+
+def texts_of(message: Mapping[str, Any]) -> list[str]:
+    """The texts of a chat message that the model sees, results of tools included."""
+    content = message.get("content") or message.get("output") or ""
+    return list(Window.of([{"content": content}]).texts)
+
+
+def _text_of(context: Context) -> str:
+    """The text of a context, if anything in it is likely enough to be added unasked."""
+    return context.text if context.is_worth_adding else ""
+
+
+def _needs_none(query: str, texts: Sequence[str]) -> bool:
+    return asks_nothing(query) or (is_reply(query) and any(map(is_block, texts)))
+
+
+def is_block(text: str) -> bool:
+    """Whether a text is nothing but what Millgate injected."""
+    return bool(text.strip()) and not without_fences(text).strip()
+
+
+def _key(texts: Sequence[str]) -> bytes:
+    digest = hashlib.blake2b(digest_size=20)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.digest()

@@ -1,0 +1,202 @@
+"""pydantic-ai: a history processor that adds context to questions, and a toolset. Needs pydantic-ai-slim.
+
+    agent = Agent(model, capabilities=[ProcessHistory(add_context(hg))], toolsets=[toolset(hg)])
+
+The block of a question stands in front of its words. The processed history is what the agent keeps, so it stands
+there in later turns too, with the same bytes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+from millgate.errors import InputError, MissingExtra
+from millgate.gateway import Millgate
+from millgate.integrations.blocks import Asking, Blocks, is_block
+from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
+
+try:
+    from pydantic_ai import ModelRetry, Tool
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelRequest,
+        SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.toolsets import FunctionToolset
+except ImportError as error:
+    raise MissingExtra("pydantic-ai-slim", extra="pydantic-ai") from error
+
+HistoryProcessor = Callable[[list[ModelMessage]], Awaitable[list[ModelMessage]]]
+
+
+def add_context(
+    gate: Millgate,
+    *,
+    budget: int = 1000,
+    collection: str | Sequence[str] = "main",
+    session: str = "",
+    context_length: int = 0,
+    remember: bool = False,
+) -> HistoryProcessor:
+    """A history processor that puts context in front of the last question, once.
+
+    With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is
+    full. With `remember` what a compaction of the conversation loses is kept and put back; it is known by `session`.
+    """
+    blocks = Blocks(gate, Asking(budget, collection, session, context_length, remember))
+
+    async def process(messages: list[ModelMessage]) -> list[ModelMessage]:
+        seen = (
+            await blocks.aobserve([row for m in messages for row in _rows(m)]) if remember else None
+        )
+        at = max((n for n, m in enumerate(messages) if _question(m)), default=None)
+        if at is None or _has_block(messages[at]):
+            block = await asyncio.to_thread(blocks.put_back, seen)  # compacted amid a turn
+            return [*messages[:-1], _with_block(messages[-1], block)] if block else messages
+        texts = [text for message in messages[: at + 1] for text in _texts(message)]
+        used = sum(map(gate.count_tokens, texts)) if context_length else 0
+        block = await blocks.afind(_question(messages[at]), texts, used_tokens=used, seen=seen)
+        if not block:
+            return messages
+        return [*messages[:at], _with_block(messages[at], block), *messages[at + 1 :]]
+
+    return process
+
+
+def toolset(gate: Millgate, *, collection: str | Sequence[str] = "main") -> FunctionToolset[Any]:
+    """The tools of an agent that decides what to look up, remembers, and judges what it remembered."""
+
+    async def get_context(query: str, max_tokens: int = 1000) -> str:
+        """Look up passages that answer a question, within `budget` tokens.
+
+        Args:
+            query: What you want to know, in full words.
+            max_tokens: The most tokens that the answer may take.
+        """
+        with _tell_model():
+            context = await gate.acontext(query, budget=max_tokens, collection=collection)
+        return context.text or "No relevant context was found."
+
+    async def remember(content: str, tags: list[str] | None = None) -> dict[str, Any]:
+        """Remember a fact for later conversations.
+
+        Args:
+            content: The fact, as one sentence that can stand alone.
+            tags: Words to file it under.
+        """
+        with _tell_model():
+            added = await gate.aremember(content, tags=tags or ())
+        hints = [conflict.content for conflict in added.conflicts]
+        return {"id": added.fact.id, "new": added.new, "may_contradict": hints}
+
+    async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
+        """Recall remembered facts about something, best first.
+
+        Args:
+            query: What the facts should be about.
+            limit: How many facts at most.
+        """
+        found = await gate.arecall(query, limit=limit)
+        return [
+            {"id": hit.fact.id, "content": hit.fact.content, "trust": hit.fact.trust}
+            for hit in found
+        ]
+
+    async def fact_feedback(id: str, *, helpful: bool) -> dict[str, Any]:
+        """Say whether a recalled fact was right and of use; its trust rises or falls.
+
+        Args:
+            id: The id of the fact.
+            helpful: True if it helped, False if it was wrong or out of date.
+        """
+        with _tell_model():
+            return asdict(await gate.afeedback(id, helpful=helpful))
+
+    strategy = Tool.from_schema(
+        _choose_strategy, takes_ctx=False,
+        name=CONTEXT_STRATEGY_TOOL["name"], description=CONTEXT_STRATEGY_TOOL["description"],
+        json_schema=dict(CONTEXT_STRATEGY_TOOL["parameters"]),
+    )  # fmt: skip
+    tools: list[Any] = [get_context, remember, recall, fact_feedback, strategy]
+    return FunctionToolset(tools, id="millgate")
+
+
+def _choose_strategy(**given: Any) -> dict[str, Any]:
+    with _tell_model():
+        return context_strategy(**given)
+
+
+@contextmanager
+def _tell_model() -> Iterator[None]:
+    """What is wrong with the arguments of a call goes to the model, which may try again."""
+    try:
+        yield
+    except (InputError, TypeError) as error:
+        raise ModelRetry(str(error)) from error
+
+
+def _question(message: ModelMessage) -> str:
+    """What a person asks in a message, without what Millgate added."""
+    if not isinstance(message, ModelRequest):
+        return ""
+    return "\n".join(text for text in map(_prompt, message.parts) if text and not is_block(text))
+
+
+def _has_block(message: ModelMessage) -> bool:
+    return any(is_block(_prompt(part)) for part in message.parts)
+
+
+def _with_block(message: ModelMessage, block: str) -> ModelMessage:
+    """A request with a block in front of its prompt, or behind the results of tools."""
+    request: Any = message
+    prompts = (n for n, part in enumerate(request.parts) if _is_prompt(part))
+    first = next(prompts, len(request.parts))
+    parts = [*request.parts[:first], UserPromptPart(block), *request.parts[first:]]
+    return cast(ModelMessage, replace(request, parts=parts))
+
+
+def _rows(message: ModelMessage) -> Iterator[dict[str, Any]]:
+    """A message as chat messages, in which compactions are looked for."""
+    for part in message.parts:
+        match part:
+            case UserPromptPart():
+                yield {"role": "user", "content": _prompt(part)}
+            case ToolCallPart():
+                call = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+                calls = [{"id": part.tool_call_id, "type": "function", "function": call}]
+                yield {"role": "assistant", "content": "", "tool_calls": calls}
+            case ToolReturnPart():
+                text = part.model_response_str()
+                yield {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
+            case SystemPromptPart() | TextPart():
+                role = "assistant" if isinstance(part, TextPart) else "system"
+                yield {"role": role, "content": part.content}
+
+
+def _is_prompt(part: object) -> bool:
+    return isinstance(part, UserPromptPart)
+
+
+def _prompt(part: object) -> str:
+    """The words of a user's prompt, without pictures and files."""
+    if not isinstance(part, UserPromptPart):
+        return ""
+    if isinstance(part.content, str):
+        return part.content
+    return "\n".join(each for each in part.content if isinstance(each, str))
+
+
+def _texts(message: ModelMessage) -> list[str]:
+    """All texts of a message that the model sees: prompts, answers and tool results."""
+    found = []
+    for part in message.parts:
+        content = _prompt(part) or getattr(part, "content", "")
+        if content:
+            found.append(content if isinstance(content, str) else str(content))
+    return found

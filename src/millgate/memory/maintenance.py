@@ -1,0 +1,107 @@
+"""Maintenance of facts: lower the trust of old ones, and merge different wordings of one fact.
+
+Both are recorded in the facts' histories. Decay updates a fact, so that doing it twice in a day lowers trust no more
+than doing it once. Merging is proposed first, since words alone do not prove that two facts are one; what a merged
+fact said is kept with the one that took it in.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import isfinite
+
+from millgate.errors import InputError
+from millgate.memory.conflicts import is_same_fact
+from millgate.memory.fact_index import unique_names
+from millgate.memory.facts import Facts, Feedback
+from millgate.memory.trust import decay_factor, with_trust
+from millgate.types import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a fact says."""
+
+    id: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A fact that stays, and other wordings of it that go."""
+
+    kept: Wording
+    gone: tuple[Wording, ...]
+
+
+def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
+    """Lower the trust of every fact by its age since it was last updated, for good."""
+    if not (isfinite(half_life_days) and half_life_days > 0):
+        raise InputError(f"the half-life is {half_life_days} days; it must be above 0")
+    now = facts.now()
+    done = []
+    for fact in facts.all():
+        trust = round(fact.trust * decay_factor(fact, now, half_life_days), 6)
+        if trust < fact.trust:
+            after = facts.amend(
+                fact.id, partial(_decay_fact, now=now, half_life_days=half_life_days)
+            )
+            done.append(Feedback(fact.id, fact.trust, after.trust))
+    return done
+
+
+def propose_merges(facts: Facts) -> list[Merge]:
+    """Which facts seem to be wordings of one: the most trusted, then oldest, of them would stay. Changes nothing."""
+    return [
+        Merge(_wording(fact), tuple(map(_wording, copies))) for fact, copies in _find_copies(facts)
+    ]
+
+
+def merge(facts: Facts) -> list[Merge]:
+    """Join different wordings of one fact into the most trusted, then oldest, of them."""
+    merges = []
+    for fact, copies in _find_copies(facts):
+        # the kept fact is written first: a crash in between leaves a copy and loses nothing
+        facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
+        for copy in copies:
+            facts.forget(copy.id)
+        merges.append(Merge(_wording(fact), tuple(map(_wording, copies))))
+    return merges
+
+
+def _find_copies(facts: Facts) -> list[tuple[Fact, list[Fact]]]:
+    gone: set[str] = set()
+    found = []
+    for fact in sorted(facts.all(), key=lambda f: (-f.trust, f.created, f.id)):
+        if fact.id in gone:
+            continue
+        similar = [other for other in facts.similar(fact) if other.id not in gone]
+        copies = [other for other in similar if is_same_fact(fact, other)]
+        if copies:
+            gone |= {fact.id, *(copy.id for copy in copies)}
+            found.append((fact, copies))
+    return found
+
+
+def _wording(fact: Fact) -> Wording:
+    return Wording(fact.id, fact.content)
+
+
+def _decay_fact(fact: Fact, *, now: float, half_life_days: float) -> Fact:
+    return with_trust(fact, fact.trust * decay_factor(fact, now, half_life_days), "decay", now)
+
+
+def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:
+    merged = replace(
+        fact,
+        tags=unique_names(fact.tags, *(copy.tags for copy in copies)),
+        entities=unique_names(fact.entities, *(copy.entities for copy in copies)),
+        helpful=fact.helpful + sum(copy.helpful for copy in copies),
+        unhelpful=fact.unhelpful + sum(copy.unhelpful for copy in copies),
+        recalled=fact.recalled + sum(copy.recalled for copy in copies),
+        created=min(fact.created, *(copy.created for copy in copies)),
+        wordings=(
+            *fact.wordings,
+            *(said for copy in copies for said in (copy.content, *copy.wordings)),
+        ),
+    )
+    return with_trust(merged, fact.trust, f"merged {', '.join(copy.id for copy in copies)}", now)

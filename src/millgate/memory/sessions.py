@@ -1,0 +1,154 @@
+"""Sessions: the turns of a conversation as documents, so that the pipeline can recall them.
+
+A turn is one document of one chunk, source "turn", whose text opens with `[date] Speaker:`, the form by
+which the ranking knows a conversation. Its id follows from session, speaker, time and text, so that an agent
+may send its whole history each time: known turns stay as they are, new ones are added in order. Blocks that were
+injected into a message are not part of what was said and are left out.
+Metadata hold what graph/kernel.py reads: parent, phase and salience.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from millgate.errors import InputError
+from millgate.protocols import DocumentStore
+from millgate.text.fence import without_fences
+from millgate.text.turns import format_time
+from millgate.types import TURN, Chunk, Document
+from millgate.types.check import check_length, check_type
+from millgate.types.lengths import SESSION_CHARS
+
+COLLECTION = "turns"
+_SPEAKER = re.compile(r"[^\w .'-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class AddedTurns:
+    """The result of adding turns: the ids of all given, and how many of them were new."""
+
+    ids: tuple[str, ...]
+    new: int
+
+
+def add_turns(
+    store: DocumentStore,
+    tenant: str,
+    session: str,
+    messages: Iterable[Mapping[str, Any] | str],
+    *,
+    collection: str = COLLECTION,
+    now: float | None = None,
+    after: str = "",
+) -> AddedTurns:
+    """Add the turns that the collection does not have yet."""
+    made = turn_documents(messages, session, collection=collection, now=now, after=after)
+    ids = [document.id for document in made]
+    known = store.digests(tenant, collection, ids)
+    fresh = [document for document in made if document.id not in known]
+    if fresh:
+        store.put(tenant, fresh)
+    return AddedTurns(tuple(ids), len(fresh))
+
+
+def turn_documents(
+    messages: Iterable[Mapping[str, Any] | str],
+    session: str,
+    *,
+    collection: str = COLLECTION,
+    now: float | None = None,
+    after: str = "",
+) -> list[Document]:
+    """Messages {content, role or name, time, id, parent, phase, salience} as documents; empty ones are left out.
+
+    `time` is seconds or a text; if it is missing, `now` stands in the text but not in the id. `after` is the id
+    of the turn before the first; each turn answers the one before it unless it names its parent.
+    """
+    check_type("session", session, str)
+    if not session.strip():
+        raise InputError(
+            "the session has no name", hint="its name tells its turns from those of other sessions"
+        )
+    check_length("session", session, SESSION_CHARS)
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
+        kind = type(messages).__name__
+        raise InputError(f"the turns are {kind}, not a list", hint="put the one turn into a list")
+    made: list[Document] = []
+    seen: Counter[str] = Counter()
+    parent = after
+    for number, given in enumerate(messages):
+        message = _read_message(given, number)
+        if message.text:
+            document = _turn_document(message, session, collection, seen, now=now, parent=parent)
+            made.append(document)
+            parent = document.id
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    text: str
+    speaker: str
+    given: Mapping[str, Any]
+
+
+def _read_message(message: Mapping[str, Any] | str, number: int) -> _Message:
+    given = {"content": message} if isinstance(message, str) else message
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"message {number} is {type(message).__name__}", hint="give {role, content} or a text"
+        )
+    content = given.get("content", given.get("text"))
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        parts = (p.get("text") if isinstance(p, Mapping) else p for p in content)
+        content = "\n".join(part for part in parts if isinstance(part, str))
+    said = without_fences(content) if isinstance(content, str) else ""
+    text = said.encode("utf-8", "replace").decode().strip()
+    name = str(given.get("name") or given.get("speaker") or given.get("role") or "User")
+    speaker = " ".join(_SPEAKER.sub(" ", name).split())[:30] or "User"
+    return _Message(text, speaker[0].upper() + speaker[1:], given)
+
+
+def _turn_document(
+    message: _Message,
+    session: str,
+    collection: str,
+    seen: Counter[str],
+    *,
+    now: float | None,
+    parent: str,
+) -> Document:
+    time = message.given.get("time", message.given.get("created"))
+    text = f"{_time_prefix(now if time is None else time)}{message.speaker}: {message.text}"
+    digest = sha256(
+        f"{message.speaker}\n{time}\n{message.text}".encode("utf-8", "replace")
+    ).hexdigest()
+    seen[digest] += 1  # the same words said twice are two turns
+    again = "" if seen[digest] == 1 else f"-{seen[digest]}"
+    id = str(message.given.get("id") or f"{session}/{digest[:12]}{again}")
+    metadata = {
+        "session": session,
+        "speaker": message.speaker,
+        "parent": str(message.given.get("parent") or parent),
+        **{
+            key: message.given[key] for key in ("phase", "salience", "time") if key in message.given
+        },
+    }
+    chunk = Chunk(id, text, id, collection, TURN, metadata=metadata)
+    return Document(id, collection, digest=digest, source=TURN, metadata=metadata, chunks=(chunk,))
+
+
+def _time_prefix(time: object) -> str:
+    """The `[time] ` in front of a turn's text; empty if no time is known."""
+    if isinstance(time, bool) or time is None or time == "":
+        return ""
+    if isinstance(time, int | float):
+        try:
+            return f"[{format_time(time)}] "
+        except (OverflowError, OSError, ValueError):
+            raise InputError(f"time is {time}; it must be seconds since the epoch") from None
+    shown = re.sub(r"[\]\[\s]+", " ", str(time)).strip()[:60]
+    return f"[{shown}] "

@@ -1,0 +1,710 @@
+"""A request while it runs: each method calls one stage, with its policy and resources, and records its step.
+
+`Engine.build` says which follows which. A stage that fails ends its `with` block (recorder.py); what follows the block
+stands in for it. What a stage needs from an earlier one is handed in as data; no stage calls another.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millgate.classes import lazy_property
+from millgate.errors import ConfigError, NotReady, UpstreamError, UpstreamTimeout
+from millgate.graph.knowledge import anchors, paths, project_of
+from millgate.graph.neighborhood import find_nodes, neighborhood
+from millgate.memory.providers import Recollection
+from millgate.memory.review import ReviewQueue
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.own_parts import Rest
+from millgate.pipeline.recorder import TraceRecorder
+from millgate.pipeline.resources import Policies, Resources
+from millgate.pipeline.several import (
+    by_collection,
+    chances_by_collection,
+    collection_of,
+    join_by_id,
+    merge,
+    shares_of,
+)
+from millgate.pipeline.threads import LoopCalls
+from millgate.pipeline.verdict import (
+    Verdict,
+    bands_for,
+    conclude,
+    is_in_window,
+    search_outside,
+    verdict_without_grading,
+)
+from millgate.protocols import Grader, Snapshot
+from millgate.rank.edge_walk import edge_charges
+from millgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
+from millgate.relevance.model import Chance, read_model
+from millgate.relevance.query_rewrite import read_query
+from millgate.relevance.query_terms import Question, ask, match_known, match_own
+from millgate.stages.compose import Composed, compose
+from millgate.stages.decide import decide
+from millgate.stages.expand import depth, fuse, merge_passes, variants, wants_more
+from millgate.stages.gate import Gated, gate, measure_all, report
+from millgate.stages.grade import (
+    Graded,
+    ask_grader,
+    bands_of,
+    grade,
+    grade_by_model,
+    join_best_strips,
+    pass_ungraded,
+    review_reason,
+    strips_of_long,
+    wants_search,
+)
+from millgate.stages.penalize import penalize
+from millgate.stages.propagate import name_limit, propagate
+from millgate.stages.retrieve import retrieve
+from millgate.text.fence import fence_cost, fence_secret
+from millgate.text.fingerprint import KIND
+from millgate.text.meant import did_you_mean
+from millgate.types import (
+    SIDE_SOURCES,
+    Candidate,
+    Context,
+    Edge,
+    Plan,
+    Request,
+    Sifted,
+    Strategy,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
+_SUGGESTED = 5  # names of collections for which a like one is looked for: each takes milliseconds beside thousands
+Candidates = Sequence[Candidate]
+
+
+class RequestRun:
+    """The stages of one request.
+
+    `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, `terms` (the query in the terms of
+    each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`. `chances` are how
+    likely candidates are evidence, by their ids.
+    """
+
+    plan: Plan
+
+    def __init__(
+        self, resources: Resources, policy: Policies, request: Request, calls: LoopCalls
+    ) -> None:
+        self.resources = resources
+        self.policy = policy
+        self.request = request
+        self.recorder = TraceRecorder(resources.tick, before_step=calls.check)
+        self.views: dict[str, Snapshot] = {}
+        self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
+        self.embedded = False
+        self.model = read_model(policy.grade.weights)
+        self.chances: dict[str, Chance] = {}
+        self._calls = calls
+
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
+    @lazy_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
+    @lazy_property
+    def _has_edges(self) -> bool:
+        """Whether the tenant has given any knowledge, asked once a request."""
+        return self.resources.store.has_edges(self.request.tenant)
+
+    @lazy_property
+    def questions(self) -> dict[str, Question]:
+        """The query in the light of each collection; a collection in which retrieval failed is read here."""
+        query = self.request.query
+        return {name: ask(query, view, self.terms.get(name)) for name, view in self.views.items()}
+
+    def decide(self) -> Plan:
+        """Whether to retrieve, and how much. What the collections hold matters if the window is known."""
+        request, resources = self.request, self.resources
+        tokens: int | None = None
+        chunks: int | None = None
+        if request.context_budget is not None:
+            with self.recorder.attempt(Stage.DECIDE):
+                sizes = {c: resources.store.size(request.tenant, c) for c in request.collections}
+                counted = [
+                    resources.sizes.tokens(request.tenant, name, size, most=request.budget)
+                    for name, size in sizes.items()
+                ]
+                tokens, chunks = sum(counted), sum(size.chunks for size in sizes.values())
+        self.plan = decide(
+            request, self.policy.decide, content_tokens=tokens, content_chunks=chunks
+        )
+        return self.plan
+
+    def open_indexes(self) -> None:
+        """Open the collections' indexes; a wrong setting is the caller's to mend, any other failure leaves one out."""
+        request = self.request
+        for name in request.collections:
+            with self.recorder.attempt(Stage.INDEX, fatal=(ConfigError, NotReady)):
+                view = self.resources.views(request.tenant, name, request.query)
+                self.views[name] = view
+                if view.degraded:
+                    self.recorder.degrade(Stage.INDEX, view.degraded)
+
+    def retrieve(self) -> Mapping[str, Sifted]:
+        """What each collection holds for the query, best first; all of it in reading order when stuffing."""
+        if not self.views and not self.stuffs:
+            return {}
+        vector = self._embed(self.request.query)
+        self.embedded = vector is not None
+        found: dict[str, Sifted] = {}
+        for name in self.request.collections if self.stuffs else self.views:
+            found[name] = Sifted()
+            # a store that cannot be reached is not one that knows nothing
+            with self.recorder.step(Stage.RETRIEVE, fatal=(NotReady,)) as step:
+                if self.stuffs:
+                    found[name] = step.sift(self._load_whole(name, vector))
+                else:
+                    found[name] = step.sift(self._search(name, vector))
+                    if narrowed_to := self.views[name].narrowed_to:
+                        step.facts["narrowed_to"] = narrowed_to
+        return found
+
+    def _embed(self, query: str) -> "npt.ArrayLike | None":
+        """The vector of a query; None without an embedder, or if it fails: words go on alone."""
+        with self.recorder.attempt(Stage.EMBED):
+            return self.resources.vectors(query)
+        return None
+
+    def _search(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """The best chunks of a collection."""
+        query, view = self.request.query, self.views[name]
+        terms = self.terms[name] = read_query(query, view)
+        return retrieve(query, view, self.policy.retrieve, vector=vector, terms=terms)
+
+    def _load_whole(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score the same."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, name))
+        scores = dict.fromkeys((chunk.id for chunk in chunks), 1.0)
+        view = self.views.get(name)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector)
+            scores = {c.chunk.id: c.score for c in ranked.kept}
+        measured = measure_all([chunk.text for chunk in chunks])
+        loaded = tuple(
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE, entropy=entropy
+            )
+            for chunk, (entropy, _) in zip(chunks, measured, strict=True)
+        )
+        return Sifted(kept=loaded, added=loaded)
+
+    def load_edges(
+        self, found: Mapping[str, Sifted]
+    ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """Where signals start in each collection, and the given edges around it, hop by hop."""
+        request, policy = self.request, self.policy.propagate
+        starts: dict[str, PropagationSeeds] = {}
+        edges: Sequence[Sequence[Edge]] = ()
+        if self.stuffs or not self.views or not request.graph:
+            return starts, edges
+        with self.recorder.step(Stage.EDGES):
+            began = {
+                name: find_seeds(found[name], request.query, view, policy.seeds)
+                for name, view in self.views.items()
+            }
+            starts = {name: start for name, start in began.items() if start}
+            if self._has_edges and starts:
+                starts, edges = self._load_edges(starts)
+        return starts, edges
+
+    def _load_edges(
+        self, starts: Mapping[str, PropagationSeeds]
+    ) -> tuple[dict[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """The seeds with the names of the graph that their texts write, and the edges around all of them."""
+        policy, views, store = self.policy.propagate, self.views, self.resources.store
+        tenant = self.request.tenant
+        words = {name: seed_words(start) for name, start in starts.items()}
+        every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
+        nodes = list(find_nodes(store, list(every), tenant=tenant))
+        found = {
+            name: with_written_names(
+                start, words[name], nodes, views[name], limit=name_limit(views[name], policy)
+            )
+            for name, start in starts.items()
+        }
+        charges: dict[str, float] = {}
+        for name, start in found.items():
+            for node, charge in edge_charges(start, views[name], policy.edge).items():
+                charges[node.text] = max(charge, charges.get(node.text, 0.0))
+        edges = neighborhood(
+            store, charges, tenant=tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor
+        )
+        return found, edges
+
+    def propagate(
+        self,
+        found: Mapping[str, Sifted],
+        starts: Mapping[str, PropagationSeeds],
+        edges: Sequence[Sequence[Edge]],
+    ) -> Candidates:
+        """What was found, and what it is connected to."""
+        ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple(join_by_id(list(ranked.values())))
+        for name, view in self.views.items():
+            with self.recorder.step(Stage.PROPAGATE, ranked[name]) as step:
+                spread = propagate(
+                    found[name],
+                    self.request.query,
+                    view,
+                    self.policy.propagate,
+                    seeds=starts.get(name),
+                    edges=tuple(chain(*edges)),
+                )
+                ranked[name] = step.sift(spread).kept
+        return merge(list(ranked.values()))
+
+    def recall_facts(self) -> Candidates:
+        """What was remembered about the query."""
+        if (memory := self.resources.memory) is not None:
+            with self.recorder.step(Stage.MEMORY) as step:
+                return step.sift(memory.recall_facts(self.request, self.plan)).kept
+        return ()
+
+    def ask_providers(self) -> "Future[Recollection] | None":
+        """Ask the memory providers, if there are any; they answer while stages run."""
+        memory = self.resources.memory
+        if memory is None or not memory.providers.names:
+            return None
+        return self._calls.start(memory.ask_providers(self.request, self.plan))
+
+    def collect_recalled(self, asked: "Future[Recollection] | None") -> Candidates:
+        """What the memory providers answered."""
+        if asked is None or self.resources.memory is None:
+            return ()
+        recollection = Recollection()
+        with self.recorder.step(Stage.MEMORY) as step:
+            deadline = self.resources.memory.providers.longest_deadline_s
+            recollection = step.sift(self._wait(asked, "memory providers", deadline))
+        for reason in recollection.degraded:
+            self.recorder.degrade(Stage.MEMORY, reason)
+        return recollection.sifted.kept
+
+    def find_paths(self) -> Candidates:
+        """The paths of what the query names, through given knowledge."""
+        request, store, policy = self.request, self.resources.store, self.policy.graph
+        if not request.graph:
+            return ()
+        if self.plan.strategy is Strategy.RAG_GRAPH:
+            # lean on the graph: a hop farther, twice as much
+            wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
+            policy = policy.model_copy(update=wider)
+        named: Sequence[str] = ()
+        with self.recorder.attempt(Stage.GRAPH):
+            if self._has_edges:
+                named = anchors(
+                    request.query, store, policy, tenant=request.tenant, project=self.project
+                )
+        if named:
+            with self.recorder.step(Stage.GRAPH) as step:
+                return step.sift(paths(named, store, policy, tenant=request.tenant)).kept
+        return ()
+
+    def penalize(self, candidates: Candidates) -> Sifted:
+        """What is new to the window; in reading order when stuffing."""
+        fresh = Sifted(kept=tuple(candidates))
+        if not self.request.penalize:
+            return fresh
+        with self.recorder.step(Stage.PENALIZE, candidates) as step:
+            fresh = step.sift(self._penalize_known(candidates))
+        if not self.stuffs:
+            return fresh
+        place = {c.chunk.id: at for at, c in enumerate(candidates)}
+        in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
+        return Sifted(tuple(in_order), fresh.dropped)
+
+    def _penalize_known(self, candidates: Candidates) -> Sifted:
+        """Penalize by the window, with the fingerprints that the store has for texts not in the cache."""
+        request, resources = self.request, self.resources
+        unread = resources.cache.unknown([c.chunk.text for c in candidates])
+        # copies have one fingerprint
+        new = {
+            c.chunk.text: c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown
+        }
+        fingerprints: dict[str, bytes] = {}
+        for name in request.collections:
+            if ids := [chunk.id for chunk in new.values() if chunk.collection == name]:
+                fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
+        return penalize(
+            candidates,
+            request.window,
+            self.policy.penalize,
+            fingerprints=fingerprints,
+            best_effort=request.best_effort,
+            cache=resources.cache,
+        )
+
+    def wants_more(self, fresh: Sifted) -> bool:
+        """Whether too little is new, so that it is worth asking once more."""
+        if self.stuffs or not self.views or not self.request.penalize:
+            return False
+        return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+
+    def expand(self, fresh: Sifted, edges: Sequence[Sequence[Edge]]) -> Sifted:
+        """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to."""
+        request, policy = self.request, self.policy
+        with self.recorder.step(Stage.EXPAND, fresh.kept) as step:
+            known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
+            most = depth(request.k, policy.expand)
+            wider = policy.retrieve.model_copy(update={"keep": most + len(known)})
+            queries = variants(
+                request.query,
+                policy.expand,
+                edges=edges[0] if edges else (),
+                project=self.project,
+                window=request.window,
+            )
+            vectors = {query: self._embed(query) for query in queries}
+            passes = [
+                retrieve(query, view, wider, vector=vectors[query]).kept
+                for query in queries
+                for view in self.views.values()
+            ]
+            brought = self._scale_by_question(merge_passes(passes, known)[:most])
+            more = self._penalize_known(brought)
+            return step.sift(fuse(fresh.kept, more, policy.expand))
+        return Sifted(kept=fresh.kept)
+
+    def _scale_by_question(self, brought: Candidates) -> list[Candidate]:
+        """What other queries brought, with scores as far as it holds words of the question itself.
+
+        A score is a share of the best for its own query, so a chunk that only matches a word added to the question
+        would stand beside the best one.
+        """
+        names, scaled = tuple(self.views), list[Candidate]()
+        for name, members in by_collection(brought, names).items():
+            question = self.questions[name]
+            found = match_known(question, [c.chunk for c in members], self.views[name])
+            for candidate, one in zip(members, found, strict=True):
+                score = candidate.score * one.term_weight / question.total
+                note = replace(candidate.notes[-1], score=score)
+                scaled.append(replace(candidate, score=score, notes=(note,)))
+        return sorted(scaled, key=lambda c: -c.score)
+
+    @property
+    def floor(self) -> float:
+        """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
+
+        The model was fitted without an embedder, and words cannot tell against what a vector found.
+        """
+        policy = self.policy.grade
+        if self.request.floor is not None:
+            return self.request.floor
+        return policy.floor if policy.enabled and not self.embedded else 0.0
+
+    def weigh(self, candidates: Candidates) -> list[Chance]:
+        """How likely each candidate is evidence."""
+        unread = [c for c in candidates if c.chunk.id not in self.chances]
+        seen = self._candidates_in_window()
+        made = chances_by_collection(
+            self.questions,
+            unread,
+            self.views,
+            seen=seen,
+            embedded=self.embedded,
+            model=self.model,
+        )
+        self.chances |= {c.chunk.id: one for c, one in zip(unread, made, strict=True)}
+        return [self.chances[c.chunk.id] for c in candidates]
+
+    def gate(self, fresh: Sifted, *, floor: float = 0.0) -> Gated:
+        """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
+        request = self.request
+        if self.stuffs:
+            return Gated(fresh.kept)
+        policy = self.policy.compose
+        preview = policy.preview_chars if request.detail == "preview" else None
+        gated = Gated()
+        with self.recorder.step(Stage.GATE, fresh.kept) as step:
+            weighed = self.weigh(fresh.kept) if self.views else []
+            # if nothing fits beside the note of doubt, the answer goes without it
+            for notice in (policy.longest_notice, policy.notice):
+                gated = gate(
+                    fresh.kept,
+                    self.plan.budget,
+                    self.resources.count,
+                    self.policy.gate,
+                    shares=shares_of(fresh.kept, weighed) if weighed else None,
+                    floor=floor,
+                    seen_share=self._share_in_window(fresh.kept),
+                    k=request.k,
+                    questions=self.questions,
+                    preview_chars=preview,
+                    notice=notice,
+                )
+                if gated.kept:
+                    break
+            return step.sift(gated)
+        return Gated(fresh.kept)
+
+    def judge(self, fitting: Candidates) -> tuple[Verdict, Mapping[str, str]]:
+        """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
+        strips: Mapping[str, str] = {}
+        graded: Graded | None = None
+        outside: Graded | None = None
+        verdict = self._judge_ungraded(fitting)
+        if verdict is None:
+            graded = self.grade(fitting)
+        if graded is None:
+            verdict = verdict or Verdict(fitting)
+            if reason := review_reason(None, None, in_danger=self.plan.in_danger):
+                verdict = verdict.with_review(reason, self.review({}, reason))
+            return verdict, strips
+        results = self.search() if wants_search(graded.action) else None
+        if results is not None:
+            gated = self.gate(self.penalize(results))
+            strips = gated.strips
+            outside = self.grade(gated.kept) or Graded(Sifted(tuple(gated.kept)), graded.action)
+        searched = outside.action if outside else None
+        reason = review_reason(
+            graded, searched, in_danger=self.plan.in_danger, empty=self._describe_empty()
+        )
+        review = self.review(graded.confidences, reason) if reason else None
+        return conclude(graded, outside, review_reason=reason, review=review), strips
+
+    def _judge_ungraded(self, fitting: Candidates) -> Verdict | None:
+        """The verdict if there is nothing to grade; None if grading decides."""
+        candidates = () if fitting else self.recorder.candidates
+        frame = 0
+        if not fitting:
+            with self.recorder.attempt(Stage.GATE):
+                frame = fence_cost(self.resources.count, self.policy.compose.notice)
+        return verdict_without_grading(
+            fitting,
+            candidates,
+            gradable=bool(self.views),
+            budget=self.plan.budget,
+            frame=frame,
+        )
+
+    def grade(self, fitting: Candidates) -> Graded | None:
+        """How relevant candidates are; None if grading failed, and all of them pass."""
+        own = bands_of(self.resources.grader, self.model)
+        policy = self.policy.grade
+        with self.recorder.step(Stage.GRADE, fitting) as step:
+            if fitting and not policy.enabled:
+                done = pass_ungraded(fitting)
+            else:
+                bands = bands_for(self.plan, own, policy)
+                if (grader := self.resources.grader) is None:
+                    done = grade_by_model(fitting, self.weigh(fitting), bands)
+                else:
+                    marks = self._ask_grader(grader, fitting) if fitting else []
+                    done = grade(fitting, marks, bands)
+                strips = {
+                    id: join_best_strips(parts, self._weigh_strips(parts), policy)
+                    for id, parts in strips_of_long(done.sifted.kept, policy).items()
+                }
+                done = replace(done, strips=strips)
+            graded = step.sift(done)
+            step.facts["action"] = graded.action.value
+            return graded
+        return None
+
+    def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
+        """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""
+        if (grader := self.resources.grader) is not None:
+            return self._ask_grader(grader, strips)
+        name = collection_of(strips[0], tuple(self.views))
+        matches = match_own(self.questions[name], [c.chunk for c in strips], self.views[name])
+        return [one.term_weight for one in matches]
+
+    def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:
+        timeout_s = self.resources.grader_s
+        work = partial(ask_grader, grader, self.request.query, candidates, timeout_s=timeout_s)
+        return self._ask(work, "grader", timeout_s, self.resources.grader_rest)
+
+    def search(self) -> Candidates | None:
+        """What a search outside brings; None if there is none or it failed."""
+        if (search := self.resources.search) is None:
+            return None
+        taken = {candidate.chunk.id for candidate in self.recorder.candidates}
+        with self.recorder.step(Stage.SEARCH) as step:
+            limit = self.policy.grade.search_limit
+            timeout_s = self.resources.search_s
+            work = partial(
+                search_outside, search, self.request.query,
+                limit=limit, taken=taken, timeout_s=timeout_s,
+            )  # fmt: skip
+            return step.sift(self._ask(work, "search", timeout_s, self.resources.search_rest)).kept
+        return None
+
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
+        """The review that now waits, "" if the queue could not take it, None if it is off or not asked for."""
+        policy, request, resources = self.policy.review, self.request, self.resources
+        if not policy.enabled or not (policy.on_refusal or self.plan.in_danger):
+            return None
+        with self.recorder.step(Stage.REVIEW) as step:
+            step.facts["review"] = ""
+            queue = ReviewQueue(
+                resources.store,
+                request.tenant,
+                policy,
+                clock=resources.clock,
+                defer=resources.defer,
+                rate=resources.ask_rate,
+            )
+            waiting = queue.ask(
+                request.query,
+                collection=", ".join(request.collections),
+                grades=dict(grades),
+                reason=reason,
+                asker=request.asker,
+            )
+            if waiting:
+                step.facts["review"] = waiting.id
+                return waiting.id
+        return ""
+
+    def compose(self, verdict: Verdict, strips: Mapping[str, str]) -> Composed:
+        """One block of what may be shown; `strips` are those that the gate cut for lack of room."""
+        request, resources = self.request, self.resources
+        nothing = Composed("", 0, Sifted())
+        with self.recorder.step(Stage.COMPOSE, verdict.kept, fatal=(NotReady,)) as step:
+            step.sift(nothing)  # unless the stage comes to its end
+            composed = nothing
+            for is_doubtful in (verdict.is_doubtful, False):  # as in `gate`
+                composed = compose(
+                    verdict.kept,
+                    self.plan.budget,
+                    resources.count,
+                    self.policy.compose.for_verdict(is_doubtful=is_doubtful),
+                    secret=fence_secret(resources.store.secret(request.tenant)),
+                    detail=request.detail,
+                    order=request.order,
+                    strips={**verdict.strips, **strips},
+                    side_share=self.policy.gate.graph_share,
+                )
+                if composed.text:
+                    break
+            return step.sift(composed)
+        return nothing
+
+    def context(self, composed: Composed, verdict: Verdict) -> Context:
+        """The context with its trace."""
+        trace = Trace(
+            id=self.resources.name(),
+            request=self.request,
+            plan=self.plan,
+            steps=self.recorder.steps,
+            candidates=self.recorder.candidates,
+            created=self.resources.clock(),
+        )
+        return Context(
+            text=composed.text,
+            chunks=composed.shown,
+            texts=composed.texts,
+            token_estimate=composed.tokens,
+            trace=trace,
+            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
+            sources=composed.sources,
+            graph_context=composed.graph_context,
+            admissibility_token=composed.token,
+            verdict=verdict.action.value if verdict.action else "",
+            confidences={
+                c.id: mark
+                for c in composed.shown
+                if (mark := verdict.confidences.get(c.id)) is not None
+            },
+            fallback=verdict.fallback,
+            fallback_reason=self._with_empty(verdict.reason),
+            review=verdict.review,
+            latency_ms=1000 * self.recorder.seconds,
+        )
+
+    def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them already."""
+        return self.recorder.select(is_in_window) if self.request.window else ()
+
+    def _share_in_window(self, fresh: Candidates) -> float:
+        """The share of the expected evidence that the window shows: the smallest of the collections that were asked."""
+        if not self.request.window:
+            return 0.0
+        seen = by_collection(self._candidates_in_window(), tuple(self.views))
+        fresh_of = by_collection(
+            [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)
+        )
+        shares = [
+            1 - sum(self.chances[c.chunk.id].share for c in fresh_of[name]) if seen[name] else 0.0
+            for name in self.views
+            if seen[name] or fresh_of[name]
+        ]
+        return min(shares, default=0.0)
+
+    def _describe_empty(self) -> str:
+        """What to know if none of the collections that were asked holds anything; empty if one does."""
+        empty = self._empty_collections()
+        if len(empty) < len(self.request.collections):
+            return ""
+        known: Sequence[str] = ()
+        with self.recorder.attempt(Stage.INDEX):
+            known = list(self.resources.store.collections(self.request.tenant))
+        if not known:
+            return "nothing is stored yet"
+        for at, name in enumerate(empty[:_SUGGESTED]):
+            if meant := did_you_mean(name, known):
+                empty[at] = f"{name} ({meant})"
+        return f"nothing is in collection {', '.join(empty)}"
+
+    def _with_empty(self, reason: str) -> str:
+        """A reason, and which of several collections hold nothing if others do."""
+        empty = self._empty_collections()
+        if 0 < len(empty) < len(self.views):
+            told = f"nothing is in collection {', '.join(empty)}"
+            return f"{reason}; {told}" if reason else told
+        return reason
+
+    def _empty_collections(self) -> list[str]:
+        return [name for name, view in self.views.items() if not view.count]
+
+    def _ask(
+        self,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        part: str,
+        timeout_s: float | None,
+        rest: Rest,
+    ) -> T:
+        """What a grader or search answers; UpstreamError at once while it rests, since a late one costs every request
+        its whole time.
+        """
+        if rest.reason:
+            raise UpstreamError(f"the {part} is {rest.reason}")
+        future = self._calls.start(work())
+        try:
+            answer = self._wait(future, part, timeout_s)
+        except UpstreamError as error:
+            # a request that was cancelled says nothing of the part
+            if isinstance(error, UpstreamTimeout) or not future.cancelled():
+                rest.note(error.message)
+            raise
+        rest.note("")
+        return answer
+
+    def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
+        """Wait for work on the event loop; another request computes the while."""
+        self.resources.computing.give_back()
+        try:
+            return self._calls.wait(future, part, timeout_s)
+        finally:
+            self.resources.computing.take(self.request.tenant)

@@ -1,0 +1,76 @@
+"""Resources: what the stages of every request work with, and the policy of each stage."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from millgate.graph.knowledge import GraphPolicy
+from millgate.memory.memory import Memory
+from millgate.memory.review import AskRate, Defer, ReviewPolicy
+from millgate.own_parts import Rest
+from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.threads import ComputingSlots
+from millgate.policy import Limits
+from millgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
+from millgate.stages.compose import ComposePolicy
+from millgate.stages.decide import DecidePolicy
+from millgate.stages.expand import ExpandPolicy
+from millgate.stages.gate import GatePolicy
+from millgate.stages.grade import GradePolicy
+from millgate.stages.penalize import PenalizePolicy
+from millgate.stages.propagate import PropagatePolicy
+from millgate.stages.retrieve import RetrievePolicy
+from millgate.text.window_cache import WindowCache
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Views = Callable[[str, str, str], Snapshot]
+"""From a tenant, a collection and a query to what ranking reads."""
+Vectors = Callable[[str], "npt.ArrayLike | None"]
+"""From a query to its vector; None without an embedder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policy of every stage."""
+
+    limits: Limits
+    decide: DecidePolicy
+    retrieve: RetrievePolicy
+    propagate: PropagatePolicy
+    graph: GraphPolicy
+    penalize: PenalizePolicy
+    expand: ExpandPolicy
+    gate: GatePolicy
+    grade: GradePolicy
+    review: ReviewPolicy
+    compose: ComposePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the stages work with, the same for every request."""
+
+    store: Store
+    views: Views
+    count: TokenCounter
+    sizes: CollectionTokens
+    memory: Memory | None = None
+    vectors: Vectors = lambda _: None
+    grader: Grader | None = None
+    grader_s: float | None = None
+    """Seconds that the grader may take; None if it has limits of its own."""
+    grader_rest: Rest = field(default_factory=Rest)
+    search: WebSearch | None = None
+    search_s: float | None = None
+    search_rest: Rest = field(default_factory=Rest)
+    clock: Clock = time.time
+    tick: Callable[[], float] = time.perf_counter
+    name: Callable[[], str] = lambda: uuid4().hex
+    cache: WindowCache = field(default_factory=lambda: WindowCache(clock=time.monotonic))
+    computing: ComputingSlots = field(default_factory=ComputingSlots)
+    defer: Defer | None = None
+    ask_rate: AskRate = field(default_factory=AskRate)

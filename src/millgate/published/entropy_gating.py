@@ -1,0 +1,211 @@
+"""Entropy gating with corrective retrieval, as published in GenieHelper's documentation ("Entropy gating").
+
+A chunk's score is its Shannon entropy, H = -Σ p·log2 p, over its words (against 6 bits) and its characters (5.5):
+    score = round(0.6 · min(H_words / 6, 1) + 0.4 · min(H_chars / 5.5, 1), 4)
+Chunks under a floor go, the others enter by falling score while they fit (4 characters are a token). Before that, two
+rankings are joined by reciprocal ranks, and signals travel over a graph by leaky integrate-and-fire.
+
+Millgate ranks by relevance instead, since the entropy score mostly follows length (docs/origins.md). These functions
+are the only place where the published rules still are.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from millgate.errors import InputError
+from millgate.text.entropy import information_score, shannon_entropy, token_entropy
+
+__all__ = [
+    "annotate_chunks",
+    "calculate_shannon_entropy",
+    "calculate_token_entropy",
+    "eviction_report",
+    "integrate_and_fire",
+    "prune_to_budget",
+    "reciprocal_rank_fusion",
+    "score_chunk",
+]
+
+MAX_TOKENS = 4096
+MIN_ENTROPY = 0.1
+CHARS_PER_TOKEN = 4
+
+RANK_CONSTANT = 60  # beside the rank in reciprocal rank fusion
+
+LEAK = 0.85  # what is left of a signal after one edge of weight 1
+SIGNAL_FLOOR = 0.02  # weaker signals are discarded
+MAX_HOPS = 3
+FIRING_THRESHOLD = 0.5
+
+REVIEWS = "hitl_sessions"  # the collection in which answers wait for a person
+
+
+# -- the score -----------------------------------------------------------------------------------
+
+
+def calculate_shannon_entropy(text: str) -> float:
+    """Entropy over characters, in bits; 0 for an empty text."""
+    return shannon_entropy(text)
+
+
+def calculate_token_entropy(text: str) -> float:
+    """Entropy over lower-cased, white-space separated words, in bits; 0 for an empty text."""
+    return token_entropy(text)
+
+
+def score_chunk(chunk: Mapping[str, Any] | str) -> float:
+    """The entropy score of a row's `content`, or of a text, 0..1, with four decimals."""
+    return information_score(chunk if isinstance(chunk, str) else _content(chunk))
+
+
+# -- into the budget -----------------------------------------------------------------------------
+
+
+def annotate_chunks(chunks: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    """Set `entropy`, the score of `content`, in each row; the rows themselves."""
+    for at, row in enumerate(chunks):
+        row["entropy"] = information_score(_content(row, at))
+    return list(chunks)
+
+
+def prune_to_budget(
+    chunks: Sequence[MutableMapping[str, Any]],
+    max_tokens: int = MAX_TOKENS,
+    min_entropy: float = MIN_ENTROPY,
+) -> list[MutableMapping[str, Any]]:
+    """The rows that fit, by falling entropy: tokens are len // 4, those under the floor go.
+
+    A row that brings its `entropy` keeps it; the others get theirs.
+    """
+    for at, row in enumerate(chunks):
+        _content(row, at)  # an error if there is none
+        row["entropy"] = _entropy_of(row, at)
+    used = 0
+    selected = []
+    for row in sorted(chunks, key=lambda row: -row["entropy"]):
+        tokens = len(row["content"]) // CHARS_PER_TOKEN
+        if row["entropy"] >= min_entropy and used + tokens <= max_tokens:
+            selected.append(row)
+            used += tokens
+    return selected
+
+
+def eviction_report(
+    chunks: Sequence[Mapping[str, Any]],
+    selected: Sequence[Mapping[str, Any]],
+    *,
+    min_entropy: float = MIN_ENTROPY,
+) -> dict[str, Any]:
+    """Counts, average entropies, and for each evicted id the reason."""
+    kept = {_id(row, at) for at, row in enumerate(selected)}
+    gone = {_id(row, at): row for at, row in enumerate(chunks) if _id(row, at) not in kept}
+    stayed = [row for at, row in enumerate(chunks) if _id(row, at) in kept]
+    bits = {id: _entropy_of(row, at) for at, (id, row) in enumerate(gone.items())}
+    low = f"entropy below {min_entropy:g}"
+    return {
+        "total_candidates": len(chunks),
+        "kept": len(stayed),
+        "evicted": len(chunks) - len(stayed),
+        "avg_entropy_kept": _mean(_entropy_of(row, at) for at, row in enumerate(stayed)),
+        "avg_entropy_evicted": _mean(bits.values()),
+        "evicted_ids": list(gone),
+        "reasons": {id: low if bits[id] < min_entropy else "no room left" for id in gone},
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def _content(row: Mapping[str, Any], at: int = 0) -> str:
+    content = row.get("content")
+    if not isinstance(content, str):
+        raise InputError(
+            f"row {at} has no text in 'content' but {type(content).__name__}",
+            hint="give rows as {'id': ..., 'content': '...'}",
+        )
+    return content
+
+
+def _id(row: Mapping[str, Any], at: int) -> object:
+    if "id" not in row:
+        raise InputError(f"row {at} has no 'id'", hint="give rows as {'id': ..., 'content': '...'}")
+    return row["id"]
+
+
+def _entropy_of(row: Mapping[str, Any], at: int) -> float:
+    known = row.get("entropy")
+    if known is None:
+        return information_score(_content(row, at))
+    if not isinstance(known, int | float) or not math.isfinite(known):
+        raise InputError(f"row {at} has the entropy {known!r}; it must be a number", hint="leave it out to have it measured")  # fmt: skip
+    return float(known)
+
+
+# -- two rankings as one -------------------------------------------------------------------------
+
+
+def reciprocal_rank_fusion(
+    rankings: Iterable[NDArray[np.int64]], size: int, *, k: int = RANK_CONSTANT
+) -> NDArray[np.float64]:
+    """The score of each of `size` chunks: Σ 1 / (k + rank) over the rankings that hold it, with ranks from 1.
+
+    A ranking lists the numbers of its chunks, best first.
+    """
+    scores = np.zeros(size)
+    for ranking in rankings:
+        scores[ranking] += 1.0 / (k + 1 + np.arange(len(ranking)))
+    return scores
+
+
+# -- leaky integrate-and-fire --------------------------------------------------------------------
+
+
+class Sortable(Hashable, Protocol):
+    """A node of the graph: nodes are visited in their order, so that sums are the same on every machine."""
+
+    def __lt__(self, other: Any, /) -> bool:  # noqa: ANN401  a node is compared with its own kind
+        """Whether this node is visited before the other."""
+        ...
+
+
+N = TypeVar("N", bound=Sortable)
+
+
+def integrate_and_fire(
+    seeds: Sequence[N],
+    edges: Callable[[N], Iterable[tuple[N, float]]],
+    *,
+    leak: float = LEAK,
+    floor: float = SIGNAL_FLOOR,
+    hops: int = MAX_HOPS,
+    threshold: float = FIRING_THRESHOLD,
+) -> dict[N, float]:
+    """The potential of every node that fires, seeds aside.
+
+    Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what reached it in the step before:
+    charge × weight × leak. A signal never goes back to the node it came from, so one edge of weight .5 brings .425 and
+    no more. A node's potential adds up over all incoming signals; at 0.5 it fires.
+    """
+    # node -> what it has to pass on, by the node that it came from, None for a seed
+    charges: dict[N, dict[N | None, float]] = {seed: {None: 1.0} for seed in sorted(seeds)}
+    potential: dict[N, float] = {}
+    for _ in range(hops):
+        arriving: dict[N, dict[N | None, float]] = {}
+        for node in sorted(charges):
+            came, total = charges[node], sum(charges[node].values())
+            for other, weight in sorted(edges(node)):
+                signal = (total - came.get(other, 0.0)) * weight * leak
+                if signal >= floor and other != node:
+                    inbox = arriving.setdefault(other, {})
+                    inbox[node] = inbox.get(node, 0.0) + signal
+        for node in sorted(arriving):
+            potential[node] = potential.get(node, 0.0) + sum(arriving[node].values())
+        charges = arriving
+    started = set(seeds)
+    return {n: p for n, p in sorted(potential.items()) if p >= threshold and n not in started}

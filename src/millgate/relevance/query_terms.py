@@ -1,0 +1,183 @@
+"""Question: a query in the light of a collection, and what a chunk holds of it.
+
+A term's weight is its idf in the collection (rank/lexical.py), so a term that the collection has never seen has the
+most. A word that it has never seen is read as its known parts (query_rewrite.py).
+
+Words that ask for something and name nothing, such as "explain", "list" and "please", say nothing of what a text must
+hold. In a script with spaces, question words are stopwords already. A script without spaces has no stopwords, since its
+terms are pairs of signs: there every pair that touches an asking word asks too, the seam to the next word included. Of
+纤毛是用来做什么的, "what are cilia for", only 纤毛, cilia, is left.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, islice, pairwise
+from string import ascii_lowercase
+
+import numpy as np
+
+from millgate.protocols import Snapshot
+from millgate.rank.lexical import idf
+from millgate.relevance.query_rewrite import read_query
+from millgate.text.languages import choose
+from millgate.text.lazy_pattern import lazy_compile
+from millgate.text.letters import UNSPACED, fold
+from millgate.text.stopwords import SPACED, UNSPACED_REQUESTS
+from millgate.text.terms import terms as terms_in
+from millgate.text.terms import terms_of
+from millgate.types import MEMORY, Chunk
+
+REQUESTS: dict[str, str] = {
+    language: known["request_words"]
+    for language, known in SPACED.items()
+    if "request_words" in known
+}
+"""Language -> words that ask; of those written with spaces, the ones most people write."""
+
+_UNSPACED = lazy_compile(f"[{UNSPACED}]")
+
+_Read = tuple[tuple[int, ...], frozenset[int]]
+"""The terms of a text in reading order, and each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query in the light of a collection: its terms, the weight of each, which are neighbors."""
+
+    term_weight: dict[int, float]  # term -> idf in the collection, the highest for one never seen
+    asked: frozenset[int]  # the terms alone
+    unseen: frozenset[int]
+    pairs: dict[tuple[int, int], float]
+    full: float  # the idf of a term never seen
+    language: str  # that of the query, as far as the collection's allows
+
+    def sum(self, held: Iterable[int]) -> float:
+        """The weight of some of its terms together."""
+        return sum(map(self.term_weight.__getitem__, held))
+
+    @property
+    def total(self) -> float:
+        """The weight of all terms together."""
+        return sum(self.term_weight.values()) or 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What one chunk holds of a question."""
+
+    held: frozenset[int]
+    term_weight: float  # of all it holds
+    phrase: float  # the weight of the query's neighboring terms that are neighbors in it too
+
+
+def ask(query: str, words: Snapshot, terms: Sequence[tuple[int, ...]] | None = None) -> Question:
+    """The query's terms with their weights here; of words that only ask, those it knows, unless no other is left.
+
+    `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
+    """
+    said = list(chain.from_iterable(read_query(query, words) if terms is None else terms))
+    found = list(dict.fromkeys(said))
+    held = words.frequencies(np.array(found, np.uint64))
+    counts = dict(zip(found, held.tolist(), strict=True))
+    asking = asking_terms(query, words.language)
+    seen = {key: df for key, df in counts.items() if df or key not in asking} or counts
+    keys, asked = list(seen), [key for key in said if key in seen]
+    *weights, full = idf(words.count, [*seen.values(), 0]).tolist()
+    term_weight = dict(zip(keys, weights, strict=True))
+    return Question(
+        term_weight=term_weight,
+        asked=frozenset(keys),
+        unseen=frozenset(key for key in keys if not seen[key]),
+        pairs={(a, b): term_weight[a] + term_weight[b] for a, b in pairwise(asked) if a != b},
+        full=full,
+        language=_language_of(query, words, {key for key in keys if seen[key]}),
+    )
+
+
+def _language_of(query: str, words: Snapshot, known: set[int]) -> str:
+    """The language that the known terms of a query are read in: another than the query's if it has none of them."""
+    own = choose(query, words.language)
+    if not known or not known.isdisjoint(terms_in(query, own)):
+        return own
+    others = words.all_languages.split("+")
+    return max((own, *others), key=lambda one: len(known.intersection(terms_in(query, one))))
+
+
+def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Match]:
+    """What each chunk's title and text hold of the question, and the tags that a remembered fact is found by."""
+    texts = [_texts(chunk) for chunk in chunks]
+    read = iter(_read([text for own in texts for text in own], language))
+    return [_match(question, [*islice(read, len(own))]) for own in texts]
+
+
+def match_known(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> list[Match]:
+    """The same, by what the collection knows of its chunks; only others are read."""
+    known = words.locate_terms(chunks, np.array([*question.asked], np.uint64))
+    others = [chunk for chunk, spots in zip(chunks, known, strict=True) if spots is None]
+    read = iter(match_own(question, others, words))
+    return [next(read) if spots is None else _match_spots(question, spots) for spots in known]
+
+
+def match_own(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> list[Match]:
+    """What chunks hold of the question, each read in the collection's languages or in its own, where it holds more.
+
+    The language of a short text is easily mistaken, so its own does not count alone.
+    """
+    found = match(question, chunks, words.language)
+    if not chunks or words.language == words.all_languages:
+        return found
+    own = match(question, chunks, words.all_languages)
+    return [max(two, key=lambda one: one.term_weight) for two in zip(found, own, strict=True)]
+
+
+def _match_spots(question: Question, spots: Mapping[int, int]) -> Match:
+    near = {(term, spots.get(at + 1)) for at, term in spots.items()}
+    return _weigh(question, question.asked.intersection(spots.values()), near)
+
+
+def _match(question: Question, read: Sequence[_Read]) -> Match:
+    held = question.asked.intersection(chain.from_iterable(own for _, own in read))
+    both = {pair for pair in question.pairs if held.issuperset(pair)}
+    near = both and both.intersection(chain.from_iterable(pairwise(order) for order, _ in read))
+    return _weigh(question, held, near)
+
+
+def _weigh(question: Question, held: frozenset[int], near: Collection[object]) -> Match:
+    phrase = sum(weight for pair, weight in question.pairs.items() if pair in near)
+    return Match(held, question.sum(held), phrase)
+
+
+def _texts(chunk: Chunk) -> list[str]:
+    shown = [chunk.text, chunk.title] if chunk.title else [chunk.text]
+    tags = chunk.metadata.get("tags") if chunk.source == MEMORY else None
+    return [*shown, " ".join(tags)] if tags else shown
+
+
+def _read(texts: Sequence[str], language: str) -> list[_Read]:
+    return [(own, frozenset(own)) for own in terms_of(texts, language)]
+
+
+def asking_terms(query: str, language: str) -> frozenset[int]:
+    """The terms that only ask, in the language of a query; if it has no spaces, those of the query itself."""
+    found = _requests(choose(query, language))
+    if not _UNSPACED.search(query):
+        return found
+    named = terms_in(_unspaced_words().sub(" ", fold(query)), language)
+    return found | frozenset(terms_in(query, language)).difference(named)
+
+
+@cache
+def _requests(language: str) -> frozenset[int]:
+    # a single letter, as in %d or (c), names nothing either
+    return frozenset(
+        terms_in(f"{REQUESTS.get(language, '')} {' '.join(ascii_lowercase)}", language)
+    )
+
+
+@cache
+def _unspaced_words() -> re.Pattern[str]:
+    words = chain.from_iterable(map(str.split, UNSPACED_REQUESTS.values()))
+    # the longest first, since an alternative that begins another would hide it
+    return re.compile("|".join(sorted(map(fold, words), key=len, reverse=True)))

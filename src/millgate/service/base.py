@@ -1,0 +1,121 @@
+"""Base: what the service and the gateway of a wrapped agent stand on: the state of a service, and the way in.
+
+Nothing here imports FastAPI or a page of the dashboard. The gateway of a wrapped agent serves the proxy alone, and
+without them an agent's first call waits half as long: they are half of what there is to import.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import Scope
+
+from millgate.errors import MillgateError
+from millgate.gateway import Millgate
+from millgate.protocols import ClusterStore, SharedState
+from millgate.service.admission import Admission, InFlight
+from millgate.service.auth import Auth
+from millgate.service.byte_budget import (
+    MEMORY_SHARE,
+    ByteBudget,
+    keep_heaps_small,
+    machine_memory,
+)
+from millgate.service.dashboard.sessions import SignedIn
+from millgate.service.limits import CallerLimits
+from millgate.service.log import request_logger
+from millgate.service.metrics import Metrics
+from millgate.service.proxy.conversation_state import open_conversations
+from millgate.service.request_state import RequestState
+from millgate.service.spans import record_spans
+from millgate.service.state import ServiceState
+from millgate.settings import Settings
+from millgate.thread_work import WorkThreads
+
+LOGGER = logging.getLogger("millgate.service")
+
+# For what waits for the store or reads large bodies, started at need; one tenant gets half of them. The interpreter's
+# own default is as many at most, and on two cores 6: as many calls that block stopped all.
+THREADS = 32
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]
+ErrorResponse = Callable[[MillgateError, Scope, str], Response]
+
+
+def open_gate(settings: Settings) -> Millgate:
+    """The gate of a process that serves."""
+    keep_heaps_small()
+    gate = Millgate.open(settings=settings, wait_for_index=False)
+    if isinstance(gate.store, ClusterStore) and (local := gate.store.local_tables()):
+        LOGGER.warning(
+            "the server of the store has Citus, and %d tables are on the coordinator alone;"
+            " to spread them run: millgate store distribute",
+            len(local),
+        )
+    return gate
+
+
+def open_state(gate: Millgate, folder: str | None = None) -> ServiceState:
+    """What the routes of a service over an open gate share; `folder` is where its processes share their metrics."""
+    policy = gate.settings.service
+    memory = policy.memory_bytes or machine_memory() // MEMORY_SHARE
+    budget = ByteBudget(max(1, memory // policy.workers))
+    conversations = open_conversations(gate.store, gate.settings)
+    auth = Auth(
+        gate.keys,
+        gate.settings.tenant,
+        keyless=policy.keyless,
+        signed_in=SignedIn(conversations),
+    )
+    return ServiceState(gate, Metrics(folder), InFlight(), budget, auth, conversations)
+
+
+def lifespan_of(service: ServiceState, *, close_gate: bool) -> Lifespan:
+    """What happens around serving: threads are started, and in the end all that was opened is closed."""
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[dict[str, Any]]:
+        threads = WorkThreads(THREADS, thread_name_prefix="millgate")
+        threads.start_all()
+        asyncio.get_running_loop().set_default_executor(threads)
+        yield {"in_flight": service.in_flight}
+        for close in service.on_shutdown:
+            await close()
+        if close_gate:
+            service.gate.close()
+
+    return lifespan
+
+
+def add_admission(app: Starlette, service: ServiceState, error_response: ErrorResponse) -> None:
+    """Put every request of an app under keys, limits, log and metrics.
+
+    `error_response` shows a refusal before any route is reached, in the shape that the clients of this path expect.
+    """
+    gate = service.gate
+    policy = gate.settings.service
+
+    def count_lost_writes(_: RequestState, __: Scope) -> None:
+        service.metrics.count_lost_writes(gate.lost_writes)
+
+    app.add_middleware(
+        Admission,
+        policy=policy,
+        auth=service.auth,
+        limits=CallerLimits(
+            policy, shared=gate.store if isinstance(gate.store, SharedState) else None
+        ),
+        budget=service.budget,
+        in_flight=service.in_flight,
+        observers=(
+            service.metrics.count_request,
+            count_lost_writes,
+            request_logger(policy),
+            record_spans,
+        ),
+        error_response=error_response,
+    )

@@ -1,0 +1,156 @@
+"""The first page: one session as a bar per turn, with what each turn added and what a compaction dropped."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millgate.explain.costs import Costs
+from millgate.gateway import Millgate
+from millgate.service.auth import require_scope
+from millgate.service.dashboard.plots import Plot, Series, draw_bars, round_up
+from millgate.service.dashboard.render import render
+from millgate.service.dashboard.route import PageRoute
+from millgate.service.dashboard.traces import ReadTraces, read_traces
+from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
+from millgate.service.paths import HOME
+from millgate.service.request_state import Caller
+from millgate.service.state import service_of
+from millgate.types import TraceSummary
+from millgate.types.lengths import NAME_CHARS
+from millgate.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
+from millgate.xray.findings import Window
+from millgate.xray.summary import LABELS
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+READ = 1000  # of the newest requests, in which sessions are found
+TURNS = 200  # of a session that are shown, the newest
+# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
+# Chosen, not measured: two thirds of the picture at least show what fills the window.
+WHOLE = 1.5
+BLAMED = {
+    "client": "The agent did it",
+    "millgate": "Millgate did it: please report this",
+    "provider": "The provider did not have it any more",
+    "time": "The pause was too long",
+    "unknown": "Nobody knows whose doing it was",
+}
+"""Whose doing a break was, in few words."""
+NAMES = LABELS | {"tools": "tool definitions", "window": "the conversation", "injected": "injected by Millgate"}  # fmt: skip
+
+Name = Annotated[str, Query(max_length=NAME_CHARS)]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session in the list: how often it asked, when last, and what it asked first of what is read."""
+
+    name: str
+    calls: int
+    contexts: int
+    last: float
+    query: str
+
+
+@router.get(HOME)
+async def show_window(
+    request: Request,
+    caller: Annotated[Caller, Depends(require_scope("read"))],
+    session: Name = "",
+    model: Name = "",
+) -> Response:
+    """The sessions, and one of them turn by turn."""
+    gate = service_of(request).gate_for(caller)
+    rows = await gate.atraces(limit=READ)
+    # questions without a session come one by one: they share no window
+    sessions = [one for one in list_sessions(rows) if one.name or one.calls]
+    chosen = session or next((s.name for s in sessions if s.calls), sessions[0].name if sessions else "")  # fmt: skip
+    traces, missing = await asyncio.to_thread(
+        _read_session, gate, [row for row in rows if row.session == chosen]
+    )
+    by_model = turns_of(traces)
+    model = model if model in by_model else max(by_model, key=lambda name: len(by_model[name]), default="")  # fmt: skip
+    turns = by_model.get(model, [])
+    windows = windows_of(turns)
+    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
+    return render(
+        request,
+        "window.html",
+        sessions=sessions,
+        asked=len(rows),
+        read=READ,
+        chosen=chosen,
+        models=sorted(by_model),
+        model=model,
+        turns=turns,
+        missing=missing,
+        bars=bars,
+        chart=draw_window(bars, max((window.length for window in windows), default=0)),
+        cache=draw_cache(windows),
+        spent=_add_up(turns),
+        breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
+        compactions=[turn for turn in turns if turn.compaction],
+        blamed=BLAMED,
+        labels={name: label for name, label in SEGMENTS.items() if any(bar[name] for bar in bars)},
+        names=NAMES,
+    )  # fmt: skip
+
+
+def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
+    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
+    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
+    is_whole = 0 < length <= WHOLE * used
+    series = [
+        Series(label, name, tuple(float(bar[name]) for bar in bars))
+        for name, label in SEGMENTS.items()
+        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
+    ]
+    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(used)
+    return draw_bars(series, top=top, columns=COLUMNS)
+
+
+def draw_cache(windows: Sequence[Window]) -> Plot | None:
+    """What the provider read from its cache at each turn; None if it has none, or did not say."""
+    if not any(window.read or window.written or window.broke for window in windows):
+        return None
+    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
+    kinds = zip(CACHE.items(), counts, strict=True)
+    series = [Series(label, name, tuple(map(float, some))) for (name, label), some in kinds]
+    return draw_bars(series, columns=COLUMNS)
+
+
+def _add_up(turns: Sequence[WindowTurn]) -> Costs:
+    """What the turns that are shown took and cost."""
+    total = Costs()
+    for turn in turns:
+        if turn.cost is not None:
+            total.add(turn.cost)
+    return total
+
+
+def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
+    """The sessions among some requests (newest first), those used last first."""
+    found: dict[str, list[TraceSummary]] = {}
+    for row in rows:
+        found.setdefault(row.session, []).append(row)
+    return [
+        SessionRow(
+            name,
+            calls=sum(row.is_model_call for row in some),
+            contexts=sum(not row.outcome for row in some),
+            last=some[0].created,
+            query=some[-1].query,
+        )
+        for name, some in found.items()
+    ]
+
+
+def _read_session(gate: Millgate, rows: Sequence[TraceSummary]) -> ReadTraces:
+    """The traces of a session: its model calls that had an answer, or its requests for context if it has none."""
+    calls = [row for row in rows if row.outcome not in ("", "unanswered")] or list(rows)
+    return read_traces(gate, reversed(calls[:TURNS]))

@@ -1,0 +1,110 @@
+"""Limits: how many requests one key may send.
+
+The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. Each process has its
+own buckets. Gateways over a store that they share take from its buckets first; if the store does not answer, their
+own still hold. Concurrency counts the requests in flight in this process. A refusal names its limit and says how long
+to wait.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from millgate.errors import BusyError, StoreError
+from millgate.policy import ServicePolicy
+from millgate.protocols import SharedState
+from millgate.service.request_state import Caller
+
+MAX_BUCKETS = 10_000  # buckets kept in memory; a forgotten one starts full
+
+CallerId = tuple[str, str]
+"""A tenant, and the id of its key ("" for callers without one)."""
+
+
+class Bucket(NamedTuple):
+    """How many requests are left, and when that was counted (on the machine's own clock)."""
+
+    left: float
+    when: float
+
+
+class CallerLimits:
+    """Rate and concurrency of every caller."""
+
+    def __init__(
+        self,
+        policy: ServicePolicy,
+        *,
+        shared: SharedState | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._buckets: OrderedDict[CallerId, Bucket] = OrderedDict()
+        self._shared = shared
+        self._in_flight: dict[tuple[str, str, bool], int] = {}
+
+    async def take_shared(self, caller: Caller) -> None:
+        """Take a request out of the bucket that all gateways share. BusyError if it is empty."""
+        if self._shared is None or not caller.key:
+            return
+        policy = self._policy
+        try:
+            wait_s = await asyncio.to_thread(
+                self._shared.take_request,
+                caller.tenant,
+                caller.key,
+                per_second=policy.rate / 60,
+                burst=policy.burst,
+            )
+        except StoreError:
+            return
+        if wait_s:
+            raise _too_many(policy, wait_s)
+
+    @contextmanager
+    def hold(self, caller: Caller, *, proxied: bool = False) -> Iterator[None]:
+        """Count a request while it is served. BusyError if it is one too many.
+
+        Calls to models are counted apart: long streams must not shut the service's own routes.
+        """
+        id = (caller.tenant, caller.key)
+        count = (*id, proxied)
+        in_flight, limit = self._in_flight.get(count, 0), self._policy.concurrency
+        if in_flight >= limit:
+            raise BusyError(
+                f"{in_flight} requests are under way; service.concurrency allows {limit}",
+                retry_after=1.0,
+                hint="wait for one to end",
+            )
+        if caller.key:
+            self._take(id)
+        self._in_flight[count] = in_flight + 1
+        try:
+            yield
+        finally:
+            self._in_flight[count] -= 1
+            if not self._in_flight[count]:
+                del self._in_flight[count]
+
+    def _take(self, id: CallerId) -> None:
+        policy, now = self._policy, self._clock()
+        per_second = policy.rate / 60
+        left, when = self._buckets.pop(id, Bucket(policy.burst, now))
+        left = min(policy.burst, left + max(0.0, now - when) * per_second)
+        self._buckets[id] = Bucket(left - 1 if left >= 1 else left, now)
+        while len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            raise _too_many(policy, (1 - left) / per_second)
+
+
+def _too_many(policy: ServicePolicy, wait_s: float) -> BusyError:
+    return BusyError(
+        f"this key may send {policy.rate:g} requests a minute (service.rate)",
+        retry_after=wait_s,
+        hint="slow down, or wait as Retry-After says",
+    )

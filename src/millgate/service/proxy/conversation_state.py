@@ -1,0 +1,234 @@
+"""ConversationState: what the proxy must remember of a conversation, shared by the workers of a machine.
+
+That is the blocks that it injected, the ids of answers that were resumed, requests whose answer looped, and reasoning
+that was cut; and for the dashboard who is signed in: small values by key, kept for as long as conversations last. The
+first value under a key stays, and a later writer gets it back. The values stand in a SQLite file beside the store, or
+in a store that gateways share, and the latest of them in memory too. Without either, memory alone holds them. `failure`
+says why the values cannot be kept; memory goes on.
+"""
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+
+import orjson
+
+from millgate.bugs import describe
+from millgate.errors import StoreError
+from millgate.protocols import SharedState, Store
+from millgate.settings import Settings
+from millgate.stores.open import folder_of
+
+MEMORY = 4096  # values kept in memory
+# bytes of these values together: a usual block has 4 kB, a caller may ask for a hundred times that
+MEMORY_BYTES = 32 << 20
+ROWS = 100_000  # values kept in the file; beyond, the oldest go
+FILE_BYTES = 1 << 30  # size of the file beyond which the oldest quarter goes
+AGE_S = 30 * 86_400.0  # age beyond which values are deleted; chosen, not measured
+PRUNE_EVERY = (
+    500  # writes between two deletions of old values, so that one write in 500 pays for it
+)
+
+
+class ConversationState:
+    """Values by key; the first one written stays."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        shared: SharedState | None = None,
+        tenant: str = "",
+        memory_bytes: int = MEMORY_BYTES,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        self._path = path
+        self._shared = shared
+        self._tenant = tenant
+        self._memory_bytes = memory_bytes
+        self._file_bytes = file_bytes
+        # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
+        self._memory: OrderedDict[bytes, bytes] = OrderedDict()
+        self._connection: sqlite3.Connection | None = None
+        # values on their way to the file or the shared store
+        self._writing: dict[bytes, bytes] = {}
+        self._bytes = 0
+        self._lock = Lock()
+        self._writes = 0
+        self.failure = ""
+        """Why values cannot be kept, if so, until one is read or written again. A header tells it to callers."""
+
+    async def get(self, key: bytes) -> bytes | None:
+        """The value under a key, or None."""
+        return (await self.get_all([key])).get(key)
+
+    async def get_all(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The values under those of some keys that have one."""
+        found = {key: self._memory[key] for key in keys if key in self._memory}
+        for key in found:
+            self._memory.move_to_end(key)
+        missing = [key for key in keys if key not in found]
+        if missing and (self._path is not None or self._shared is not None):
+            read = await asyncio.to_thread(self._read, missing)
+            found |= {key: self._keep(key, value) for key, value in read.items()}
+            for key in missing:
+                value = self._memory.get(key, self._writing.get(key))
+                if value is not None:
+                    found.setdefault(key, value)
+        return found
+
+    async def put(self, key: bytes, value: bytes) -> bytes:
+        """Remember a value unless there is one; the one that stays."""
+        if self._path is not None or self._shared is not None:
+            self._writing[key] = value
+            try:
+                value = await asyncio.to_thread(self._write, key, value)
+            finally:
+                self._writing.pop(key, None)
+        return self._keep(key, value)
+
+    async def put_all(self, values: Mapping[bytes, bytes]) -> None:
+        """Remember values unless there are any; from now on, though writing takes its time.
+
+        A client that has the last event of an answer asks again at once.
+        """
+        if self._path is not None or self._shared is not None:
+            self._writing.update(values)
+        try:
+            for key, value in values.items():
+                await self.put(key, value)
+        finally:
+            for key in values:
+                self._writing.pop(key, None)
+
+    async def stored_answer(self, tenant: str, id: str) -> str:
+        """The id under which the upstream has stored the answer that a client of the tenant knows by this id.
+
+        After a rollback the client knows an answer by the id of its first call, and the upstream by that of the last.
+        """
+        stored = await self.get(answer_key(tenant, id))
+        return stored.decode() if stored else id
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _keep(self, key: bytes, value: bytes) -> bytes:
+        if key in self._memory:
+            return self._memory[key]
+        self._memory[key] = value
+        self._bytes += len(value)
+        while len(self._memory) > MEMORY or self._bytes > self._memory_bytes:
+            self._bytes -= len(self._memory.popitem(last=False)[1])
+        return value
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        if self._shared is not None:
+            try:
+                recalled = self._shared.recall(self._tenant, keys)
+            except StoreError as error:
+                self.failure = error.message
+                return {}
+            self.failure = ""
+            return recalled
+        found: dict[bytes, bytes] = {}
+        with self._lock:
+            try:
+                connection = self._open()
+                for key in keys:
+                    sql = "SELECT value FROM remembered WHERE key = ?"
+                    for (value,) in connection.execute(sql, (key,)):
+                        found[key] = value
+            except (sqlite3.Error, OSError) as error:
+                self.failure = describe(error)
+                return found
+        self.failure = ""
+        return found
+
+    def _write(self, key: bytes, value: bytes) -> bytes:
+        if self._shared is not None:
+            try:
+                value = self._shared.remember(self._tenant, key, value)
+                self.failure = ""
+            except StoreError as error:
+                self.failure = error.message
+            return value
+        with self._lock:
+            try:
+                connection = self._open()
+                with connection:
+                    connection.execute(
+                        "INSERT OR IGNORE INTO remembered VALUES (?, ?, ?)",
+                        (key, value, time.time()),
+                    )
+                    self._prune(connection)
+                sql = "SELECT value FROM remembered WHERE key = ?"
+                with closing(connection.execute(sql, (key,))) as rows:
+                    row = rows.fetchone()
+            except (sqlite3.Error, OSError) as error:
+                self.failure = describe(error)
+                return value
+        self.failure = ""
+        return value if row is None else bytes(row[0])
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        self._writes += 1
+        if self._writes % PRUNE_EVERY != 1:
+            return
+        connection.execute("DELETE FROM remembered WHERE written < ?", (time.time() - AGE_S,))
+        connection.execute(
+            "DELETE FROM remembered WHERE written < (SELECT written FROM remembered "
+            "ORDER BY written DESC LIMIT 1 OFFSET ?)",
+            (ROWS,),
+        )
+        if _used_bytes(connection) > self._file_bytes:
+            connection.execute(
+                "DELETE FROM remembered WHERE written <= (SELECT written FROM remembered "
+                "ORDER BY written LIMIT 1 OFFSET (SELECT count(*) / 4 FROM remembered))"
+            )
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            assert self._path is not None
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(self._path, timeout=5, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS remembered "
+                "(key BLOB PRIMARY KEY, value BLOB NOT NULL, written REAL NOT NULL) WITHOUT ROWID"
+            )
+            connection.execute("CREATE INDEX IF NOT EXISTS by_age ON remembered (written)")
+            self._connection = connection
+        return self._connection
+
+
+def open_conversations(store: Store, settings: Settings) -> ConversationState:
+    """In the store if gateways share it, else in a file beside the store."""
+    if isinstance(store, SharedState):
+        return ConversationState(shared=store, tenant=settings.tenant)
+    folder = folder_of(settings.store)
+    return ConversationState(folder / "proxy.db" if folder else None)
+
+
+def answer_key(tenant: str, id: str) -> bytes:
+    """The key under which stands the id by which the upstream has stored an answer."""
+    return b"answer:" + orjson.dumps([tenant, id])
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    """The size of a database without its free pages."""
+    (size,), (pages,), (free,) = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_size", "page_count", "freelist_count")
+    )
+    return int(size * (pages - free))

@@ -1,0 +1,216 @@
+"""Exchange: one request to a model API and its answer, and how the proxy reads it from the client.
+
+The ASGI scope is read once, into the Exchange. Of the body the proxy checks only what it must understand; everything
+else is the upstream's business and passes untouched.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import orjson
+from starlette.types import Scope, Send
+
+from millgate.compaction.memory import Noticed
+from millgate.errors import InputError
+from millgate.gateway.compactions import LostMessages
+from millgate.guard.dialects.dialect import Dialect, InvalidRequest
+from millgate.guard.fuse import Hold, Spending
+from millgate.guard.policy import GuardPolicy
+from millgate.guard.resume import Message
+from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.service.own_headers import describe_unknown
+from millgate.service.proxy.asgi import BREAK, Reply
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.proxy.options import Options, parse_options
+from millgate.service.proxy.transport import Headers, header
+from millgate.service.request_state import Caller, RequestState, find_state
+from millgate.text.bounded_json import loads
+from millgate.types import Context, Request
+from millgate.types.lengths import NAME_CHARS
+
+NOBODY = Caller("", frozenset())
+# Without the service there are no keys: every client of the proxy may use every upstream.
+ANYONE = Caller("default", frozenset({"proxy"}))
+
+
+class WrongContentType(InputError):
+    """A body in a form that cannot be read."""
+
+    status = 415
+
+
+class Gate(Protocol):
+    """A caller's Millgate, as far as the proxy uses it."""
+
+    @property
+    def spending(self) -> Spending:
+        """What the caller's tenant has spent."""
+
+    async def acontext_for(self, request: Request) -> Context:
+        """The context for a question."""
+
+    @property
+    def lost_messages(self) -> LostMessages:
+        """What left the windows of the caller's sessions."""
+
+
+class Observer(Protocol):
+    """Gets what the proxy did, for metrics, log and traces."""
+
+    def count_context(self, context: Context) -> None:
+        """A context was built for a question."""
+
+    def observe(self, exchange: "Exchange") -> None:
+        """An exchange is over."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request to a model API and its answer: what the steps of the proxy read and fill."""
+
+    method: str
+    path: str
+    raw_path: str
+    """The path as the client wrote it, and as the upstream gets it."""
+    query: bytes
+    headers: Headers = field(repr=False)
+    caller: Caller
+    reply: Reply
+    dialect: Dialect
+    call: ModelCall
+    """What metrics, log and traces keep of the exchange."""
+    gate: Gate | None = None
+    """The caller's Millgate; None if the proxy neither injects context nor counts spending."""
+    state: RequestState | None = None
+    """The service's state of this HTTP request; None without the service."""
+    close_connection: Callable[[], None] | None = None
+    """Ends the client's connection, if the server can ..."""
+    reset_connection: Callable[[], None] | None = None
+    """... or resets it."""
+
+    # What the steps find out, in their order.
+    original: "ProxyRequest" = field(init=False)
+    """The request as the client sent it."""
+    request: "ProxyRequest" = field(init=False)
+    """The request as the upstream gets it."""
+    unrepaired: "ProxyRequest | None" = None
+    """The request before the repair of its cache; None if nothing was repaired."""
+    upstream_name: str = ""
+    upstream: UpstreamPolicy = field(init=False)
+    reply_headers: dict[str, str] = field(default_factory=dict)
+    """Headers of ours on the reply."""
+    window: Noticed | None = None
+    """The window beside the last one of its conversation; None if it was not compared."""
+    hold: Hold | None = None
+    """What the fuse holds for this call; None if its accounts have no cap."""
+    guard: GuardPolicy = field(init=False)
+    is_watched: bool = False
+    """Whether the guard watches the answer."""
+    usage_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that we added to ask for usage, which the client did not ask for."""
+
+    @property
+    def owner(self) -> str:
+        """Whose request it is: a tenant's, by which key."""
+        return f"{self.caller.tenant}\0{self.caller.key}"
+
+    @property
+    def conversation_owner(self) -> str:
+        """The same, with the session."""
+        return f"{self.owner}\0{self.call.session}"
+
+    @classmethod
+    def begin(
+        cls,
+        scope: Scope,
+        send: Send,
+        dialect: Dialect,
+        call: ModelCall,
+        gate_for: Callable[[Caller], Gate] | None = None,
+    ) -> "Exchange":
+        """The exchange of an ASGI request; nothing else of the proxy reads the scope."""
+        state = find_state(scope)
+        caller = ANYONE if state is None else state.caller or NOBODY
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        extension = scope.get("extensions", {}).get(BREAK)
+        call.ignored = describe_unknown(scope["headers"])
+        return cls(
+            method=scope["method"],
+            path=scope["path"],
+            raw_path=raw_path.split(b"?", 1)[0].decode("latin-1"),
+            query=scope.get("query_string", b""),
+            headers=scope["headers"],
+            caller=caller,
+            reply=Reply(send),
+            dialect=dialect,
+            call=call,
+            gate=gate_for(caller) if gate_for is not None else None,
+            state=state,
+            reply_headers={"x-millgate-ignored": call.ignored} if call.ignored else {},
+            close_connection=extension["close"] if extension is not None else None,
+            reset_connection=extension["reset"] if extension is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """A checked request: its bytes, its fields, its conversation, and the options."""
+
+    body: bytes = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+    model: str
+    options: Options
+
+    def with_fields(self, changed: Mapping[str, Any]) -> "ProxyRequest":
+        """The same request with some fields replaced, each at its place in the body; None takes one out."""
+        gone = [name for name, value in changed.items() if value is None]
+        fields = {name: v for name, v in {**self.fields, **changed}.items() if name not in gone}
+        return replace(self, fields=fields, body=orjson.dumps(fields))
+
+    def with_added(self, added: Mapping[str, Any]) -> bytes:
+        """The body with more fields at its end, and all else as the client wrote it."""
+        if added.keys() & self.fields.keys():
+            return self.with_fields(added).body
+        return b"%b,%b" % (self.body.rstrip()[:-1], orjson.dumps(added)[1:])
+
+    def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
+        """The same request with another conversation."""
+        changed = self.with_fields(dialect.replace_conversation(messages))
+        return replace(changed, messages=tuple(messages))
+
+
+def parse_request(
+    headers: Headers, body: bytes, dialect: Dialect, policy: ProxyPolicy
+) -> ProxyRequest:
+    """The request in a body, or an error that names what is wrong with it."""
+    _check_content_type(headers)
+    try:
+        fields = loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    model = dialect.model(fields)
+    if model is None:
+        raise InvalidRequest("model is missing", hint="name the model to call", param="model")
+    if not isinstance(model, str) or not 0 < len(model) <= NAME_CHARS:
+        raise InvalidRequest(
+            f"model must be a name of at most {NAME_CHARS} characters", param="model"
+        )
+    messages = dialect.conversation(fields)
+    return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
+
+
+def _check_content_type(headers: Headers) -> None:
+    kind = header(headers, b"content-type").split(b";")[0].strip().lower()
+    if kind and kind != b"application/json" and not kind.endswith(b"+json"):
+        raise WrongContentType(
+            f"content-type is {kind.decode('latin-1')!r}; it must be application/json"
+        )
+    packed = header(headers, b"content-encoding").strip().lower()
+    if packed not in (b"", b"identity"):
+        raise WrongContentType(
+            f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
+        )

@@ -1,0 +1,382 @@
+"""HttpClient: the Transport on aiohttp, with what a proxy must promise beyond a plain client.
+
+No redirects, no cookies, no proxies of the environment, certificates checked. The head is bounded (size, number of
+headers, informational responses before it), and bodies come with backpressure, decompressed ones too. A request is
+sent a second time only when it went over a kept connection that the server closed before it answered anything.
+
+What a server sends unasked must not become the answer to the next request. So a kept connection serves one owner only,
+and it is closed if bytes have come while it was idle. Requests whose body a server may leave unread have none (GET,
+HEAD), or a connection of their own.
+"""
+
+import asyncio
+import select
+import ssl
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+from millgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
+from millgate.service.proxy.transport import (
+    Headers,
+    NotReached,
+    Response,
+    UpstreamRequest,
+    UpstreamReset,
+    codings_of,
+)
+
+try:
+    import aiohttp
+    from aiohttp import http
+    from yarl import URL
+except ImportError as error:
+    raise MissingExtra("aiohttp", extra="service") from error
+
+MAX_FIELD = 16_384  # bytes of one header, and of the status line; longer than any provider sends
+MAX_HEADERS = 128
+MAX_INFORMATIONAL = 10  # responses with a status of 1xx before the real one
+BUFFER = 65_536  # bytes that wait before reading pauses is twice this
+KEEP_S = 55.0  # an idle connection is not trusted for longer; common servers close after 60 s
+PART = 16_384  # bytes that are read at once; a part of crumbs takes long to work on
+LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
+AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
+ON_KEPT = "millgate_kept"  # marks a connection that has answered, and errors on it
+OWNER = "millgate_owner"  # for whom a connection has answered; None: it is used no more
+WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_owner: ContextVar[str | None] = ContextVar("owner of a connection")
+GZIP, DEFLATE, RAW_DEFLATE = 31, 15, -15  # window bits that tell zlib the format
+GZIP_MAGIC = b"\x1f"
+FORMATS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": DEFLATE}
+
+Read = Callable[[int], Awaitable[bytes]]
+"""The next bytes, at most the given number; b"" at the end."""
+
+
+class HttpClient:
+    """HTTP/1.1 with kept connections."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: UpstreamRequest) -> Response:
+        """The response, once its head has come; UpstreamError says why there is none."""
+        place = f"{request.address.host}:{request.address.port}"
+        try:
+            async with asyncio.timeout(request.timeouts.answer_s):
+                try:
+                    found = await self._send(request)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                    if not getattr(error, ON_KEPT, False):
+                        raise
+                    found = await self._send(request)
+        except TimeoutError as error:
+            if isinstance(error, aiohttp.ServerTimeoutError):  # of the connection
+                raise NotReached(f"{place} cannot be reached in time") from error
+            limit = request.timeouts.answer_s
+            raise UpstreamTimeout(f"{place} gave no answer within {limit:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _translate(error, place) from error
+        response = HttpResponse(found, place, request.timeouts.idle_s)
+        if request.decompress:
+            response.decompress()
+        return response
+
+    async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
+        address = request.address
+        url = URL.build(
+            scheme=address.scheme,
+            host=address.host,
+            port=address.port,
+            path=(address.path + request.target) or "/",
+            encoded=True,
+        )
+        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
+        body: bytes | AsyncIterator[bytes] = request.body
+        if (
+            len(request.body) > LARGE and request.method not in WITHOUT_BODY
+        ):  # given as a file, it would be copied
+            body = _parts(request.body)
+            headers.append(("content-length", str(len(request.body))))
+        has_body = request.method in WITH_BODY
+        owner: str | None = request.owner
+        if request.body and request.method not in WITH_BODY | WITHOUT_BODY:
+            # as DELETE: servers that do not expect the body would take it for the next request
+            headers.append(("connection", "close"))
+            has_body, owner = True, None
+        _owner.set(owner)
+        return await self._open_session().request(
+            request.method,
+            url,
+            headers=headers,
+            data=body if has_body else None,
+            allow_redirects=False,
+            proxy=request.proxy or None,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
+        )
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=_OwnedConnections(limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()),
+                auto_decompress=False,  # the library does not know every way to say gzip
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=AUTO_HEADERS,
+                response_class=_BoundedResponse,
+                read_bufsize=BUFFER,
+                max_line_size=MAX_FIELD,
+                max_field_size=MAX_FIELD,
+                max_headers=MAX_HEADERS,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _parts(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), BUFFER):
+        yield body[at : at + BUFFER]
+        await asyncio.sleep(0)
+
+
+class HttpResponse:
+    """A response of aiohttp.
+
+    Silence is timed here: the library's own timer may outlive its response and break the next one on the connection.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, place: str, idle_s: float) -> None:
+        self.status = response.status
+        self.headers: Headers = list(response.raw_headers)
+        self._response, self._content, self._place = response, response.content, place
+        self._idle_s = idle_s
+        self._next: Read = self._read_content
+        self._peeked = b""
+        self._reading: asyncio.Future[bytes] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waits_since: float | None = None
+        self._timer = self._loop.call_later(idle_s, self._check_silence)
+
+    def decompress(self) -> None:
+        """Give the body plain from now on, if its codings are known."""
+        codings = codings_of(self.headers)
+        if not codings or not FORMATS.keys() >= set(codings):
+            return
+        for coding in reversed(codings):
+            self._next = Decoder(self._next, coding).read
+        gone = (b"content-encoding", b"content-length")
+        self.headers = [pair for pair in self.headers if pair[0].lower() not in gone]
+
+    async def peek(self) -> bytes:
+        """The first bytes, which `read` gives again."""
+        self._peeked = self._peeked or await self.read() or b""
+        return self._peeked
+
+    async def read(self, tick_s: float | None = None) -> bytes | None:
+        """The next bytes; b"" at the end; None after a tick of silence."""
+        if self._peeked:
+            data, self._peeked = self._peeked, b""
+            return data
+        try:
+            if tick_s is None and self._reading is None:
+                return await self._read()
+            if self._reading is None:
+                self._reading = asyncio.ensure_future(self._read())
+            done, _ = await asyncio.wait({self._reading}, timeout=tick_s)
+            if not done:
+                return None
+            reading, self._reading = self._reading, None
+            return reading.result()
+        except aiohttp.SocketTimeoutError as error:
+            raise UpstreamTimeout(f"the upstream sent nothing for {self._idle_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _translate(error, self._place) from error
+
+    async def _read(self) -> bytes:
+        self._waits_since = self._loop.time()
+        data = await self._next(PART)
+        self._waits_since = None  # after an error the response is closed
+        if len(data) == PART:  # more may be there already, which is read without waiting
+            await asyncio.sleep(0)
+        return data
+
+    async def _read_content(self, size: int) -> bytes:
+        """The next bytes as they came; first those from before a break, which the library would throw away."""
+        content = self._content
+        if content.exception() is not None and content._buffer:  # noqa: SLF001
+            return content._read_nowait(size)  # noqa: SLF001
+        return await content.read(size)
+
+    def _check_silence(self) -> None:
+        """One timer serves many waits: it moves on when it fires too early."""
+        now = self._loop.time()
+        since = now if self._waits_since is None else self._waits_since
+        left_s = since + self._idle_s - now
+        if left_s > 0.001:
+            self._timer = self._loop.call_later(left_s, self._check_silence)
+        else:
+            self._content.set_exception(aiohttp.SocketTimeoutError())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it has come: then the library has its connection back."""
+        return self._response.connection is None
+
+    async def close(self) -> None:
+        """Done with it: severed unless it is complete."""
+        self._timer.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._response.close()
+
+
+class _BoundedResponse(aiohttp.ClientResponse):
+    """A response that takes at most ten informational ones before it; the library itself reads them without end.
+
+    Errors in place of it tell whether its connection was a kept one, for only then may a request be sent again. Both
+    are promises and not there for speed: they run once a response, so a chunk pays nothing for them.
+    """
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:  # noqa: ANN401  # the library's own
+        protocol, heads = connection.protocol, 0
+        read = protocol.read
+
+        async def read_head() -> object:
+            nonlocal heads
+            heads += 1
+            if heads > MAX_INFORMATIONAL + 1:
+                raise http.HttpProcessingError(
+                    code=400, message="informational responses without end"
+                )
+            return await read()
+
+        protocol.read = read_head
+        try:
+            await super().start(connection)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            setattr(error, ON_KEPT, hasattr(protocol, ON_KEPT))
+            raise
+        finally:
+            del protocol.read
+        setattr(protocol, ON_KEPT, True)
+        setattr(protocol, OWNER, _owner.get())
+        if _owner.get() is None:
+            protocol.force_close()  # when this response is complete
+        return self
+
+
+class _OwnedConnections(aiohttp.TCPConnector):
+    """Kept connections, each used again only for its owner, and only if nothing has come on it since its last answer.
+
+    The library would hand bytes that came meanwhile to the next request, whoever makes it.
+    """
+
+    async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401  # the library's own
+        idle = self._conns.pop(key, deque())
+        for protocol, _ in idle:
+            if _has_unread(protocol):
+                protocol.close()  # and so it is passed over
+        owner = _owner.get()
+        self._conns[key] = deque(pair for pair in idle if getattr(pair[0], OWNER, None) == owner)
+        try:
+            return await super()._get(key, traces)
+        finally:
+            others = [pair for pair in idle if getattr(pair[0], OWNER, None) != owner]
+            if others:
+                self._conns[key].extend(others)
+
+
+def _has_unread(protocol: Any) -> bool:  # noqa: ANN401  # the library's own
+    """Whether bytes have come on an idle connection: read by the library already, or not yet. The end counts too."""
+    if protocol.should_close or not protocol.is_connected():
+        return True
+    own = protocol.transport.get_extra_info("socket")
+    if own is None:
+        return False
+    if not hasattr(select, "poll"):  # as on Windows
+        return bool(select.select([own], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(own, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _tls_context() -> ssl.SSLContext:
+    """The system's certificates; SSL_CERT_FILE names others."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _translate(error: Exception, place: str) -> UpstreamError:
+    """An error of aiohttp as one of ours, which says what `place` did."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        what = f"the certificate of {place} is not trusted: {error.certificate_error}"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        what = f"{place} cannot be reached: {error.os_error}"
+    elif isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
+        what = f"{place} closed the connection"
+    elif isinstance(error, aiohttp.ClientPayloadError):
+        what = f"{place} closed the connection before the answer was complete: {error}"
+    elif isinstance(error, aiohttp.ClientResponseError):
+        what = f"{place} answered with a head that is too large or not HTTP: {error.message}"
+    else:
+        what = f"{place}: {error}"
+    kind = UpstreamReset if _is_reset(error) else UpstreamError
+    return kind(" ".join(what.split())[:500])
+
+
+def _is_reset(error: Exception) -> bool:
+    """Whether a connection was reset; the library tells that of a body in its words alone."""
+    return isinstance(error, ConnectionResetError) or ConnectionResetError.__name__ in str(error)
+
+
+class Decoder:
+    """Undoes one coding, a bounded part at a time: a few bytes may unpack to a thousand times as many.
+
+    A compressed body that ends too early ends here too; `HttpResponse.is_complete` tells whether all of it came.
+    """
+
+    def __init__(self, read: Read, coding: bytes) -> None:
+        self._read, self._coding = read, coding
+        self._unpack = zlib.decompressobj(FORMATS[coding])
+        self._packed = b""
+        self._begun = False
+        self._is_full = False  # whether more may wait inside the last part
+
+    async def read(self, size: int) -> bytes:
+        """The next plain bytes, at most `size`; b"" at the end."""
+        while True:
+            if not self._packed and not self._is_full:
+                self._packed = await self._read(size)
+                if not self._packed:
+                    return b""
+            if data := self._decode(size):
+                return data
+
+    def _decode(self, size: int) -> bytes:
+        if not self._begun and self._coding == b"deflate" and self._packed[0] & 0x0F != 8:
+            self._unpack = zlib.decompressobj(RAW_DEFLATE)  # some servers leave zlib's head out
+        if self._unpack.eof:
+            if FORMATS[self._coding] != GZIP or not self._packed.startswith(GZIP_MAGIC):
+                self._packed = b""  # padding
+                return b""
+            self._unpack = zlib.decompressobj(GZIP)  # gzip is a row of such bodies
+        self._begun = True
+        try:
+            data = self._unpack.decompress(self._packed, size)
+        except zlib.error as error:
+            coding = self._coding.decode()
+            raise UpstreamError(f"the upstream's answer is not {coding}: {error}") from error
+        self._packed = self._unpack.unconsumed_tail or self._unpack.unused_data
+        self._is_full = len(data) == size and not self._unpack.eof
+        return data

@@ -1,0 +1,241 @@
+"""Inject: context for each question of a conversation, put into the request on its way to the model.
+
+The prefix law: what is changed in message i depends only on the messages up to i. So each request of a conversation
+begins with the very bytes of the one before it, and the provider's prompt cache holds, through tool calls, further
+turns, restarts and several workers. A question is a human turn; its block stands in front of its words, in this and
+every later request. The block is built once, when the question is new, and kept under a hash of the conversation up
+to there: the store may change, the block does not.
+
+"Continue", "fix it" and "yes" are replies: what they are about stands in the question before them. A reply is looked up
+with the words of that question, and gets no block if the question has one. A greeting gets none.
+"""
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from millgate.compaction.window import first_visible
+from millgate.errors import InputError, LimitError, MillgateError
+from millgate.guard.dialects.dialect import Dialect
+from millgate.guard.resume import Message
+from millgate.service.body import read_apart
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.proxy.exchange import ProxyRequest
+from millgate.service.proxy.options import Options
+from millgate.text.small_talk import asks_nothing, is_reply
+from millgate.text.tokens import estimate_tokens
+from millgate.types import Context, ContextBudget, Request, Window
+
+BuildContext = Callable[[Request], Awaitable["Context | Block"]]
+
+# questions of one request that get a new block; older ones get none, nor do those before one that is known
+MAX_NEW = 32
+# characters of a question that are looked up and that its trace keeps: as many as limits.query_chars allows by default
+MAX_QUERY = 100_000
+_ASKS_NOTHING = "a greeting, thanks or a command asks for nothing"
+_NOBODY_ASKS = "no message is a person's"
+_REPLY_HAS_CONTEXT = "the message names nothing, and the question before it has its context"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is added for one question: nothing if no chunk was worth it, or if the context could not be built."""
+
+    text: str = ""
+    trace: str = ""
+    tokens: int = 0
+    chunks: int = 0
+    degraded: str = ""
+    reason: str = ""
+    """Why it is empty, if that is known."""
+
+    def headers(self) -> dict[str, str]:
+        """What the reply says about it."""
+        headers = {"x-millgate-context-tokens": str(self.tokens)}
+        if self.trace:
+            headers |= {
+                "x-millgate-trace": self.trace,
+                "x-millgate-context-chunks": str(self.chunks),
+            }
+        if self.reason:
+            headers["x-millgate-context-reason"] = self.reason
+        return headers | ({"x-millgate-degraded": self.degraded} if self.degraded else {})
+
+
+async def inject(
+    request: ProxyRequest,
+    dialect: Dialect,
+    build: BuildContext,
+    tenant: str,
+    conversations: ConversationState,
+    *,
+    asker: str = "",
+    begin: int | None = 0,
+) -> tuple[ProxyRequest, dict[str, str]]:
+    """The request with a block for each of its questions, and the headers that tell of the last one.
+
+    `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more.
+    """
+    messages, preamble = list(request.messages), dialect.preamble(request.fields)
+    asked = await read_apart(request.body, _questions, request, dialect)
+    questions = list(asked)  # their positions
+    earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
+    before = (tenant, earlier, *preamble)
+    keys = await read_apart(request.body, _keys, request, questions, before)
+    known = await conversations.get_all(keys)
+    if begin is None and not known:
+        return request, {}
+    first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
+    first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
+    block, topic, seen = (
+        Block(reason=_NOBODY_ASKS),
+        _Topic(),
+        _Seen([], counts=bool(request.options.window)),
+    )
+    seen.read = first_visible(messages)
+    seen.add([text for text in preamble if text])
+    for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
+        query = topic.read(asked[at])
+        if number >= first_new:
+            new = Block(reason=_REPLY_HAS_CONTEXT if query else _ASKS_NOTHING)
+            if query and not topic.has_block:
+                await read_apart(request.body, seen.read_up_to, messages, at)
+                wanted = _context_request(request.options, query, seen, tenant, asker)
+                new = await _build_block(build, wanted)
+            known[key] = await conversations.put(key, orjson.dumps(asdict(new)))
+        block = Block(**orjson.loads(known[key])) if key in known else Block()
+        if block.text:
+            messages[at] = dialect.add_block(messages[at], block.text)
+            topic.has_block = True
+    headers = block.headers()
+    if conversations.failure:
+        headers["x-millgate-degraded"] = f"remembered: {conversations.failure}"
+    # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
+    same = request.with_messages(messages, dialect) if messages else request.with_fields({})
+    return same, headers
+
+
+async def _build_block(build: BuildContext, request: Request) -> Block:
+    """The block for a question; an empty one that says why if the context cannot be built.
+
+    Only what the headers of the call say wrongly is refused: a long conversation is no reason to refuse a model call.
+    """
+    try:
+        made = await build(request)
+    except MillgateError as error:
+        if isinstance(error, InputError) and not isinstance(error, LimitError):
+            raise
+        return Block(degraded=f"context: {error.message}")
+    return made if isinstance(made, Block) else block_of(made)
+
+
+def block_of(context: Context) -> Block:
+    """The block that a context is; an empty one if nothing in it is likely enough to be added unasked."""
+    reason = ""
+    if not context:
+        reason = context.fallback_reason or "nothing was found"
+    elif not context.is_worth_adding:
+        reason = f"the best that was found is evidence with a chance of {context.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
+    if reason:
+        return Block(trace=context.trace.id, degraded="; ".join(context.degraded), reason=reason)
+    return Block(
+        context.text,
+        context.trace.id,
+        context.token_estimate,
+        len(context.chunks),
+        "; ".join(context.degraded),
+    )
+
+
+def _questions(request: ProxyRequest, dialect: Dialect) -> dict[int, str]:
+    """The positions of the messages in which a person speaks, and what is said."""
+    spoken = ((at, dialect.human_text(m)) for at, m in enumerate(request.messages))
+    return {at: text for at, text in spoken if text.strip()}
+
+
+@dataclass(slots=True)
+class _Topic:
+    """The last question that is no reply, and whether it, or a reply to it, has a block."""
+
+    question: str = ""
+    has_block: bool = False
+
+    def read(self, said: str) -> str:
+        """What to look up for a message: its words, behind the question if it is a reply; "" if it is a greeting."""
+        if asks_nothing(said):
+            return ""
+        if self.question and is_reply(said):
+            return f"{self.question}\n{said}"
+        self.question, self.has_block = said, False
+        return said
+
+
+def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[object]) -> list[bytes]:
+    """For each question a hash of all that its block depends on: the options, and the conversation up to it."""
+    options = request.options
+    asked = (options.collection, options.budget, options.k, options.window, options.session)
+    digest = hashlib.blake2b(orjson.dumps([asked, before]), digest_size=20)
+    keys, wanted = [], set(questions)
+    for at, message in enumerate(request.messages):
+        digest.update(orjson.dumps(message))
+        if at in wanted:
+            keys.append(b"block:" + digest.digest())
+    return keys
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the model sees up to a question, earlier blocks and tool results included; each message is read once."""
+
+    texts: list[str]
+    counts: bool
+    tokens: int = 0  # of these texts, if the window has a length
+    question: tuple[str, ...] = ()
+    read: int = 0
+
+    def add(self, texts: Sequence[str]) -> None:
+        self.texts += texts
+        if self.counts:
+            self.tokens += _count(texts)
+
+    def read_up_to(self, messages: Sequence[Message], at: int) -> None:
+        """Read the messages before a question, which have their blocks, and the question, which has none yet."""
+        self.add(_texts(messages[self.read : at]))
+        self.question, self.read = _texts(messages[at : at + 1]), max(self.read, at)
+
+
+def _texts(messages: Sequence[Message]) -> tuple[str, ...]:
+    return Window.of([_readable(message) for message in messages]).texts
+
+
+def _count(texts: Iterable[str]) -> int:
+    return sum(map(estimate_tokens, texts))
+
+
+def _readable(message: Message) -> Mapping[str, object]:
+    """A message with its text under `content`: the results of tools stand elsewhere in some APIs."""
+    if message.get("content") is not None:
+        return message
+    output = message.get("output")
+    return {"content": output} if isinstance(output, str | list) else {}
+
+
+def _context_request(options: Options, query: str, seen: _Seen, tenant: str, asker: str) -> Request:
+    budget = None
+    if options.window:
+        used = seen.tokens + _count(seen.question)
+        budget = ContextBudget(context_length=options.window, used_tokens=used)
+    return Request(
+        query[:MAX_QUERY],
+        budget=options.budget,
+        tenant=tenant,
+        collection=options.collection,
+        window=Window((*seen.texts, *seen.question)),
+        k=options.k,
+        context_budget=budget,
+        session=options.session,
+        asker=asker,
+    )

@@ -1,0 +1,259 @@
+"""Proxy: change one URL, and loops are cut as they stream.
+
+Requests of the APIs that the guard knows go through the steps of `Proxy._answer`: context in, caps held, the guard on
+what comes out. Everything else under /v1 that is not ours is passed on as it is. Each app here is an ASGI application.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from math import ceil
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from millgate.bugs import LOGGER, surviving
+from millgate.compaction.memory import WindowMemory
+from millgate.compaction.policy import CompactionPolicy
+from millgate.errors import (
+    BusyError,
+    ConfigError,
+    InputError,
+    MillgateError,
+    PartialCallError,
+    UpstreamError,
+)
+from millgate.folding.cache import FoldCache
+from millgate.folding.policy import FoldPolicy
+from millgate.guard.dialects import dialect_for
+from millgate.guard.dialects.dialect import Dialect
+from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.ladder import ClimbCache
+from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.policy import ProxyPolicy, ServicePolicy
+from millgate.prompt_cache.witness import CacheWitness
+from millgate.service.body import ClientGone, read_apart, read_body
+from millgate.service.byte_budget import ByteBudget
+from millgate.service.problems import drop_traceback
+from millgate.service.proxy.asgi import Reply, break_connection, run_while_connected
+from millgate.service.proxy.cache_steps import judge_cache, observe_cache, repair_cache
+from millgate.service.proxy.compaction_steps import (
+    observe_compaction,
+    put_back,
+    remember_window,
+)
+from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.proxy.exchange import Exchange, Gate, Observer
+from millgate.service.proxy.fold_steps import fold_repeats, price_fold
+from millgate.service.proxy.fuse_steps import fuse, settle
+from millgate.service.proxy.model_call import ModelCall
+from millgate.service.proxy.passthrough import pass_on
+from millgate.service.proxy.sse import encode
+from millgate.service.proxy.steps import (
+    choose_upstream,
+    end_turn,
+    inject_context,
+    note_circles,
+    read,
+    relay,
+    send,
+)
+from millgate.service.proxy.transport import GONE, UpstreamReset, header
+from millgate.service.proxy.unpack import unpack
+from millgate.service.proxy.upstreams import Upstreams
+from millgate.service.request_state import Caller
+
+Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]
+
+
+class Proxy:
+    """The proxy in front of the models.
+
+    `gate_for` gives a caller's Millgate, which builds contexts and counts spending; without it the proxy does neither.
+    `observer` gets every exchange when it is over. `circles` is the ladder for agents that repeat their tool calls.
+    `fold` says whose requests are folded.
+    `conversations` keeps what later requests of a conversation need. `budget` bounds what answers hold in memory, and
+    `body_bytes` a request.
+    """
+
+    def __init__(
+        self,
+        policy: ProxyPolicy,
+        guard: GuardPolicy | None = None,
+        *,
+        circles: CirclesPolicy | None = None,
+        fold: FoldPolicy | None = None,
+        gate_for: Callable[[Caller], Gate] | None = None,
+        observer: Observer | None = None,
+        compaction: CompactionPolicy | None = None,
+        conversations: ConversationState | None = None,
+        budget: ByteBudget | None = None,
+        body_bytes: int | None = None,
+    ) -> None:
+        self.policy, self.guard = policy, guard or GuardPolicy()
+        _check_rescues(self.guard, policy)
+        self.upstreams = Upstreams(policy, budget=budget)
+        self._circles, self._climbs = circles or CirclesPolicy(), ClimbCache()
+        self._fold, self._folders = fold or FoldPolicy(), FoldCache()
+        self._cache_witness = CacheWitness()
+        self._compaction, self._windows = compaction or CompactionPolicy(), WindowMemory()
+        self._gate_for, self._observer = gate_for, observer
+        self._conversations = conversations or ConversationState()
+        self._body_bytes = body_bytes or ServicePolicy().body_bytes
+
+    async def close(self) -> None:
+        """Close the connections to the upstreams."""
+        await self.upstreams.close()
+        self._conversations.close()
+
+    def app_for(self, kind: type[Dialect]) -> ASGIApp:
+        """The application for the path of an API."""
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["method"] != "POST":
+                await self.rest(scope, receive, send)
+                return
+            call = ModelCall(kind.path, kind.operation)
+            exchange = Exchange.begin(scope, send, kind(), call, self._gate_for)
+            await self._serve(scope, receive, exchange, self._answer)
+
+        return app
+
+    async def rest(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Everything else. A WebSocket is refused, so that clients that try one first go on over HTTP."""
+        dialect = dialect_for(scope["path"])
+        if header(scope["headers"], b"upgrade").strip().lower() == b"websocket":
+            reply = Reply(send)
+            error = InputError("WebSockets are not served here", hint="use HTTP and server-sent events")  # fmt: skip
+            reply.put_json(
+                426, dialect.error(error), {"upgrade": "HTTP/1.1", "connection": "close"}
+            )
+            await reply.end()
+            return
+        exchange = Exchange.begin(scope, send, dialect, ModelCall("/v1/*"), self._gate_for)
+        await self._serve(scope, receive, exchange, self._pass_on)
+
+    async def _answer(self, exchange: Exchange, body: bytes) -> None:
+        """One request to a model and its answer, step by step; `_serve` reports it and ends the reply.
+
+        A bug in what we do to a call does not cost the client its answer: the call goes on without that.
+        """
+        is_read = False
+        with surviving("reading a model call", but=MillgateError):
+            await read(exchange, body, self.policy, self._conversations)
+            is_read = True
+        if not is_read:
+            await self._pass_on(exchange, body)
+            return
+        choose_upstream(exchange, self.upstreams)
+        await observe_compaction(exchange, self._windows, self._compaction)
+        await inject_context(exchange, self._conversations, self._observer)
+        await put_back(exchange, self._conversations, self._observer, self._compaction)
+        await note_circles(exchange, self._circles, self._climbs)
+        if exchange.call.climb.ended:
+            await end_turn(exchange)
+            return
+        await fold_repeats(exchange, self._fold, self._folders, self._conversations)
+        await fuse(exchange)
+        await repair_cache(exchange, self._cache_witness, self.policy)
+        await observe_cache(exchange, self._cache_witness)
+        try:
+            response = await send(exchange, self.upstreams, self.guard)
+            await relay(exchange, response, self.upstreams, self._conversations)
+        finally:
+            # A client that goes away cancels the steps; what its call spent is booked all the same.
+            judge_cache(exchange, self._cache_witness)
+            remember_window(exchange, self._windows)
+            price_fold(exchange)
+            with surviving("booking what a model call spent"):
+                await asyncio.shield(settle(exchange))
+
+    async def _pass_on(self, exchange: Exchange, body: bytes) -> None:
+        """A request of another API. /v1/responses/ID and paths below it get the id that the upstream knows."""
+        start = f"{exchange.dialect.path}/"
+        if exchange.dialect.reference_field and exchange.raw_path.startswith(start):
+            id, slash, rest = exchange.raw_path.removeprefix(start).partition("/")
+            stored = await self._conversations.stored_answer(exchange.caller.tenant, id)
+            exchange.raw_path = f"{start}{stored}{slash}{rest}"
+        try:
+            await pass_on(exchange, body, self.upstreams)
+        finally:
+            await asyncio.shield(settle(exchange))
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, exchange: Exchange, answer: Answer
+    ) -> None:
+        """Read the body, answer, say what goes wrong in the format of the API, and report the exchange.
+
+        The exchange is reported before the end of its reply: a client that has the reply finds the call counted.
+        """
+        reply, call, last = exchange.reply, exchange.call, b""
+        try:
+            body = await read_body(
+                scope, receive, limit=self._body_bytes, setting="service.body_bytes"
+            )
+            exchange.headers, body = await read_apart(
+                body, unpack, exchange.headers, body, limit=self._body_bytes
+            )
+            await run_while_connected(receive, answer(exchange, body))
+        except ClientGone:
+            if not reply.begun:
+                reply.status = GONE
+            self._report(exchange)
+            return
+        except PartialCallError as error:
+            call.note_error(error)
+            self._report(exchange)
+            await reply.break_off()
+            await break_connection(exchange.close_connection, receive)
+            return
+        except MillgateError as error:
+            drop_traceback(error)
+            call.note_error(error)
+            if reply.begun and (isinstance(error, UpstreamError) or not reply.takes_events):
+                # Agents ask again after a broken connection, not after an error event. An error in the middle of JSON
+                # would be read as a part of it.
+                LOGGER.warning("the model call %s was broken off: %s", call.id, error)
+                self._report(exchange)
+                is_reset = isinstance(error, UpstreamReset)
+                await break_connection(
+                    exchange.reset_connection if is_reset else exchange.close_connection, receive
+                )
+                return
+            last = _write_error(exchange, error)
+        except BaseException as error:
+            call.note_error(error)
+            self._report(exchange)
+            raise
+        self._report(exchange)
+        await reply.end(last)
+
+    def _report(self, exchange: Exchange) -> None:
+        exchange.call.status = exchange.reply.status
+        exchange.call.end(exchange.reply.begun_at)
+        if self._observer is not None:
+            with surviving("counting or tracing a model call"):
+                self._observer.observe(exchange)
+
+
+def _check_rescues(guard: GuardPolicy, policy: ProxyPolicy) -> None:
+    by_model = [str(changes.get("rescue_upstream", "")) for changes in guard.models.values()]
+    for rescue in (guard.rescue_upstream, *by_model):
+        if rescue and rescue not in policy.upstreams:
+            raise ConfigError(
+                f"guard.rescue_upstream is {rescue!r}, which is not an upstream",
+                hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
+            )
+
+
+def _write_error(exchange: Exchange, error: MillgateError) -> bytes:
+    """The last event of a stream that has begun; else nothing, and the whole reply is the error."""
+    dialect = exchange.dialect
+    if exchange.reply.begun:
+        event = dialect.error_event(error)
+        return encode(event, name=dialect.event_name(event))
+    headers = {"x-millgate-call": exchange.call.id}  # so that `millgate why` can say what happened
+    if isinstance(error, BusyError):
+        headers["retry-after"] = str(ceil(error.retry_after))
+    body = dialect.error(error, getattr(error, "param", None))
+    exchange.reply.put_json(status_of(error), body, headers)
+    return b""

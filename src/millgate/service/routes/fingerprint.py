@@ -1,0 +1,83 @@
+"""POST /v1/fingerprint: the fingerprint of a window, for callers who do not make it themselves."""
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millgate.errors import LimitError
+from millgate.policy import Limits
+from millgate.service.auth import require_scope
+from millgate.service.parse import Body, StrictRoute
+from millgate.service.request_state import Caller
+from millgate.service.responses import respond, response_schema
+from millgate.service.state import service_of
+from millgate.text.fingerprint import WindowFingerprint
+from millgate.types import Window
+
+router = APIRouter(tags=["context"], route_class=StrictRoute)
+
+
+class FingerprintIn(Body):
+    """What the model already sees."""
+
+    current_window_blocks: list[str | dict[str, Any]] | None = None
+    """As texts or chat messages, each a span; goes before the text."""
+    current_window_text: str | None = None
+    """As one text, cut into spans of 190 tokens."""
+    sketch: bool = True
+    """Whether to add the sketch, with which overlap is measured as exactly as with the text."""
+
+
+class SpanOut(BaseModel):
+    """The fingerprint of one span."""
+
+    span_id: str
+    sha256: str
+    simhash64: str
+    minhash128: list[int]
+    token_count: int
+
+
+class FingerprintOut(BaseModel):
+    """A window without its text, as `current_window_fingerprint` takes it."""
+
+    version: int
+    global_sha256: str
+    global_simhash64: str
+    global_minhash128: list[int]
+    spans: list[SpanOut]
+    sketch: dict[str, Any] | None = None
+
+
+@router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(FingerprintOut))  # fmt: skip
+async def fingerprint(
+    body: FingerprintIn,
+    request: Request,
+    caller: Annotated[Caller, Depends(require_scope("read"))],
+) -> Response:
+    """The fingerprint of a window. Nothing of it is kept."""
+    window = Window.of(body.current_window_blocks or body.current_window_text)
+    _check(window, service_of(request).gate_for(caller).settings.limits)
+
+    def make() -> Response:
+        return respond(WindowFingerprint.of(window.texts, sketch=body.sketch).to_json())
+
+    return await asyncio.to_thread(make)
+
+
+def _check(window: Window, limits: Limits) -> None:
+    """Refuse what a request for context would refuse too."""
+    chars, blocks = sum(map(len, window.texts)), len(window.texts)
+    for name, value, most in (
+        ("window_chars", chars, limits.window_chars),
+        ("window_blocks", blocks, limits.window_blocks),
+    ):
+        if value > most:
+            raise LimitError(
+                f"{name} is {value:,}; it must be 0 to {most:,}",
+                hint=f"the limit is set by limits.{name}",
+            )

@@ -1,0 +1,36 @@
+"""Addresses: a model service's address as a path of ours, and back.
+
+    https://api.openai.com/v1   ⇄   http://127.0.0.1:PORT/SECRET/to/https/api.openai.com/v1
+
+An agent that calls the second is passed on to the first. So where a call goes is never guessed: it is what the agent
+was told, and what it was told is what it would have called.
+"""
+
+from urllib.parse import unquote, urlsplit
+
+from millgate.errors import InputError
+
+TO = "to"
+CODEX = "codex"
+"""In place of an address: the service that Codex itself chooses, by how its user has logged in."""
+
+
+def redirect(root: str, url: str) -> str:
+    """The address that leads through us to `url`."""
+    parts = urlsplit(url)
+    is_plain = parts.username is None and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
+        raise InputError(
+            f"{url!r} is not an address that wrap can pass calls on to",
+            hint="give it as http://HOST/PATH or https://HOST/PATH, without a user and a query",
+        )
+    return f"{root}/{TO}/{parts.scheme}/{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def read_redirect(path: str) -> tuple[str, str] | None:
+    """The service and the path that `to/SCHEME/HOST/PATH` stands for; None if it stands for none."""
+    name, scheme, host, *rest = (*path.split("/", 3), "", "", "")[:4]
+    host = unquote(host)  # some clients encode the brackets of an IPv6 address
+    if name != TO or scheme not in ("http", "https") or not host or set(host) & set("/@?#\\"):
+        return None
+    return f"{scheme}://{host}", f"/{rest[0]}"

@@ -1,0 +1,128 @@
+"""The gateway's own process: `python -m millgate.service.wrap.gateway SOCKET`, started and ended by the supervisor.
+
+The first line of its input says what it shall be, and it inherits the socket on which it serves. What it prints is a
+log and nothing else. It serves until its input ends, so that it never outlives the supervisor. Its only upstream is the
+supervisor, and no one without the supervisor's secret is served: a store must not be open to everybody on a shared
+machine.
+"""
+
+import asyncio
+import hmac
+import os
+import socket
+import sys
+import threading
+import time
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from millgate.errors import MillgateError
+from millgate.service import problems
+from millgate.service.base import add_admission, lifespan_of, open_gate, open_state
+from millgate.service.protocol import MARGIN_S
+from millgate.service.proxy import app as proxy
+from millgate.service.run_config import LOGGING, configure_uvicorn
+from millgate.service.state import service_of
+from millgate.service.wrap.spec import MEMORY, SECRET_HEADER, UPSTREAM, GatewaySpec
+from millgate.settings import Settings, load
+
+NEVER_S = 86_400.0  # the client of a wrapped agent decides how long it waits
+
+
+def settings_for(spec: GatewaySpec) -> Settings:
+    """The user's settings, with what wrapping needs.
+
+    No comments keep a stream alive, so that a stream without a loop is the upstream's to the byte: the supervisor
+    sends them.
+    """
+    upstream = {"url": spec.upstream, "answer_s": NEVER_S, "idle_s": NEVER_S}
+    arguments: dict[str, object] = {
+        "proxy": {"context": spec.inject, "upstreams": {UPSTREAM: upstream}},
+        "service": {"host": "127.0.0.1", "port": 0, "keyless": "loopback", "log": False},
+    }
+    if spec.fold:
+        arguments["fold"] = {"mode": "on"}
+    if spec.remember:
+        arguments["compaction"] = {"mode": "inject"}
+    if spec.store:
+        arguments["store"] = spec.store
+    if spec.store == MEMORY:
+        arguments["trace"] = {"keep": 0}  # the store ends with the gateway
+    settings = load(arguments=arguments)
+    guard = settings.guard.replace({"keep_alive_s": NEVER_S})
+    return settings.model_copy(update={"guard": guard})
+
+
+def proxy_alone(settings: Settings) -> Starlette:
+    """The proxy that some settings describe, with what the supervisor asks beside it."""
+    service = open_state(open_gate(settings))
+    app = Starlette(
+        routes=[Route("/healthz", _health), Route("/metrics", _metrics)],
+        lifespan=lifespan_of(service, close_gate=True),
+    )
+    app.state.service = service
+    add_admission(app, service, proxy.error_response)
+    problems.install(app)
+    proxy.mount(app, service)
+    return app
+
+
+async def _health(_: Request) -> Response:
+    """Respond at once, without checking any part."""
+    return PlainTextResponse("ok")
+
+
+async def _metrics(request: Request) -> Response:
+    """The numbers of this gateway, in the Prometheus text format."""
+    return PlainTextResponse(await asyncio.to_thread(service_of(request).metrics.text))
+
+
+class SecretApp:
+    """An application for those who know the secret."""
+
+    def __init__(self, app: ASGIApp, secret: str) -> None:
+        self._app, self._secret = app, secret.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, or answer 404."""
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(SECRET_HEADER, b"")
+            if not hmac.compare_digest(given, self._secret):
+                await PlainTextResponse("not found", 404)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _end_with_input(server: uvicorn.Server, wait_s: float) -> None:
+    """End the server when the input ends, and the process if that takes longer than `wait_s`."""
+    while os.read(0, 4096):  # not sys.stdin, whose lock would be held while the process ends
+        pass
+    server.should_exit = True
+    time.sleep(wait_s)
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve as the first line of input says."""
+    spec = GatewaySpec(**orjson.loads(sys.stdin.buffer.readline()))
+    try:
+        settings = settings_for(spec)
+        app = SecretApp(proxy_alone(settings), spec.secret)
+    except MillgateError as error:
+        sys.exit(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
+    server = uvicorn.Server(configure_uvicorn(lambda: app, settings.service, log_config=LOGGING))
+    # running requests may take it once, and the store as long again
+    wait_s = 2 * (settings.service.drain_s + MARGIN_S)
+    threading.Thread(target=_end_with_input, args=(server, wait_s), daemon=True).start()
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        server.run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()

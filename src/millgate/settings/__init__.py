@@ -1,0 +1,81 @@
+"""The settings of a Millgate: arguments before the environment, `millgate.toml` and defaults.
+
+For example: `Millgate.open("./kb", settings=Settings(retrieve=RetrievePolicy(k1=1.5)))`. The page of settings says what
+each of them does.
+
+`Settings` (schema.py) joins the policies of all stages with those of stores, models and the service. The package reads
+files and variables and checks them; it knows the policies, and opens nothing. Wiring builds the parts from it.
+Start with schema.py, then load.py, which says where a value comes from.
+"""
+
+from millgate.graph.kernel import SlicePolicy
+from millgate.graph.knowledge import GraphPolicy
+from millgate.guard.fuse import FusePolicy
+from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.ingest.policy import IngestPolicy
+from millgate.memory.facts import FactsPolicy
+from millgate.memory.provider_pool import RecallPolicy
+from millgate.memory.review import ReviewPolicy
+from millgate.models.answer import AskPolicy
+from millgate.models.embed import EmbedPolicy
+from millgate.models.grade import GraderPolicy
+from millgate.models.search import SearchPolicy
+from millgate.policy import (
+    IndexPolicy,
+    Limits,
+    LogPolicy,
+    ProxyPolicy,
+    ServicePolicy,
+    TracePolicy,
+)
+from millgate.prices import Price
+from millgate.settings.load import load, settings_file, with_changes
+from millgate.settings.schema import Settings
+from millgate.settings.show import Inspection, Setting, inspect, page
+from millgate.stages.compose import ComposePolicy
+from millgate.stages.decide import DecidePolicy
+from millgate.stages.expand import ExpandPolicy
+from millgate.stages.gate import GatePolicy
+from millgate.stages.grade import GradePolicy
+from millgate.stages.penalize import PenalizePolicy
+from millgate.stages.propagate import PropagatePolicy
+from millgate.stages.retrieve import RetrievePolicy
+
+__all__ = [
+    "AskPolicy",
+    "CirclesPolicy",
+    "ComposePolicy",
+    "DecidePolicy",
+    "EmbedPolicy",
+    "ExpandPolicy",
+    "FactsPolicy",
+    "FusePolicy",
+    "GatePolicy",
+    "GradePolicy",
+    "GraderPolicy",
+    "GraphPolicy",
+    "GuardPolicy",
+    "IndexPolicy",
+    "IngestPolicy",
+    "Inspection",
+    "Limits",
+    "LogPolicy",
+    "PenalizePolicy",
+    "Price",
+    "PropagatePolicy",
+    "ProxyPolicy",
+    "RecallPolicy",
+    "RetrievePolicy",
+    "ReviewPolicy",
+    "SearchPolicy",
+    "ServicePolicy",
+    "Setting",
+    "Settings",
+    "SlicePolicy",
+    "TracePolicy",
+    "inspect",
+    "load",
+    "page",
+    "settings_file",
+    "with_changes",
+]

@@ -1,0 +1,344 @@
+"""Load: the settings in force, from the layers that set them. Nothing else in the package reads the environment.
+
+Arguments > environment > `millgate.toml` > defaults. A key that is unknown, or a value out of its range, is an error
+that names both, and where they came from. The file is the one named by MILLGATE_CONFIG, else `millgate.toml` in the
+current folder if there is one; that one may set less, and never stops a command (found.py). Tuning arguments of the
+policies are taken from Python only.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from millgate.errors import ConfigError
+from millgate.policy import Policy
+from millgate.settings import found
+from millgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
+from millgate.settings.schema import Settings, is_secret, names, names_in, tuning_policy
+from millgate.text import meant
+
+FILE = "millgate.toml"
+_FILE_BYTES = 4 << 20  # of a settings file; one with a cap for each of 50 000 keys has half of that
+_FILE_DEPTH = 20  # groups inside groups; the settings have five
+_FOUND = 1_000  # settings of a file that was only found; there are a hundred, and each wrong one takes a millisecond
+
+Tree = dict[str, Any]
+
+# Values that were settings, and the published rule that each chose. The rules are functions now.
+_GONE = {
+    ("retrieve.mode", "rrf"): "reciprocal_rank_fusion",
+    ("propagate.mode", "fire"): "integrate_and_fire",
+    ("gate.order", "entropy"): "prune_to_budget",
+}
+
+
+class Layer(NamedTuple):
+    """Settings from one origin: a file, an environment variable, or the caller's arguments."""
+
+    origin: str
+    tree: Tree
+
+
+class File(NamedTuple):
+    """A settings file, and whether the user named it or it was only found."""
+
+    path: Path
+    named: bool
+
+
+class Fault(NamedTuple):
+    """A setting that cannot be used, and why."""
+
+    name: str
+    error: ConfigError
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings in force; an error names the key, its value, where it came from and what is allowed."""
+    layers, errors = read_layers(path, environ)
+    for error in errors:
+        if not isinstance(error, found.IgnoredSetting):
+            raise error
+    if errors:
+        found.warn(tuple((error.message, error.hint) for error in errors))
+    return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
+
+
+def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some of them, by dotted name, set otherwise."""
+    return _validate([Layer("settings", settings.model_dump()), Layer("changes", _nest(changes))])
+
+
+def read_layers(
+    path: str | Path | None, environ: Mapping[str, str] | None
+) -> tuple[list[Layer], list[ConfigError]]:
+    """What file and environment set, weakest first, and what of it cannot be used."""
+    environ = os.environ if environ is None else environ
+    layers: list[Layer] = []
+    errors: list[ConfigError] = []
+    file = settings_file(path, environ)
+    if file and not file.named:
+        layer, errors = _read_found(file.path)
+        layers.append(layer)
+    elif file:
+        try:
+            layers.append(Layer(str(file.path), _read(file.path)))
+        except ConfigError as error:
+            errors.append(error)
+    for variable, name, value in variables(environ):
+        try:
+            check(variable, name)
+            layers.append(Layer(variable, _nest({name: value})))
+        except ConfigError as error:
+            errors.append(error)
+    faults = [fault for layer in layers for fault in _refuse(layer)]
+    usable = without(layers, (fault.name for fault in faults))
+    return usable, [*errors, *(fault.error for fault in faults)]
+
+
+def settings_file(
+    path: str | Path | None = None, environ: Mapping[str, str] | None = None
+) -> File | None:
+    """The settings file in force: the one that is named, else the one found in the current folder, else none."""
+    named = path or (os.environ if environ is None else environ).get(CONFIG)
+    if named:
+        return File(Path(named), named=True)
+    found_here = os.path.isfile(FILE)  # noqa: PTH113  (Path.is_file raises in a folder that may not be read)
+    return File(Path(FILE), named=False) if found_here else None
+
+
+def list_public_settings(file: File) -> dict[str, Any]:
+    """What a found file sets, by dotted name, to be shown: without secrets, and without what is left out of it."""
+    layer, _ = _read_found(file.path)
+    return {name: value for name, value in _flatten(layer.tree) if not is_secret(name)}
+
+
+def validate(layers: Iterable[Layer]) -> tuple[Settings | None, list[Fault]]:
+    """The settings that the layers make together, or what is wrong with them."""
+    layers = list(layers)
+    tree: Tree = {}
+    for layer in layers:
+        tree = _merge(tree, layer.tree)
+    try:
+        return _check_groups(tree) or Settings.model_validate(tree), []
+    except ValidationError as invalid:
+        given = origins(layers)
+        return None, [_fault(error, given) for error in invalid.errors()]
+
+
+def _check_groups(tree: Tree) -> Settings | None:
+    """The settings of a tree by the checks of the groups that it sets; None if those of all are needed.
+
+    Making the checks of one group takes a millisecond or two, and most runs set none or few.
+    """
+    checked: Tree = {}
+    for name, value in tree.items():
+        default = Settings.model_fields[name].default if name in Settings.model_fields else None
+        if isinstance(default, Policy) and isinstance(value, Mapping):
+            try:
+                checked[name] = type(default).model_validate(value)
+            except ValidationError:
+                return None
+        elif type(value) is type(default):
+            checked[name] = value
+        else:
+            return None
+    return Settings.model_construct(**checked)
+
+
+def origins(layers: Iterable[Layer]) -> dict[str, str]:
+    """Where each dotted name was set last."""
+    return {name: layer.origin for layer in layers for name, _ in _flatten(layer.tree)}
+
+
+def origin_of(name: str, given: Mapping[str, str]) -> str:
+    """Where a setting came from: what set it, a part of it, or the group that it is in."""
+    found = [o for n, o in given.items() if n == name or name.startswith(n + ".")]
+    below = [o for n, o in given.items() if n.startswith(name + ".")]
+    return (found or below or ["default"])[-1]
+
+
+def without(layers: Iterable[Layer], gone: Iterable[str]) -> list[Layer]:
+    """The layers with some names left out of each."""
+    paths = [name.split(".") for name in gone]
+    kept = []
+    for layer in layers:
+        tree = layer.tree
+        for path in paths:
+            tree = _drop(tree, path)
+        kept.append(Layer(layer.origin, tree))
+    return kept
+
+
+def _validate(layers: list[Layer]) -> Settings:
+    settings, faults = validate(layers)
+    if settings is None:
+        raise faults[0].error
+    return settings
+
+
+def _refuse(layer: Layer) -> Iterator[Fault]:
+    """What a file or a variable may not set: tuning arguments, and a whole group at once."""
+    for name, value in _flatten(layer.tree):
+        policy = tuning_policy(name)
+        if policy:
+            error = ConfigError(
+                f"{name} (from {layer.origin}) is not a setting but an argument in Python",
+                hint=f"give it as {policy}({name.rpartition('.')[2]}=...) in Settings(...)",
+            )
+            yield Fault(name, error)
+        elif not isinstance(value, Mapping) and any(n.startswith(f"{name}.") for n in names()):
+            error = ConfigError(
+                f"{name} (from {layer.origin}) is a group of settings and takes no value itself",
+                hint="see: millgate config show",
+            )
+            yield Fault(name, error)
+
+
+def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
+    """What a file sets that was only found in the current folder, and what of it is left out: it may not set that, or
+    the setting does not exist, or its value is wrong.
+    """
+    nothing = Layer(str(path), {})
+    try:
+        layer = Layer(str(path), _read(path))
+    except ConfigError as unreadable:
+        return nothing, [found.IgnoredSetting(unreadable.message, hint=unreadable.hint)]
+    if sum(1 for _ in _flatten(layer.tree)) > _FOUND:
+        message = f"{path} sets more than {_FOUND:,} things"
+        return nothing, [found.IgnoredSetting(message, hint="shorten it")]
+    ignored: list[ConfigError] = []
+    folder = path.absolute().parent
+    known = names()
+    refused = [
+        Fault(name, error if _is_setting(name, known) else _unknown(name, layer.origin))
+        for name, value in _flatten(layer.tree)
+        if (error := found.refuse(name, value, folder))
+    ]
+    faults = [*refused, *_refuse(layer)] or validate([layer])[1]
+    while faults:
+        ignored += [found.IgnoredSetting(f.error.message, hint=f.error.hint) for f in faults]
+        (usable,) = without([layer], (fault.name for fault in faults))
+        # a fault that no setting answers for costs the whole file; each round leaves something out, so this ends
+        layer = usable if usable.tree != layer.tree else Layer(layer.origin, {})
+        _, faults = validate([layer])
+    return layer, ignored
+
+
+def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
+    name = ".".join(map(str, error["loc"]))
+    origin = origin_of(name, given)
+    if rule := _GONE.get((name, str(error["input"]))):
+        message = f"{name} can no longer be {error['input']} (from {origin})"
+        hint = f"leave it out; the rule is millgate.published.entropy_gating.{rule}"
+        return Fault(name, ConfigError(message, hint=hint))
+    if error["type"] != "extra_forbidden":
+        shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
+        message = f"{name} is {shown} (from {origin}): {error['msg'].lower().removeprefix('value error, ')}"
+        return Fault(name, ConfigError(message, hint="see: millgate config show"))
+    return Fault(name, _unknown(name, origin))
+
+
+def _unknown(name: str, origin: str) -> ConfigError:
+    """The error for a name that is no setting."""
+    close = nearest(origin) if origin.startswith(PREFIX) else _nearest(name)
+    hint = f"did you mean {close}?" if close else "see: millgate config show"
+    return ConfigError(f"{name} is not a setting (from {origin})", hint=hint)
+
+
+def _nearest(name: str) -> str:
+    """The setting that a name may be a slip for: one like it in its own group, else one like it as a whole, else one
+    whose last part is like its last.
+    """
+    known = names()
+    group, _, last = name.rpartition(".")
+    if close := meant.nearest(last, names_in(group)):
+        return f"{group}.{close}" if group else close
+    if close := meant.nearest(name, known):
+        return close
+    by_last = {each.rpartition(".")[2]: each for each in known}
+    close = meant.nearest(last, by_last, alike=meant.CLOSE)
+    return by_last[close] if close else ""
+
+
+def _is_setting(name: str, known: Iterable[str]) -> bool:
+    """Whether a name is a setting, an entry of one that is a table, a group of settings, or an argument in Python."""
+    return bool(tuning_policy(name)) or any(
+        name == each or name.startswith(f"{each}.") or each.startswith(f"{name}.") for each in known
+    )
+
+
+def _read(file: Path) -> Tree:
+    import tomllib  # noqa: PLC0415  (most runs have no file)
+
+    try:
+        with file.open("rb") as opened:
+            written = opened.read(_FILE_BYTES + 1)
+        if len(written) > _FILE_BYTES:
+            raise ConfigError(f"{file} has more than {_FILE_BYTES:,} bytes", hint="shorten it")
+        tree = tomllib.loads(written.decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", hint="check its path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
+    groups = [tree]
+    for _ in range(_FILE_DEPTH):
+        groups = [value for group in groups for value in group.values() if isinstance(value, dict)]
+        if not groups:
+            return tree
+    raise ConfigError(f"{file} has groups more than {_FILE_DEPTH} deep", hint="mend their names")
+
+
+def _nest(dotted: Mapping[str, Any]) -> Tree:
+    tree: Tree = {}
+    for name, value in dotted.items():
+        *parents, leaf = name.split(".")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name} is set below {parent}, which is itself set to a value")
+        place[leaf] = value
+    return tree
+
+
+def _merge(under: Tree, over: Mapping[str, Any]) -> Tree:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _drop(tree: Tree, path: list[str]) -> Tree:
+    """The tree without what a path leads to, or without the last of it that is there; no empty group stays.
+
+    TOML allows dots in a quoted key, so a key may be several steps of the path.
+    """
+    heads = (".".join(path[:count]) for count in range(1, len(path) + 1))
+    head = next((head for head in heads if head in tree), None)
+    if head is None:
+        return tree
+    inner, rest = tree[head], path[head.count(".") + 1 :]
+    if rest and isinstance(inner, dict) and rest[0] in inner and (left := _drop(inner, rest)):
+        return {**tree, head: left}
+    return {key: value for key, value in tree.items() if key != head}
+
+
+def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

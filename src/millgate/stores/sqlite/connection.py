@@ -1,0 +1,319 @@
+"""Connections to one SQLite file: a small pool, transactions, and SQLite's errors in plain words.
+
+A connection serves one thread at a time and goes back to the pool. Readers see a snapshot and never wait.
+Writers begin IMMEDIATE: each waits its turn at the start, so that no transaction fails halfway because it
+read before another one wrote. A connection that raised an error is closed, not reused.
+A process that forks has no connection open at that moment: SQLite in the child would take the parent's locks for its
+own, and what it writes would be lost when the parent closes.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition
+
+from millgate.errors import MillgateError, NotReady, StoreError
+from millgate.forks import prepare_for_forks
+
+_IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
+_FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
+# connections to files that were in use when this process was forked
+_INHERITED: dict[Path, list[sqlite3.Connection]] = {}
+_CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
+# bytes of the file that are read through memory, a third faster than by calls
+_MMAP_BYTES = 1 << 30
+# The log shrinks back to this size after a large ingest. Chosen, not measured: small beside a store that needed more.
+_WAL_BYTES = 64 << 20
+
+# A disk with less has no room to open a store: the file that processes share takes 32 KiB, and the log a page or two.
+_FULL_BYTES = 64 << 10
+
+# What SQLite may say instead of FULL; READONLY if the store was opened for reading because the disk is full.
+_OF_FULL_DISKS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+_MESSAGES = {
+    sqlite3.SQLITE_NOTADB: (
+        "is not a database, or damaged",
+        "restore it from a backup, or move it away and add your documents again",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "is damaged",
+        "restore it from a backup, or save what can be read with: sqlite3 millgate.db .recover",
+    ),
+    sqlite3.SQLITE_FULL: (
+        "cannot grow: the disk, or the store's limit, is full",
+        "free disk space and try again; nothing of this write was kept, everything before it was",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "cannot be written",
+        "give this user write permission on the file and its folder",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened",
+        "check that the folder exists and that this user may read and write it",
+    ),
+    sqlite3.SQLITE_PERM: ("cannot be opened", "check the permissions of the file and its folder"),
+    sqlite3.SQLITE_BUSY: (
+        "was held by another writer for too long",
+        "try again, or give it a larger timeout",
+    ),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "check the disk and its file system"),
+    sqlite3.SQLITE_TOOBIG: ("cannot hold a value of that size", "cut the text into smaller parts"),
+}
+
+
+def translate(store: object, error: sqlite3.Error, folder: Path | None = None) -> StoreError:
+    """SQLite's error as a StoreError that says what happened to which store, and what to do.
+
+    `folder` is where the store lies: SQLite does not always say that a disk is full.
+    """
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
+    if code in _OF_FULL_DISKS and folder and is_full(folder):
+        code = sqlite3.SQLITE_FULL
+    what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
+    kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
+    return kind(f"the store {store} {what}: {error}", hint=todo)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has no room to open a store for writing."""
+    try:
+        return shutil.disk_usage(folder).free < _FULL_BYTES
+    except OSError:
+        return False
+
+
+class Pool:
+    """Connections to one database file."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout_s: float,
+        max_bytes: int | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.version: int | None = (
+            None  # of the tables, once they are known to be those of this release
+        )
+        self._timeout = timeout_s
+        self._max_bytes = max_bytes
+        self._idle: list[sqlite3.Connection] = []
+        self._file: tuple[int, int] | None = None
+        self._closed = False
+        self._lock = Condition()
+        self._busy = 0
+        self._forking = False
+        prepare_for_forks(self)
+
+    def before_fork(self) -> None:
+        """Let no call begin, wait for those under way, and close all connections; the lock is held until it is over."""
+        self._lock.acquire()
+        self._forking = True
+        self._lock.wait_for(lambda: not self._busy, _FORK_S)
+        while self._idle:
+            self._idle.pop().close()
+
+    def after_fork(self) -> None:
+        """Go on in the process that forked."""
+        self._forking = False
+        self._lock.notify_all()
+        self._lock.release()
+
+    def begin_in_child(self) -> None:
+        """Begin anew. If a connection was open after all, the child may neither close it nor open the file."""
+        if self._idle or self._busy:
+            _INHERITED[self.path.resolve()] = self._idle
+        self._idle = []
+        self._busy = 0
+        self._forking = False
+        self._lock = Condition()
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection for single statements, each of which sees its own snapshot."""
+        connection = self._take()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            self._refuse_upgraded(connection, error)
+            connection.close()
+            raise translate(self._shown_name(), error, self.path.parent) from error
+        finally:
+            self._give_back(connection)
+            with self._lock:
+                self._busy -= 1
+                self._lock.notify_all()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection on which several statements read the same snapshot."""
+        with self.read() as connection, _transaction(connection, "DEFERRED"):
+            yield connection
+
+    @contextmanager
+    def write(
+        self, *, durable: bool = True, patience_s: float | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing. Durable ones also survive a power cut.
+
+        `patience_s` is how long to wait for other writers; its default is the store's timeout.
+        """
+        with self.read() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            patience = self._timeout if patience_s is None else patience_s
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+            with _transaction(connection, "IMMEDIATE"):
+                yield connection
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when they come back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _refuse_upgraded(self, connection: sqlite3.Connection, error: sqlite3.Error) -> None:
+        """Say so if a statement failed because a newer release has changed the tables since this was opened."""
+        try:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error:
+            return
+        if self.version is not None and found > self.version:
+            connection.close()
+            raise NotReady(
+                f"a newer release of millgate has upgraded the store {self._shown_name()}"
+                f" (from version {self.version} to {found}) while this process had it open",
+                retry_after=60.0,
+                hint="restart this process with that release; nothing is lost",
+            ) from error
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"the store {self._shown_name()} is closed", hint="open it again")
+            if self._file is not None and self._file != _identity(self.path):
+                raise StoreError(
+                    f"the store {self._shown_name()} was moved, deleted or replaced while it was open",
+                    hint="put it back, or close this Millgate and open it again",
+                )
+            self._lock.wait_for(lambda: not self._forking)
+            self._busy += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect()
+        except BaseException:
+            with self._lock:
+                self._busy -= 1
+            raise
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if not _is_usable(connection):
+            return
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path.resolve() in _INHERITED:
+            raise StoreError(
+                f"the store {self.path} was in use when this process was forked, and cannot be used here",
+                hint="fork while no call is under way, or start processes with spawn",
+            )
+        try:
+            connection = sqlite3.connect(
+                self._address(),
+                uri=True,
+                timeout=self._timeout,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise translate(self._shown_name(), error, self.path.parent) from error
+        try:
+            self._prepare(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise translate(self._shown_name(), error, self.path.parent) from error
+            raise
+        self._file = self._file or _identity(self.path)
+        return connection
+
+    def _shown_name(self) -> str:
+        """What errors call the store. While it is opened that is its path. Later errors may reach callers of a service,
+        who should not see a path of this machine.
+        """
+        return str(self.path) if self._file is None else repr(self.path.absolute().parent.name)
+
+    def _address(self) -> str:
+        """The file as an address that makes a new file only the first time, and never if it may only be read."""
+        if not self.read_only:
+            mode = "mode=rwc" if self._file is None else "mode=rw"
+        elif self.path.with_name(f"{self.path.name}-wal").exists():
+            mode = "mode=ro"
+        else:  # no process writes, and SQLite could not make the files it shares with writers
+            mode = "immutable=1"
+        return f"{self.path.resolve().as_uri()}?{mode}"
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        execute = connection.execute
+        if not self.read_only:
+            execute("PRAGMA journal_mode = WAL")
+        execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+        execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        execute("PRAGMA temp_store = MEMORY")
+        if self._max_bytes is not None:
+            (page,) = execute("PRAGMA page_size").fetchone()
+            execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // page)}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    try:
+        connection.execute(f"BEGIN {kind}")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from every other, whatever it is called; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_usable(connection: sqlite3.Connection) -> bool:
+    try:
+        return not connection.in_transaction and connection.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False
+
+
+def retry_busy(action: Callable[[], None], *, tries: int = 5) -> None:
+    """Run the action, again if another process is opening the same new file."""
+    for left in reversed(range(tries)):
+        try:
+            return action()
+        except MillgateError as error:
+            cause = error.__cause__
+            busy = getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or not left:
+                raise
+    return None

@@ -1,0 +1,199 @@
+"""Words: the normal form of a text, its tokens and spans.
+
+Normal form: NFKC, lower case, Markdown control characters removed, white space collapsed, length capped.
+A token is a run of word characters (identifiers such as `snake_case` and numbers such as `-3.5` and `5%`
+stay whole), or one code point of a script that is written without spaces. All other punctuation parts tokens.
+Fingerprints are stored, so everything here is the same under every Python: NFKC by the frozen Unicode 3.2
+tables (later code points stay as they are), and character classes by the literal ranges below.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from millgate.text.lazy_pattern import lazy_compile
+from millgate.text.nfkc import nfkc
+
+MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
+# characters that marks are removed from at a time: what is found takes fifty bytes a word
+_LONG = 1 << 20
+# characters that are searched for tokens in one call, which nothing can interrupt
+_AT_ONCE = 1 << 16
+_EXPANSION = 1024  # characters by which NFKC may lengthen any text; a long one by half of it too
+MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
+MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
+
+SPAN = 190  # tokens, the middle of 160-220, which fingerprints of windows are defined with
+SPAN_TAIL = 30  # a rest of up to this many tokens joins the last span, which then holds 220
+
+# Code points that part tokens, beyond ASCII: controls and Latin-1 punctuation, general punctuation,
+# arrows, technical signs, boxes and bullets, brackets and stops of East Asian text, selectors, BOM.
+BREAKS: tuple[tuple[int, int], ...] = (
+    (0x80, 0xA1), (0xA6, 0xA9), (0xAB, 0xAF), (0xB4, 0xB4), (0xB6, 0xB8), (0xBB, 0xBB), (0xBF, 0xBF),
+    (0x2000, 0x206F), (0x2190, 0x21FF), (0x2300, 0x23FF), (0x2400, 0x245F), (0x2500, 0x27BF),
+    (0x2900, 0x297F), (0x2B00, 0x2BFF), (0x2E00, 0x2E7F), (0x3000, 0x3004), (0x3008, 0x3020),
+    (0x3030, 0x3030), (0x303D, 0x303F), (0x30FB, 0x30FB), (0xFE00, 0xFE1F), (0xFE30, 0xFE6F),
+    (0xFEFF, 0xFEFF), (0xFF00, 0xFF0F), (0xFF5F, 0xFF65), (0xFFF0, 0xFFFF),
+)  # fmt: skip
+
+# Code points that are tokens by themselves: Han, kana, Hangul, Bopomofo; Thai, Lao, Myanmar, Khmer; emoji.
+SINGLES: tuple[tuple[int, int], ...] = (
+    (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x2FDF),
+    (0x3005, 0x3007), (0x3021, 0x302F), (0x3031, 0x303C), (0x3040, 0x30FA), (0x30FC, 0x31FF),
+    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF),
+    (0x1B000, 0x1B16F), (0x1F000, 0x1FAFF), (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+
+def _ranges(*tables: Sequence[tuple[int, int]]) -> str:
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for table in tables for low, high in table)
+
+
+_PARTING = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f" + _ranges(BREAKS)
+_LETTER = f"[^{_PARTING}{_ranges(SINGLES)}]"
+_JOINERS = (
+    rf"(?<!{_LETTER})(?<!_)[-+$](?=[0-9])",  # the sign of a number
+    r"(?<=[0-9])[.,](?=[0-9])",  # its point
+    r"(?<=[0-9])%",
+    rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
+)
+_TOKEN = lazy_compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
+
+# Marks are removed only if they join no two words, so that removing them never makes one word of two.
+_WORD = r"[0-9a-z_\x80-\U0010ffff]"
+_LINE_MARKS = lazy_compile(
+    r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)++|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
+)
+_LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
+_MARKS = lazy_compile(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)++|(?:[*`]|~~)++(?!{_WORD}))")
+_EMPHASIS = lazy_compile(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
+_TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
+_DRESS = (
+    ("](", _LINKS, r"\1 \2"),
+    ("*", _MARKS, ""),
+    ("`", _MARKS, ""),
+    ("~~", _MARKS, ""),
+    ("_", _EMPHASIS, ""),
+    ("|", _TABLE, " "),
+)
+
+# Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that
+# are tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
+# sigma).
+_SEAM = lazy_compile(
+    r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
+    r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
+)
+
+
+def fold(text: str) -> str:
+    """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
+    if len(text) <= MAX_CHARS and text.isascii():  # as most are
+        return text.lower()
+    return _compose(text[:MAX_CHARS], _most_folded(text)).lower()
+
+
+def _most_folded(text: str) -> int:
+    """How long a text may become. NFKC makes eighteen letters of one, and a hostile text has nothing but those."""
+    return min(MAX_CHARS, len(text) * 3 // 2 + _EXPANSION)
+
+
+def _compose(text: str, limit: int) -> str:
+    """The text in the form NFKC, at most `limit` characters of it."""
+    if text.isascii():
+        return text[:limit]
+    # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
+    return nfkc(text.replace("\xa0", " ").replace("…", "..."), limit)
+
+
+def fold_pieces(text: str, size: int) -> Iterator[str]:
+    """A text folded piece by piece, so that it need not be held twice: joined they are what `fold` gives.
+
+    Pieces have about `size` characters, more if no place to cut comes soon. A word of 500 000 letters is cut.
+    """
+    left = _most_folded(text)
+    for piece in _pieces(text[:MAX_CHARS], size):
+        if left <= 0:
+            return
+        form = _compose(piece, left)
+        left -= len(form)
+        yield form.lower()
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    start = 0
+    while len(text) - start > size:
+        last = min(len(text), start + size + MAX_UNCUT)
+        seam = _SEAM.search(text, start + size, last)
+        end = seam.start() if seam else last
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
+
+
+def plain(folded: str) -> str:
+    """A folded text without Markdown control characters and with single spaces."""
+    if len(folded) > 2 * _LONG:
+        parts = (_plain(part) for part in _line_pieces(folded))
+        return " ".join(part for part in parts if part)
+    return _plain(folded)
+
+
+def _line_pieces(text: str) -> Iterator[str]:
+    """A long text in pieces of whole lines; a line that is too long is cut at a space, or where it must be."""
+    start = 0
+    while len(text) - start > _LONG:
+        end = start + _LONG
+        seam = text.rfind("\n", start, end)
+        seam = seam if seam >= 0 else text.rfind(" ", start, end)
+        end = seam + 1 if seam >= 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _plain(folded: str) -> str:
+    text = _LINE_MARKS.sub("", folded)
+    for sign, marks, instead in _DRESS:
+        if sign in text:  # ten times faster than a search that finds nothing
+            text = marks.sub(instead, text)
+    return " ".join(text.split())
+
+
+def normal(text: str) -> str:
+    """The normal form: two texts with the same one say the same."""
+    return plain(fold(text))
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in reading order."""
+    return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
+
+
+def find_tokens(text: str) -> Iterator[re.Match[str]]:
+    """The tokens of a text as they are written, and where they stand in it; long ones are not cut."""
+    return _TOKEN.finditer(text)
+
+
+def split_spans(text: str) -> list[str]:
+    """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
+    folded = fold(text)
+    firsts: list[int] = []  # where every 190th token starts
+    count = 0
+    start = 0
+    for piece in _pieces(folded, _AT_ONCE):
+        for match in _TOKEN.finditer(piece):
+            for at in range(start + match.start(), start + match.end(), MAX_RUN):
+                if count % SPAN == 0:
+                    firsts.append(at)
+                count += 1
+        start += len(piece)
+    if len(firsts) > 1 and count - SPAN * (len(firsts) - 1) <= SPAN_TAIL:
+        firsts.pop()
+    cuts = [0, *firsts[1:], len(folded)]
+    return [folded[low:high] for low, high in pairwise(cuts)] if firsts else []
+
+
+def _cut(run: str) -> list[str]:
+    return [run[at : at + MAX_RUN] for at in range(0, len(run), MAX_RUN)]

@@ -1,0 +1,55 @@
+"""Check: an error that names the field where a value has the wrong type."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from millgate.errors import InputError, LimitError
+from millgate.text.table import clip
+
+MAX_INT: Final = 2**63 - 1  # what a column of a database and a JSON reader of any language hold
+_KINDS: Final = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+def check_type(name: str, value: object, kind: type, *, optional: bool = False) -> None:
+    """Refuse a value that is not of its kind; True is not a number, and a number of more than 63 bits is too large."""
+    if optional and value is None:
+        return
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise InputError(f"{name} is too large; it must be {MAX_INT} at most")
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        wanted = _KINDS.get(kind, f"a {kind.__name__}")
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {wanted}")
+
+
+def check_length(name: str, value: str, most: int) -> None:
+    """Refuse a text that is longer than its field may be."""
+    if len(value) > most:
+        raise LimitError(
+            f"{name} has {len(value):,} characters; it may have {most:,}", hint="shorten it"
+        )
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a value that is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {' or '.join(choices)}")
+
+
+def check_unit(name: str, value: object) -> None:
+    """Refuse what is not a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a number from 0 to 1")
+
+
+def unique_names(name: str, value: object) -> str | tuple[str, ...]:
+    """One name, or several without repeats; anything else is refused."""
+    if isinstance(value, str):
+        given: tuple[object, ...] = (value,)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes) and value:
+        given = tuple(value)
+    else:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a name, or several")
+    for one in given:
+        check_type(name, one, str)
+    names = tuple(dict.fromkeys(str(one) for one in given))
+    return names[0] if len(names) == 1 else names
