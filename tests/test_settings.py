@@ -1,9 +1,15 @@
 """Settings: which source wins, and how a mistake is named."""
 
 import logging
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
 
+from millgate.cli import app
 from millgate.errors import ConfigError
 from millgate.policy import Policy
 from millgate.settings import Settings, inspect, load
@@ -152,8 +158,8 @@ def test_every_setting_says_what_it_does():
     assert [s.name for s in inspect(environ={}).settings if not s.doc] == []
 
 
-def test_there_are_at_most_94_settings():
-    assert len(inspect(environ={}).settings) <= 94
+def test_there_are_at_most_95_settings():
+    assert len(inspect(environ={}).settings) <= 95
 
 
 def test_the_published_environment_names_are_read_and_ours_goes_before():
@@ -238,3 +244,36 @@ def test_a_bad_setting_in_python_says_what_was_meant(make, said):
         make()
     assert said in str(refused.value)
     assert "sk-1" not in str(refused.value)
+
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = [
+    pytest.param(tomllib.loads(block), id=f"{page.name}:{at}")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for at, block in enumerate(re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    if not re.match(r"openai_base_url|model_provider|budget", block)  # Codex's settings, and a file of tests
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", BLOCKS)
+def test_a_block_of_the_pages_is_read_as_pydantic_reads_it(tree):
+    assert repr(load(arguments=tree, environ={})) == repr(Settings.model_validate(tree))
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+@pytest.mark.parametrize("value", [{"no such thing": {"inptu": "cheap"}}, ["cheap"], 7, True, "x"])
+def test_no_value_of_a_file_is_taken_unchecked(name, value):
+    try:
+        expected = repr(Settings.model_validate({name: value}))
+    except ValidationError:
+        with pytest.raises(ConfigError):
+            load(arguments={name: value}, environ={})
+    else:
+        assert repr(load(arguments={name: value}, environ={})) == expected
+
+
+def test_config_check_refuses_a_price_with_a_misspelt_key(tmp_path):
+    (tmp_path / "own.toml").write_text('[prices."gpt-5"]\ninptu = "cheap"\n')
+    done = CliRunner().invoke(app, ["config", "check", "own.toml"])
+    assert done.exit_code != 0
+    assert "prices.gpt-5.inptu" in done.output

@@ -141,14 +141,14 @@ def _check_groups(tree: Tree) -> Settings | None:
     """
     checked: Tree = {}
     for name, value in tree.items():
-        default = Settings.model_fields[name].default if name in Settings.model_fields else None
-        if isinstance(default, Policy) and isinstance(value, Mapping):
+        field = Settings.model_fields.get(name)
+        if field and isinstance(field.default, Policy) and isinstance(value, Mapping):
             try:
-                checked[name] = type(default).model_validate(value)
+                checked[name] = type(field.default).model_validate(value)
             except ValidationError:
                 return None
-        elif type(value) is type(default):
-            checked[name] = value
+        elif field and type(value) is field.annotation and not field.metadata:
+            checked[name] = value  # a plain text or switch: its type is all that is asked of it
         else:
             return None
     return Settings.model_construct(**checked)
