@@ -112,25 +112,13 @@ def test_the_forecast_counts_the_calls_until_the_cap_is_full(state, calls_left, 
 def test_money_is_capped_as_well():
     (cap,) = FusePolicy(caps={"session": CapPolicy(cost=0.01)}).caps_of("s", "")
     prices = Prices({"gpt": Price(input=1.0, output=10.0)})
-    amount = amount_of(prices.find("gpt-5"), input_tokens=5_000, output_tokens=600)
+    amount = amount_of(prices.find("gpt"), input_tokens=5_000, output_tokens=600)
     assert amount == Amount(5_600, 11_000)
     (row,), statuses = hold_rows([ROW], [cap], amount, 1.0)
     assert lets_through(statuses)
     (row,) = settle_rows([row], amount, amount, 1.0)
     assert cap_status(row, cap).state == "paused"
     assert "0.011 of 0.01" in cap_status(row, cap).describe()
-
-
-def test_cached_input_has_its_own_price_and_the_longest_name_wins():
-    prices = Prices(
-        {"gpt": Price(input=1, output=1), "gpt-5": Price(input=2.0, output=0, cached=0.5)}
-    )
-    price = prices.find("gpt-5-mini")
-    spent = amount_of(price, input_tokens=1000, output_tokens=9, cached_tokens=600)
-    assert spent == Amount(1009, 1100)
-    assert prices.find("llama") is None
-    assert prices.find("claude-opus-4-6") is not None, "the table that is shipped"
-    assert amount_of(None, input_tokens=1, output_tokens=2) == Amount(3, 0)
 
 
 def test_without_a_cap_nothing_is_counted():

@@ -271,7 +271,9 @@ async def test_a_client_that_leaves_while_its_hold_is_made_leaves_none_behind(tm
         slow = Slow(gate.store, gate.tenant, gate.settings.fuse)
         exchange = SimpleNamespace(
             gate=SimpleNamespace(spending=slow),
-            call=SimpleNamespace(session="s", prompt_tokens=10, cap_statuses=()),
+            call=SimpleNamespace(
+                session="s", model="m", server="", prompt_tokens=10, cap_statuses=()
+            ),
             request=SimpleNamespace(model="m", fields={"max_tokens": 100}, body=b""),
             caller=SimpleNamespace(key="k"),
             dialect=dialect_for("/v1/chat/completions"),

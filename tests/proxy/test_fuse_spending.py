@@ -8,7 +8,7 @@ from millgate.guard.dialects.usage import CachedInput, estimate_prompt
 from millgate.guard.fuse import FusePolicy, Hold
 from millgate.prices import Prices
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle, spent_by
+from millgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import Caller, RequestState
 from millgate.testing import strict
@@ -117,7 +117,7 @@ async def test_what_cannot_be_booked_costs_no_answer(caplog):
     with strict(False):
         await settle(exchange)
     assert exchange.call.error == "not booked: ValueError: a bug"
-    assert "bug in booking" in caplog.text
+    assert "bug in a cap on spending" in caplog.text
 
 
 @pytest.mark.parametrize(("facts", "booked"), [({"input_tokens": 7, "output_tokens": 5}, 12), ({}, 0), ({"is_spend_unknown": True}, 60)])  # fmt: skip
@@ -129,9 +129,10 @@ async def test_booked_is_what_a_call_spent_and_its_likely_size_if_that_is_unknow
     assert exchange.call.cap_statuses == ("read",)
 
 
-def test_cached_input_counts_once():
-    call = ModelCall("/", input_tokens=10, output_tokens=1, cached_input=CachedInput(within=4, read=3, written=2))  # fmt: skip
-    assert spent_by(call, None).tokens == 10 + 3 + 2 + 1
+async def test_cached_input_counts_once():
+    book, cached = Book(), CachedInput(within=4, read=3, written=2)
+    await settle(exchange_over(book, hold=hold_of(), input_tokens=10, output_tokens=1, cached_input=cached))  # fmt: skip
+    assert book.booked == [10 + 3 + 2 + 1]
 
 
 async def test_the_prompt_of_a_call_is_counted_once():

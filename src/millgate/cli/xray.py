@@ -8,8 +8,8 @@ import click
 from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
-from millgate.errors import InputError
-from millgate.prices import Prices
+from millgate.errors import InputError, MissingExtra
+from millgate.prices import Prices, table_version
 from millgate.settings import load
 from millgate.text.table import count_of
 from millgate.xray.analyze import analyze
@@ -48,6 +48,9 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
         print_json(found)
     else:
         SafeConsole().print(summary(found))
+    if not table_version():
+        missing = MissingExtra("genai-prices", extra="service")
+        echo(f"\nno amounts of money: {missing.message}; {missing.hint}", err=as_json)
     if where is not None:
         _write(where, page(found))
         echo(f"\npage: {where}", err=as_json)

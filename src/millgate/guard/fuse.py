@@ -46,7 +46,7 @@ class CapPolicy(Policy):
     tokens: PositiveCount | None = None
     """Tokens, sent and received."""
     cost: Positive | None = None
-    """Money, in the currency of `[prices]`."""
+    """Money, in the currency of `[prices]`: US dollars, if those of the providers' lists hold."""
     period_s: Positive | None = None
     """Seconds after which the count starts again; None: never."""
 
@@ -56,6 +56,10 @@ class FusePolicy(Policy):
 
     caps: Mapping[SpendScope, CapPolicy] = {}
     """Caps of one session, one key and one tenant: {session = {tokens = 2000000}, key = {cost = 20, period_s = 86400}}.
+    """
+    fail_closed: bool = False
+    """Whether a call under a cap is refused with 503 if it cannot be counted, as when the store fails; else it goes on
+    uncounted, and reply, log and metrics say so.
     """
     warn_at: Tuning[Unit] = 0.8
     """Share of a cap from which answers carry a warning."""
@@ -202,27 +206,11 @@ def _refusal(statuses: Sequence[CapStatus]) -> BusyError | PausedError:
     return BusyError(busy.describe(), retry_after=RETRY_S, hint="try again when they are over")
 
 
-def amount_of(
-    price: Price | None,
-    *,
-    input_tokens: int,
-    output_tokens: int,
-    cached_tokens: int = 0,
-    written_tokens: int = 0,
-) -> Amount:
-    """Tokens and money of a call; a model without a price costs none.
-
-    What was read from the provider's cache, and what was written to it, is part of the input.
-    """
+def amount_of(price: Price | None, *, input_tokens: int, output_tokens: int) -> Amount:
+    """Tokens and money of a call that reads nothing from a cache; without a price it costs none."""
     input_tokens, output_tokens = max(0, input_tokens), max(0, output_tokens)
-    tokens = input_tokens + output_tokens
-    if price is None:
-        return Amount(tokens, 0)
-    fresh = max(0, input_tokens - cached_tokens - written_tokens)
-    money = price.cost(
-        fresh=fresh, read=cached_tokens, written=written_tokens, output=output_tokens
-    )
-    return Amount(tokens, round(1e6 * money))
+    money = price.cost(fresh=input_tokens, output=output_tokens) if price else 0.0
+    return Amount(input_tokens + output_tokens, round(1e6 * money))
 
 
 def to_micros(money: float | None) -> int | None:

@@ -57,8 +57,10 @@ class Judgment:
         """What the break cost: the lost tokens at the price of the call instead of that of a read."""
         if price is None:
             return None
-        paid = price.cost(written=self.lost, long=long) if self.counts.written else price.cost(fresh=self.lost)  # fmt: skip
-        return max(0.0, paid - price.cost(read=self.lost))
+        lost = self.lost
+        written = price.cost(written=lost, hour=lost if long else 0)
+        paid = written if self.counts.written else price.cost(fresh=lost)
+        return max(0.0, paid - price.cost(read=lost))
 
 
 def judge(

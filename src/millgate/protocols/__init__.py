@@ -103,13 +103,13 @@ package offers its own under the entry-point group millgate.dialects: acme = "ac
 >>> AcmeDialect().conversation({"turns": [{"role": "user", "content": "Hello"}]})
 ({'role': 'user', 'content': 'Hello'},)
 
-Prices turn the tokens of calls into money. A table of well-known models is shipped; yours stand before it. A price is
-that of a million tokens; a model without one of its own has that of the longest name that its name begins with.
+Prices turn the tokens of calls into money. Those of the providers come with the extra `service`; yours stand before
+them. A price is that of a million tokens. It holds for the model of that name, also with a date or a region.
 
 >>> from millgate.settings import Settings
 >>> from millgate.prices import Prices
 >>> own = Settings(prices={"my-model": {"input": 0.5, "output": 2.0}}).prices
->>> Prices(own).find("my-model-large").output
+>>> Prices(own).find("my-model-2026-11-01").output
 2.0
 """
 

@@ -116,6 +116,9 @@ class Metrics:
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
 
+        self._unpriced = count("fuse_unpriced", "Calls under a cap in money whose model has no price: each counts as the dearest model of its provider.", "model", "priced_as")  # fmt: skip
+        self._uncounted = count("fuse_uncounted", "Calls under a cap that could not be counted.")
+
     def _begin_at_zero(self) -> None:
         """Export what an alert rule watches from the start: of a series that begins at 1 `increase` sees nothing."""
         for stage in Stage:
@@ -188,6 +191,14 @@ class Metrics:
             self._rungs.labels(mark.rung).inc()
         self._count_fold(call)
         self._count_compaction(call)
+        self._count_caps(call, labels[-1])
+
+    def _count_caps(self, call: ModelCall, model: str) -> None:
+        if call.bug is not None:
+            self._bugs.labels(call.bug.value).inc()
+        self._uncounted.inc(bool(call.uncounted))
+        if call.priced_as and call.answered:
+            self._child(self._unpriced, model, call.priced_as).inc()
         for status in call.cap_statuses:
             self._spenders.labels(status.scope, status.state).inc()
             self._cap_share.labels(status.scope).observe(status.share)

@@ -114,8 +114,8 @@ class Settings(Policy):
     fuse: FusePolicy = FusePolicy.default()
     """How much sessions, keys and tenants may spend."""
     prices: Mapping[str, Price] = {}
-    """Prices of a million tokens by model, or by how its name begins, before those of the shipped table:
-    {"gpt-5" = {input = 1.25, output = 10}}.
+    """Prices of a million tokens by model, before those of the providers' lists:
+    {"our-model" = {input = 1.25, output = 10}}.
     """
     proxy: ProxyPolicy = ProxyPolicy.default()
     """The endpoints that speak like OpenAI and Anthropic."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from millgate.prices import Prices
+from millgate.prices import Price, Prices
 from millgate.prompt_cache.difference import Difference, compare
 from millgate.prompt_cache.judgment import judge
 from millgate.prompt_cache.segments import LONG_TTL_S, TTL_S, Prompt, read_prompt
@@ -75,7 +75,7 @@ class CacheFollower:
         )
         if not judged.is_break:
             return
-        cost = judged.cost(self.prices.find(usage.model), long=usage.is_long)
+        cost = judged.cost(self._price(usage), long=usage.is_long)
         broke = CacheBreak(turn, time, judged.blame, judged.reason, judged.lost, cost)
         self.use = replace(
             self.use,
@@ -86,11 +86,12 @@ class CacheFollower:
 
     def _add(self, usage: CallUsage) -> None:
         counts, use = usage.counts, self.use
-        price = self.prices.find(usage.model)
+        price = self._price(usage)
         cost = None
         if price is not None:
+            hour = counts.written if usage.is_long else 0
             cost = price.cost(
-                fresh=counts.fresh, read=counts.read, written=counts.written, output=usage.output, long=usage.is_long,
+                fresh=counts.fresh, read=counts.read, written=counts.written, hour=hour, output=usage.output,
             )  # fmt: skip
         self.use = replace(
             use,
@@ -109,9 +110,12 @@ class CacheFollower:
         if last is None or more <= 0:
             return
         last.usage = replace(last.usage, output=usage.output)
-        price = self.prices.find(usage.model)
+        price = self._price(usage)
         cost = price.cost(output=more) if price else None
         self.use = replace(self.use, output=self.use.output + more, cost=_sum(self.use.cost, cost))
+
+    def _price(self, usage: CallUsage) -> Price | None:
+        return self.prices.find(usage.model, input_tokens=usage.counts.total)
 
 
 def read_time(text: str) -> float | None:

@@ -66,7 +66,7 @@ class FoldFollower:
         if usage.id and usage.id == self._seen:
             return
         self._seen = usage.id
-        price = self.prices.find(usage.model)
+        price = self.prices.find(usage.model, input_tokens=usage.counts.total)
         if price is None:
             return
         counts = usage.counts
@@ -76,5 +76,6 @@ class FoldFollower:
         else:
             # a call that read nothing wrote all of it again
             read = self._known if counts.read >= counts.written else 0
-            cost = price.cost(read=read, written=self._known + self._new - read, long=usage.is_long)
+            written = self._known + self._new - read
+            cost = price.cost(read=read, written=written, hour=written if usage.is_long else 0)
         self.saving = replace(self.saving, cost=(self.saving.cost or 0.0) + cost)

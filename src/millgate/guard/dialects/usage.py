@@ -38,6 +38,8 @@ class CachedInput(NamedTuple):
     within: int = 0
     read: int = 0
     written: int = 0
+    hour: int = 0
+    """Of what was written, what lives for an hour."""
 
 
 class UsageSum:
@@ -140,12 +142,14 @@ def hide_usage(event: bytes, parsed: Event, dialect: Dialect) -> bytes:
 
 
 def _cached_input(calls: Sequence[Usage]) -> CachedInput:
-    details = [call.get(name) for call in calls for name in DETAILS]
+    details = [call.get(name) for call in calls for name in (*DETAILS, "cache_creation")]
+    inner = [found for found in details if isinstance(found, dict)]
+    written = _sum(calls, CACHED[1:])
     return CachedInput(
-        within=_sum([found for found in details if isinstance(found, dict)], ("cached_tokens",))
-        + _sum(calls, CACHED_WITHIN),
+        within=_sum(inner, ("cached_tokens",)) + _sum(calls, CACHED_WITHIN),
         read=_sum(calls, CACHED[:1]),
-        written=_sum(calls, CACHED[1:]),
+        written=written,
+        hour=min(written, _sum(inner, ("ephemeral_1h_input_tokens",))),
     )
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.explain.costs import CostScope, add_up, add_up_by
-from millgate.prices import table_date
+from millgate.prices import table_version
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import Chart, Series, draw_bars
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
@@ -52,7 +52,7 @@ async def show_costs(
         chart=draw_costs(shown),
         tables={scope: list(add_up_by(shown.rows, scope).items())[:ROWS] for scope in SCOPES},
         scopes=SCOPES,
-        date=table_date(),
+        version=table_version(),
     )
 
 

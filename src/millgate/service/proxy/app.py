@@ -24,6 +24,7 @@ from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.keys import missing_scope
+from millgate.prices import load_table
 from millgate.service.body import weigh
 from millgate.service.paths import is_proxied
 from millgate.service.problems import refusal
@@ -46,6 +47,8 @@ ANY = "/{rest:path}"  # ProxiedRoutes has looked at the path already
 def mount(app: Starlette, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
     settings = service.gate.settings
+    if any(cap.cost for cap in settings.fuse.caps.values()):
+        load_table()  # not while the first call waits
     observer = CallObserver(service)
     proxy = Proxy(
         settings.proxy,

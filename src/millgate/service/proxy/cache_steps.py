@@ -1,4 +1,4 @@
-"""Cache steps: compare a request with the last one of its conversation, judge what the provider read, price the call.
+"""Cache steps: compare a request with the last one of its conversation, and judge what the provider read.
 
 They only observe, unless the setting `proxy.repair` asks for more. If one fails, the request goes on, and the bug is
 logged.
@@ -10,10 +10,8 @@ from millgate.bugs import surviving
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.policy import ProxyPolicy
-from millgate.prices import Price, Prices
 from millgate.prompt_cache.judgment import CacheCounts
 from millgate.prompt_cache.repair import Repair, repair
-from millgate.prompt_cache.segments import TTL_S
 from millgate.prompt_cache.witness import CacheWitness, Observation
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.model_call import ModelCall
@@ -70,13 +68,7 @@ def judge_cache(exchange: Exchange, witness: CacheWitness) -> None:
         return
     with surviving("the cache witness"):
         call.cache_counts = counts_of(call, exchange.dialect)
-        judged = witness.finish(call.cache_observation, call.cache_counts)
-        call.cache_judgment = judged
-        prices = exchange.gate.spending.prices if exchange.gate else Prices()
-        price = prices.find(call.model)
-        long = call.cache_observation.seen.prompt.ttl_s > TTL_S
-        call.cost = _cost_of(call, price, long=long)
-        call.cache_cost = judged.cost(price, long=long) if judged else None
+        call.cache_judgment = witness.finish(call.cache_observation, call.cache_counts)
 
 
 def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:
@@ -90,20 +82,6 @@ def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:
         cached.written,
         tokens - cached.within,
         is_automatic=not isinstance(dialect, MessagesDialect),
-    )
-
-
-def _cost_of(call: ModelCall, price: Price | None, *, long: bool) -> float | None:
-    """What the call cost with all its tries; None if the model has no price or the provider counted nothing."""
-    cached = call.cached_input
-    if price is None or not call.input_tokens + cached.read + cached.written:
-        return None
-    return price.cost(
-        fresh=call.input_tokens - cached.within,
-        read=cached.within + cached.read,
-        written=cached.written,
-        output=call.output_tokens,
-        long=long,
     )
 
 

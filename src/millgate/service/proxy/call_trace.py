@@ -97,6 +97,8 @@ def _call_step(call: ModelCall) -> Step:
         "fresh": call.input_tokens - cached.within,
         "estimated": 1 if call.estimated else "",
         "cost": "" if call.cost is None else round(call.cost, 6),
+        "priced_as": call.priced_as,
+        "uncounted": call.uncounted,
         "first_byte_s": "" if call.first_byte_s is None else round(call.first_byte_s, 4),
         "ignored": call.ignored,
         "unwatched": call.unwatched,

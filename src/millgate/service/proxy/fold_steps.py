@@ -13,7 +13,6 @@ from millgate.folding.policy import FoldPolicy
 from millgate.folding.rules import clears_of
 from millgate.guard.calls import is_from_model, is_plain, opening
 from millgate.guard.dialects.dialect import digest
-from millgate.prices import Prices
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, ProxyRequest
 from millgate.service.proxy.folded_call import FoldedCall, FoldGroup
@@ -93,16 +92,6 @@ def _first_new(request: ProxyRequest) -> int:
     """Where the messages begin that the model has not seen: behind its own last words."""
     messages = request.messages
     return next((at + 1 for at in range(len(messages) - 1, -1, -1) if is_from_model(messages[at])), 0)  # fmt: skip
-
-
-def price_fold(exchange: Exchange) -> None:
-    """Work out what folding saved, or would have, with the provider's prices for its cache."""
-    call = exchange.call
-    if call.fold is None or not call.answered:
-        return
-    with surviving("pricing a fold"):
-        prices = exchange.gate.spending.prices if exchange.gate else Prices()
-        call.fold.price(prices.find(call.model), call.cache_counts)
 
 
 def _describe(folded: FoldedCall) -> str:

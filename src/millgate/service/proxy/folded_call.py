@@ -39,10 +39,8 @@ class FoldedCall:
         """Whether folding stopped with this call."""
         return self.report.stopped_at is not None and self.report.stopped_at >= self.first_new
 
-    def price(self, price: Price | None, counts: CacheCounts | None) -> None:
+    def price(self, price: Price, counts: CacheCounts | None) -> None:
         """Work out the saved cost: new text is written to the cache, older text is read from it, if there is one."""
-        if price is None:
-            return
         new = self.report.saved_from(self.first_new)
         old = self.report.saved_tokens - new
         if counts is None or not counts.read + counts.written:

@@ -1,16 +1,23 @@
 """Fuse steps: where spending is capped, hold the likely size of a call before it goes out, and book its real size when
 it is over. Both ask `Spending` (guard/fuse.py), the one place where caps are checked and booked.
+
+What a call cost is worked out here too, once, for its trace, the metrics and the caps alike. Under a cap in money a
+model without a price counts as the dearest one of its provider: else it would pass the cap for nothing.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
-from millgate.bugs import EXPECTED, describe, report, surviving
-from millgate.errors import MillgateError, StoreError
+from millgate.bugs import EXPECTED, LOGGER, describe, report
+from millgate.errors import StoreError
+from millgate.guard.caps import Cap
 from millgate.guard.dialects.usage import estimate_prompt
-from millgate.guard.fuse import Spending, amount_of
-from millgate.prices import Price
+from millgate.guard.fuse import Hold, Spending, amount_of
+from millgate.notes import Stage
+from millgate.prices import Price, Prices
+from millgate.prompt_cache.segments import TTL_S
 from millgate.service.body import read_apart
 from millgate.service.proxy.exchange import Exchange, ProxyRequest
 from millgate.service.proxy.model_call import ModelCall
@@ -24,38 +31,35 @@ LARGE = 200_000
 
 
 async def fuse(exchange: Exchange) -> None:
-    """Hold the call's likely size under the caps of its accounts; PausedError or BusyError at a cap.
-
-    If the store fails, the call goes on uncounted, and the reply says so: a broken counter must not stop work.
-    """
+    """Hold the call's likely size under the caps of its accounts; PausedError or BusyError at a cap."""
     if exchange.gate is None:
         return
     spending, call, request = exchange.gate.spending, exchange.call, exchange.request
-    if not spending.policy.caps_of(call.session, exchange.caller.key):
-        return
-    with surviving("a cap on spending", but=MillgateError):
+    if caps := spending.policy.caps_of(call.session, exchange.caller.key):
         output = exchange.dialect.token_limit(request.fields) or spending.policy.output_tokens
-        likely = amount_of(
-            spending.prices.find(request.model),
-            input_tokens=await count_prompt(request, call),
-            output_tokens=output * exchange.dialect.answers(request.fields),
-        )
-        await _hold(exchange, spending, likely)
+
+        async def count() -> tuple[int, int]:
+            return await count_prompt(request, call), output * exchange.dialect.answers(
+                request.fields
+            )
+
+        await _hold(exchange, spending, caps, count)
 
 
-async def fuse_passed_on(exchange: Exchange, body: bytes, model: str) -> None:
+async def fuse_passed_on(exchange: Exchange, body: bytes) -> None:
     """The same for a request of another API, as embeddings: its prompt is held, for no text comes back."""
     if exchange.gate is None or exchange.method != "POST":
         return
     spending, call = exchange.gate.spending, exchange.call
     fields = await read_apart(body, _fields_of, exchange.headers, body)
     call.session = named_session(exchange.headers, fields)
-    if not spending.policy.caps_of(call.session, exchange.caller.key):
-        return
-    is_free = _is_free(exchange.path)
-    tokens = 0 if is_free else await read_apart(body, estimate_prompt, fields)
-    price = spending.prices.find(model)
-    await _hold(exchange, spending, amount_of(price, input_tokens=tokens, output_tokens=0))
+    if caps := spending.policy.caps_of(call.session, exchange.caller.key):
+        is_free = _is_free(exchange.path)
+
+        async def count() -> tuple[int, int]:
+            return 0 if is_free else await read_apart(body, estimate_prompt, fields), 0
+
+        await _hold(exchange, spending, caps, count)
 
 
 def _fields_of(headers: Headers, body: bytes) -> dict[str, object]:
@@ -74,26 +78,73 @@ def _is_free(path: str) -> bool:
     return path.endswith(("/count_tokens", "/input_tokens", ":countTokens", "/moderations"))
 
 
-async def _hold(exchange: Exchange, spending: Spending, likely: Amount) -> None:
-    call, key = exchange.call, exchange.caller.key
-    holding = asyncio.ensure_future(spending.ahold(call.session, key, likely))
+async def _hold(
+    exchange: Exchange,
+    spending: Spending,
+    caps: Sequence[Cap],
+    count: Callable[[], Awaitable[tuple[int, int]]],
+) -> None:
+    """Hold what a call will likely take, and say in the reply's headers how its accounts stand."""
+    call, headers = exchange.call, exchange.reply_headers
     try:
-        hold = await asyncio.shield(holding)
-    except asyncio.CancelledError:
-        # The client has left. The thread that holds goes on all the same, so what it holds is released.
-        if (hold := await holding).refusal is None:
-            await spending.asettle(hold, Amount())
-        raise
-    except StoreError as error:
-        exchange.reply_headers["x-millgate-degraded"] = f"fuse: {error.message}"
+        size, output = await count()
+        price = await _find_price(call, spending.prices, size, caps)
+        hold = await _hold_amount(
+            exchange, spending, amount_of(price, input_tokens=size, output_tokens=output)
+        )
+    except Exception as error:
+        _note_uncounted(exchange, error)
+        headers["x-millgate-degraded"] = f"fuse: {describe(error)}"
+        if spending.policy.fail_closed:
+            raise StoreError(
+                f"what this call spends cannot be counted: {describe(error)}",
+                hint="fuse.fail_closed refuses such calls",
+            ) from error
         return
     call.cap_statuses = hold.statuses
     if hold.refusal is not None:
         raise hold.refusal
     exchange.hold = hold
-    if hold.warnings:
-        warnings = "; ".join(status.describe() for status in hold.warnings)
-        exchange.reply_headers["x-millgate-fuse"] = warnings
+    said = [status.describe() for status in hold.warnings]
+    if call.priced_as:
+        said.append(f"{call.model} has no price and counts as {call.priced_as}: set it in [prices]")
+        LOGGER.warning("under a cap in money, %s", said[-1])
+    if said:
+        headers["x-millgate-fuse"] = "; ".join(said)
+
+
+async def _hold_amount(exchange: Exchange, spending: Spending, likely: Amount) -> Hold:
+    holding = asyncio.ensure_future(
+        spending.ahold(exchange.call.session, exchange.caller.key, likely)
+    )
+    try:
+        return await asyncio.shield(holding)
+    except asyncio.CancelledError:
+        # The client has left. The thread that holds goes on all the same, so what it holds is released.
+        if (hold := await holding).refusal is None:
+            await spending.asettle(hold, Amount())
+        raise
+
+
+async def _find_price(
+    call: ModelCall, prices: Prices, size: int, caps: Sequence[Cap] = ()
+) -> Price | None:
+    """The price of a call's model; if it has none and a cap is in money, that of the dearest one of its provider."""
+    # in a thread: the first price of a process takes a second
+    price = await asyncio.to_thread(prices.find, call.model, input_tokens=size, url=call.server)
+    if price is None and any(cap.micros is not None for cap in caps):
+        call.priced_as, price = prices.dearest(call.model, input_tokens=size, url=call.server)
+    return price
+
+
+def _note_uncounted(exchange: Exchange, error: Exception) -> None:
+    """A call is not counted under its caps: say so in the log, and leave it to the metrics."""
+    exchange.call.uncounted = describe(error)
+    if isinstance(error, EXPECTED):
+        LOGGER.warning("a model call is not counted under its cap: %s", describe(error))
+        return
+    exchange.call.bug = Stage.FUSE
+    report(error, "a cap on spending")
 
 
 async def count_prompt(request: ProxyRequest, call: ModelCall) -> int:
@@ -107,31 +158,62 @@ async def count_prompt(request: ProxyRequest, call: ModelCall) -> int:
 
 
 async def settle(exchange: Exchange) -> None:
-    """Estimate the prompts whose tokens no upstream reported, and book what the call spent."""
+    """Estimate the prompts whose tokens no upstream reported, price the call, and book what it spent."""
     call, hold = exchange.call, exchange.hold
     if call.unreported_prompts:
         call.input_tokens += call.unreported_prompts * await count_prompt(exchange.request, call)
         call.estimated = True
-    if exchange.gate is None or hold is None:
-        return
-    spending = exchange.gate.spending
-    spent = hold.amount if call.is_spend_unknown else spent_by(call, spending.prices.find(call.model))  # fmt: skip
+    gate, price = exchange.gate, None
     try:
-        call.cap_statuses = await spending.asettle(hold, spent)
-    except EXPECTED as error:
-        call.error = call.error or f"not booked: {describe(error)}"
+        if _counted(call):
+            prices = gate.spending.prices if gate else Prices()
+            price = await _find_price(call, prices, _size(call), hold.caps if hold else ())
+            _note_costs(call, None if call.priced_as else price)
+        if gate is not None and hold is not None:
+            spent = hold.amount if call.is_spend_unknown else _amount_spent(call, price)
+            call.cap_statuses = await gate.spending.asettle(hold, spent)
     except Exception as error:  # noqa: BLE001  a bug must not cost an answer that the client has
         call.error = call.error or f"not booked: {describe(error)}"
-        report(error, "booking what a model call spent")
+        _note_uncounted(exchange, error)
 
 
-def spent_by(call: ModelCall, price: Price | None) -> Amount:
-    """What a call spent; nothing if the upstream refused it."""
-    cached = call.cached_input
-    return amount_of(
-        price,
-        input_tokens=call.input_tokens + cached.read + cached.written,
-        output_tokens=call.output_tokens,
-        cached_tokens=cached.within + cached.read,
-        written_tokens=cached.written,
+def _counted(call: ModelCall) -> int:
+    """The tokens of a call's input, over all its tries."""
+    return call.input_tokens + call.cached_input.read + call.cached_input.written
+
+
+def _size(call: ModelCall) -> int:
+    """The tokens of the client's own request, by which providers choose among their prices."""
+    tokens, cached = call.first_input
+    return tokens + cached.read + cached.written or call.prompt_tokens or 0
+
+
+def _note_costs(call: ModelCall, price: Price | None) -> None:
+    """What the call cost, what of it a broken cache cost, and what folding saved."""
+    if price is None:
+        return
+    call.cost = cost_of(call, price)
+    seen = call.cache_observation
+    if call.cache_judgment is not None and seen is not None:
+        call.cache_cost = call.cache_judgment.cost(price, long=seen.seen.prompt.ttl_s > TTL_S)
+    if call.fold is not None and call.answered:
+        call.fold.price(price, call.cache_counts)
+
+
+def cost_of(call: ModelCall, price: Price) -> float:
+    """What a call cost, with all its tries."""
+    cached, seen = call.cached_input, call.cache_observation
+    is_long = seen is not None and seen.seen.prompt.ttl_s > TTL_S
+    return price.cost(
+        fresh=max(0, call.input_tokens - cached.within),
+        read=cached.within + cached.read,
+        written=cached.written,
+        hour=cached.hour or (cached.written if is_long else 0),
+        output=call.output_tokens,
     )
+
+
+def _amount_spent(call: ModelCall, price: Price | None) -> Amount:
+    """What a call spent; nothing if the upstream refused it."""
+    money = cost_of(call, price) if price else 0.0
+    return Amount(_counted(call) + call.output_tokens, round(1e6 * money))

@@ -14,6 +14,7 @@ from millgate.guard.caps import CapStatus
 from millgate.guard.dialects.usage import CachedInput
 from millgate.guard.ladder import Climb
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
+from millgate.notes import Stage
 from millgate.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.prompt_cache.witness import Observation
 from millgate.service.proxy.folded_call import FoldedCall
@@ -72,6 +73,12 @@ class ModelCall:
     """What folding did with its request, or would have done; None if nobody asked for that."""
     cap_statuses: tuple[CapStatus, ...] = ()
     """How its accounts stand to their caps."""
+    priced_as: str = ""
+    """The model whose price holds for its own, which has none, under a cap in money."""
+    uncounted: str = ""
+    """Why it is not counted under its caps."""
+    bug: Stage | None = None
+    """The step of its that ended in an unexpected exception."""
     prompt_tokens: int | None = None
     """The tokens of its prompt, estimated; None until they are needed."""
     unreported_prompts: int = 0

@@ -105,7 +105,8 @@ async def pass_on(exchange: Exchange, body: bytes, upstreams: Upstreams) -> None
     # A request that names neither model nor upstream may be for any of several: none gets the client's key.
     unclear = several and not (model or named)
     exchange.call.model, exchange.call.upstream = model, name
-    await fuse_passed_on(exchange, body, model)
+    exchange.call.server = upstream.url
+    await fuse_passed_on(exchange, body)
     counted = exchange.hold is not None
     response = await upstreams.send(exchange, upstream, body, own_key_only=unclear, plain=counted)
     exchange.call.answered = response.status == 200

@@ -43,7 +43,7 @@ from millgate.service.proxy.compaction_steps import (
 )
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
-from millgate.service.proxy.fold_steps import fold_repeats, price_fold
+from millgate.service.proxy.fold_steps import fold_repeats
 from millgate.service.proxy.fuse_steps import fuse, settle
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.passthrough import pass_on
@@ -163,7 +163,6 @@ class Proxy:
             # A client that goes away cancels the steps; what its call spent is booked all the same.
             judge_cache(exchange, self._cache_witness)
             remember_window(exchange, self._windows)
-            price_fold(exchange)
             with surviving("booking what a model call spent"):
                 await asyncio.shield(settle(exchange))
 

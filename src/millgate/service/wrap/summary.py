@@ -22,8 +22,10 @@ COUNTED = {
     "millgate_cache_lost_tokens_total": "lost",
     "millgate_traces_lost_total": "lost traces",
     "millgate_writes_lost_total": "lost traces",
+    "millgate_fuse_uncounted_total": "uncounted",
 }
 COST = "millgate_model_cost_total"
+UNPRICED = "millgate_fuse_unpriced_total"
 FOLDED = "millgate_fold_tokens_total"
 CALLS = "millgate_model_calls_total"
 RUNGS = "millgate_circles_total"
@@ -57,24 +59,28 @@ class Summary:
         self.services, self.others, self.endings = services, others, endings
         self.cost = 0.0
         self.sums: Counter[str] = Counter()
+        self.unpriced: Counter[tuple[str, str]] = Counter()
         self.outcomes: Counter[str] = Counter()
         for text in metrics:
             self._add(text)
 
     def _add(self, metrics: str) -> None:
-        for family in text_string_to_metric_families(metrics):
-            for sample in family.samples:
-                if sample.name in COUNTED:
-                    self.sums[COUNTED[sample.name]] += int(sample.value)
-                elif sample.name == COST:
-                    self.cost += sample.value
-                elif sample.name == FOLDED and sample.labels.get("group") == "on":
-                    self.sums["folded"] += int(sample.value)
-                elif sample.name == RUNGS:
-                    rung = "ended" if sample.labels.get("rung") == "end" else "notes"
-                    self.sums[rung] += int(sample.value)
-                elif sample.name == CALLS and int(sample.labels["status"]) < FIRST_ERROR:
-                    self.outcomes[sample.labels["guard"]] += int(sample.value)
+        families = text_string_to_metric_families(metrics)
+        for sample in (sample for family in families for sample in family.samples):
+            if sample.name in COUNTED:
+                self.sums[COUNTED[sample.name]] += int(sample.value)
+            elif sample.name == COST:
+                self.cost += sample.value
+            elif sample.name == UNPRICED:
+                pair = sample.labels["model"], sample.labels["priced_as"]
+                self.unpriced[pair] += int(sample.value)
+            elif sample.name == FOLDED and sample.labels.get("group") == "on":
+                self.sums["folded"] += int(sample.value)
+            elif sample.name == RUNGS:
+                rung = "ended" if sample.labels.get("rung") == "end" else "notes"
+                self.sums[rung] += int(sample.value)
+            elif sample.name == CALLS and int(sample.labels["status"]) < FIRST_ERROR:
+                self.outcomes[sample.labels["guard"]] += int(sample.value)
 
     @property
     def calls(self) -> int:
@@ -90,6 +96,12 @@ class Summary:
             lines.append(
                 f"no trace was kept and no context added, for want of the store {self.lost_store}"
             )
+        if uncounted := self.sums["uncounted"]:
+            lines.append(
+                f"{count_of(uncounted, 'call')} could not be counted under a cap: run millgate doctor"
+            )
+        for (model, as_model), calls in self.unpriced.items():
+            lines.append(f"{model} has no price: {count_of(calls, 'call')} counted as {as_model} under the cap")  # fmt: skip
         if lost := self.sums["lost traces"]:
             lines.append(f"{count_of(lost, 'trace')} could not be kept: run millgate doctor")
         return [*lines, *self._describe_failures()]
