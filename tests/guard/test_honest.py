@@ -66,7 +66,7 @@ def test_several_repetitions_in_one_piece_are_judged_one_by_one():
 
 
 @pytest.mark.parametrize("kind", HONEST)
-def test_a_unit_that_was_asked_for_is_never_a_loop(kind):
+def test_a_unit_that_was_asked_for_is_no_loop(kind):
     text, ask = HONEST[kind], ({"role": "user", "content": f"Go on:\n{HONEST[kind][:150]}"},)
     assert play(StreamMachine(ask), text) == text
 
@@ -76,7 +76,7 @@ def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times(
     text = "I will not talk in class.\n" * 1000
     machine = StreamMachine(ask)
     assert play(machine, text) == text
-    assert "it stands in the request" in machine.report.warnings[0]
+    assert "a person asked for it" in machine.report.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times(
         ({"role": "user", "parts": [{"functionResponse": {"response": {"text": HONEST["mock rows"][:200]}}}]},),
     ],
 )  # fmt: skip
-def test_a_unit_that_was_read_from_a_file_is_never_a_loop_in_any_api(messages):
+def test_a_unit_that_was_read_from_a_file_is_no_loop_in_any_api(messages):
     machine = StreamMachine((*ASK, *messages))
     assert play(machine, HONEST["mock rows"]) == HONEST["mock rows"]
 
@@ -157,11 +157,11 @@ def test_rows_that_the_model_wrote_are_data_once_they_are_read_again():
 
 def test_a_few_characters_that_stand_somewhere_in_a_long_request_excuse_nothing():
     request = RequestText(({"role": "tool", "content": "a = [0, 1]; and so on and on it went. ha"}, *ASK))  # fmt: skip
-    assert not request.has_unit("0, ")
-    assert not request.has_unit("ha")
-    assert not request.has_unit("and so on ")
-    assert not request.has_unit("   ")
-    assert RequestText(({"role": "user", "content": "Laugh: hahahaha!"},)).has_unit("ha")
+    assert not request.find("0, ")
+    assert not request.find("ha")
+    assert not request.find("and so on ")
+    assert not request.find("   ")
+    assert RequestText(({"role": "user", "content": "Laugh: hahahaha!"},)).find("ha") == "person"
 
 
 @pytest.mark.parametrize("channel", [CONTENT, TOOL])
@@ -217,7 +217,7 @@ def test_a_fence_is_open_until_its_own_mark_closes_it(text, is_open):
 
 @given(st.text(alphabet="ab \n\\.", max_size=80), st.text(max_size=30))
 def test_any_text_may_stand_in_a_request(request_text, unit):
-    RequestText(({"role": "user", "content": request_text},)).has_unit(unit)
+    RequestText(({"role": "user", "content": request_text},)).find(unit)
 
 
 def test_the_report_keeps_some_notes_and_not_all():

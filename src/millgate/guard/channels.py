@@ -240,10 +240,10 @@ class Channel:
             self._tail_chars = HISTORY
 
     def let_pass(self, stall: Stall, chars: int) -> Stall | None:
-        """Let the repetition of a stall go on, up to this length of its run if it is not 0; the next stall, if any."""
+        """Let the repetition of a stall go on, up to this length of its run; the next stall, if any."""
         if not stall.period:
             self.relapse.stop_watching()
-        elif chars and isinstance(self.detector, PatientDetector):
+        elif isinstance(self.detector, PatientDetector):
             self.detector.rearm(chars - (stall.position - stall.onset))
         further = self.detector.feed("")  # what came behind the stall
         self._waived_hold = self.hold

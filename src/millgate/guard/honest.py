@@ -1,21 +1,24 @@
 """Honest repetition: what repeats by its nature, or because it was asked for, and is no loop.
 
-Files hold arrays of zeros, rows of fixtures and empty cells, and a person may ask for a line a hundred times. So a
-repetition in a tool call, in structured output or in fenced code is cut only when it is hopeless (see
-GuardPolicy.hopeless_chars), and one whose unit stands in the request is never cut, unless it stands there because the
-agent quotes the model.
+Files hold arrays of zeros, rows of fixtures and empty cells, and a person may ask for a line a hundred times. So these
+pass up to GuardPolicy.hopeless_chars: a repetition in a tool call, in structured output or in fenced code; one whose
+unit a document, a tool or the system prompt brings; and rows that the model writes again when it is asked again. What a
+person's own words ask for passes ASKED times as far. Nothing passes without end. What stands in the request because
+the agent quotes the model excuses nothing.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from millgate.guard.channels import REASONING, TOOL, Channel
 from millgate.guard.detectors import Stall
+from millgate.guard.dialects.turns import human_text
 from millgate.guard.resume import Message, SentText
 from millgate.guard.unit_kinds import SHORT, TINY, WORDS, kind_of
+from millgate.text.fence import without_fences
 
 _fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")
 _start = re.compile(r"\n|[.!?] ")  # behind which a line or a sentence starts
@@ -30,7 +33,15 @@ PLACES = 50  # of a unit in a request that are looked at: chosen, not measured
 DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
 _BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
 
-IN_REQUEST = "it stands in the request"
+# Of `hopeless_chars`: 262 144 characters, some 64 000 tokens. Few models write a longer answer.
+ASKED = 16
+
+
+class Excuse(NamedTuple):
+    """Why a repetition is no loop, and the length of its run up to which that holds."""
+
+    why: str
+    chars: int
 
 
 class HonestRepetition:
@@ -42,19 +53,27 @@ class HonestRepetition:
         self._fences = FenceTracker()
         self._fences_read = 0  # parts of `sent` that it has read
 
-    def why(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> str:
-        """Why a repetition is not a loop, or not yet; empty if it is one."""
+    def excuse(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> Excuse | None:
+        """Why a repetition is not a loop, or not yet; None if it is one."""
         if channel.name == REASONING:
-            return ""
-        if stall.position - stall.onset < self._hopeless_chars:
-            if not is_spliced:
-                return "in a tool call" if channel.name == TOOL else "in structured output"
-            if self._is_fenced(channel, stall):
-                return "in fenced code"
-            # A model in a loop repeats its words. Tables and data that it writes again are meant.
-            if channel.relapse.knows(stall.unit) and kind_of(stall.unit) not in WORDS:
-                return "the model was asked again, and wrote the same"
-        return IN_REQUEST if self._request.has_unit(stall.unit) else ""
+            return None
+        run, was_cut = stall.position - stall.onset, channel.relapse.knows(stall.unit)
+        excuse = Excuse(self._place(channel, stall, is_spliced=is_spliced), self._hopeless_chars)
+        if not excuse.why and was_cut and _may_be_meant(stall.unit):
+            excuse = excuse._replace(why="the model was asked again, and wrote the same")
+        if not was_cut and (not excuse.why or run >= excuse.chars):
+            match self._request.find(stall.unit):
+                case "person":
+                    excuse = Excuse("a person asked for it", ASKED * self._hopeless_chars)
+                case "other":
+                    excuse = excuse._replace(why="it stands in the request")
+        return excuse if excuse.why and run < excuse.chars else None
+
+    def _place(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> str:
+        """Where a repetition stands, if files stand there."""
+        if not is_spliced:
+            return "in a tool call" if channel.name == TOOL else "in structured output"
+        return "in fenced code" if self._is_fenced(channel, stall) else ""
 
     def _is_fenced(self, channel: Channel, stall: Stall) -> bool:
         """Whether the repetition stands inside fenced code."""
@@ -101,8 +120,16 @@ def has_fence(unit: str) -> bool:
     return any(_fence.match(line) for line in unit.split("\n"))
 
 
+def _may_be_meant(unit: str) -> bool:
+    """Whether a model that writes a unit again when it was asked again may mean it: rows of a table, data or code.
+
+    Rows end with a line break. A model in a loop repeats words and syllables ("therefore, ", "fofofo").
+    """
+    return "\n" in unit and kind_of(unit) not in (*WORDS, "tiny")
+
+
 class RequestText:
-    """What a request brings: the last words of a person, and all other text that the model did not write itself.
+    """What a request brings: the words of a person, and all other text that the model did not write itself.
 
     Agents quote an answer that they could not use. What stands there only because the model said it before is not
     brought by the request.
@@ -111,50 +138,62 @@ class RequestText:
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
         self._is_read = False  # not before the first repetition asks
-        self._asked: list[_Text] = []
-        self._brought: list[_Text] = []
+        self._texts: list[_Text] = []
         self._own = ""  # what the model said in the conversation
 
-    def has_unit(self, unit: str) -> bool:
-        """Whether a unit stands in the request.
+    def find(self, unit: str) -> Literal["person", "other", ""]:
+        """Who brings a unit into the request: a person, another text, or nobody.
 
         Of the last words of a person 8 characters are enough to tell ("I am sorry"), of a long conversation 40. A
         shorter unit must stand there several times in a row, up to this length.
         """
         if not unit.strip():
-            return False
+            return ""
         if not self._is_read:
             self._read()
-        places = islice(self._places(unit), PLACES)
         # rows that the model has written are data when they are read again
-        if kind_of(unit) not in WORDS:
-            return any(True for _ in places)
-        return any(not self._is_quoted(*place) for place in places)
+        is_data = kind_of(unit) not in WORDS
+        brought = (
+            text.is_of_person
+            for text, begin, end in islice(self._places(unit), PLACES)
+            if is_data or not self._is_quoted(text, begin, end)
+        )
+        first = next(brought, None)
+        if first is None:
+            return ""
+        return "person" if first or any(brought) else "other"
 
     def _places(self, unit: str) -> "Iterator[tuple[_Text, int, int]]":
         """Where a unit stands in the request: the text, and its begin and end there."""
         for start in _starts(unit):
             turned = unit[start:] + unit[:start]
-            for texts, chars in ((self._asked, TINY), (self._brought, SHORT)):
-                shown = _shown(turned, chars)
-                for text in texts if shown else ():
-                    begin = text.words.find(shown)
-                    while begin >= 0:
-                        yield text, begin, begin + len(shown)
-                        begin = text.words.find(shown, begin + len(shown))
+            shown = {chars: _shown(turned, chars) for chars in (TINY, SHORT)}
+            for text in self._texts:
+                if not (part := shown[text.least]):
+                    continue
+                begin = text.words.find(part)
+                while begin >= 0:
+                    yield text, begin, begin + len(part)
+                    begin = text.words.find(part, begin + len(part))
 
     def _read(self) -> None:
         self._is_read = True
         own: list[str] = []
+        persons: list[_Text] = []
+        others: list[_Text] = []
         size = 0
         for message in self._messages:
             if _is_of_model(message):
                 own.append(_normalize(_words(message)))
                 size += len(own[-1]) + 1
                 continue
-            if message.get("role") == "user" and (words := _words(message)):
-                self._asked = [_Text(_normalize(words), size)]
-            self._brought.append(_Text(_normalize("\n".join(_texts(message))), size))
+            words = without_fences(human_text(message))
+            if words.strip():
+                persons.append(_Text(_normalize(words), size, SHORT, is_of_person=True))
+            others.append(_Text(_normalize("\n".join(_texts(message))), size, SHORT))
+        if persons:
+            persons[-1] = persons[-1]._replace(least=TINY)
+        self._texts = [*reversed(persons), *others]
         self._own = "\n".join(own)
 
     def _is_quoted(self, text: "_Text", begin: int, end: int) -> bool:
@@ -181,6 +220,9 @@ class _Text(NamedTuple):
     words: str
     own_before: int
     """How many characters the model had said before."""
+    least: int
+    """How many characters of a unit must stand in it."""
+    is_of_person: bool = False
 
 
 def _starts(unit: str) -> list[int]:

@@ -12,8 +12,10 @@ Tool calls and structured output are never spliced. They go out as they come.
 If one loops before any of it was sent, the machine asks for it again. If a part was sent, the stream ends
 with PartialCallError; the caller that asks again passes `earlier_loops`, and the call is then held until it is
 complete. A call that loops for the second time passes: the model means it.
-Not every repetition is a loop (honest.py). One that is let pass is noted in the report. `left_out` has cut answers that
-the client left out of its messages and may quote there, each by the number of messages before it.
+Not every repetition is a loop (honest.py). One that is let pass is noted in the report. With the detector "entropy" the
+text goes through the published machine instead: every stall is a loop, and the next call brings the published token and
+no changed sampling. `left_out` has cut answers that the client left out of its messages and may quote there, each by
+the number of messages before it.
 """
 
 import time
@@ -25,7 +27,7 @@ from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Pi
 from millgate.guard.counting import CountingDetector
 from millgate.guard.detectors import Detector, Stall
 from millgate.guard.entropy import choose_detector
-from millgate.guard.honest import IN_REQUEST, HonestRepetition, put_in
+from millgate.guard.honest import HonestRepetition, put_in
 from millgate.guard.policy import GuardPolicy, Resume
 from millgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from millgate.guard.resume import (
@@ -38,6 +40,7 @@ from millgate.guard.resume import (
     next_call,
 )
 from millgate.guard.unit_kinds import TINY
+from millgate.published.stream_failsafe import DIVERGENCE_TOKEN
 from millgate.text.tokens import estimate_tokens
 
 CUT_CHARS = 4000  # characters of a cut text that the report keeps: about two screens, which bounds its memory
@@ -70,9 +73,11 @@ class StreamMachine:
     ) -> None:
         self.messages = messages
         self.policy = policy or GuardPolicy()
-        self.divergence = divergence or self.policy.divergence_token or None
+        self._is_published = detector is None and self.policy.detector == "entropy"
+        token = self.policy.divergence_token or (DIVERGENCE_TOKEN if self._is_published else None)
+        self.divergence = divergence or token
         self.max_tokens = max_tokens
-        self.words_only = words_only or not self.policy.sampling
+        self.words_only = words_only or self._is_published or not self.policy.sampling
         """Whether the target takes no sampling, so that words alone must do."""
         self.severed_tokens = 0
         """About how many tokens the call that was severed last had generated."""
@@ -363,15 +368,20 @@ class StreamMachine:
     def _judge(self, channel: Channel, found: Stall) -> list[Piece]:
         """What the client gets of a channel that has stalled: the part before the loop, or all if it is believed."""
         stall: Stall | None = found
-        while stall and (
-            why := self._honest.why(channel, stall, is_spliced=self._is_spliced(channel))
+        is_spliced = self._is_spliced(channel)
+        while (
+            stall
+            and not (self._is_published and is_spliced)
+            and (excuse := self._honest.excuse(channel, stall, is_spliced=is_spliced))
         ):
-            self._warn(f"{stall.reason}, let pass: {why}")
-            chars = 0 if why == IN_REQUEST else self.policy.hopeless_chars
-            stall = channel.let_pass(stall, chars)
+            passed = f"{stall.reason}, let pass: {excuse.why}"
+            self._warn(passed)
+            if self.report.rollbacks:
+                self.report.passed_on = passed
+            stall = channel.let_pass(stall, excuse.chars)
         if stall is None:
             return channel.ready()
-        if not self._is_spliced(channel):
+        if not is_spliced:
             self._call_loops += 1
             no_tries_left = self.report.rollbacks >= self.policy.max_rollbacks
             if self._call_loops >= BELIEVED_LOOPS or (no_tries_left and not channel.begun):
@@ -392,6 +402,7 @@ class StreamMachine:
     def _cut(self, channel: Channel, stall: Stall) -> list[Piece]:
         """End the channel at the stall: what the client still gets of it; the rest is gone."""
         self._transition("stall")
+        self.report.passed_on = ""
         kept = []
         if self._is_spliced(channel):
             kept = channel.send(self._kept_chars(channel, stall))

@@ -77,7 +77,7 @@ class GuardReport:
     unused_tokens: int = 0
     ended: str = ""
     passed_on: str = ""
-    """Why the rest of the answer, or a call that loops, passed without being cut; empty: nothing did."""
+    """Why the rest of the answer, or a repetition behind the last cut, passed without being cut; empty: nothing did."""
     warnings: list[str] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
 

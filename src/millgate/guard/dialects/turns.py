@@ -18,7 +18,8 @@ def human_text(message: Message) -> str:
     """The words of a person in a user message; nothing for other roles, tool results and reminders."""
     if message.get("role") != "user" or message.get("type") not in (None, "message"):
         return ""
-    return "\n".join(text for text in _texts(message.get("content")) if not _is_element(text))
+    content = message.get("content", message.get("parts"))
+    return "\n".join(text for text in _texts(content) if not _is_element(text))
 
 
 def _texts(content: object) -> list[str]:
@@ -28,7 +29,9 @@ def _texts(content: object) -> list[str]:
     return [
         part["text"]
         for part in parts
-        if _type(part) in ("text", "input_text") and isinstance(part.get("text"), str)
+        if isinstance(part, Mapping)
+        and part.get("type") in ("text", "input_text", None)  # None: Gemini's own parts
+        and isinstance(part.get("text"), str)
     ]
 
 
