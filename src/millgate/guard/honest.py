@@ -50,6 +50,7 @@ class HonestRepetition:
     def __init__(self, messages: Sequence[Message], sent: SentText, hopeless_chars: int) -> None:
         self._request = RequestText(messages)
         self._sent, self._hopeless_chars = sent, hopeless_chars
+        self._is_patient = True  # until a repetition was hopeless
         self._fences = FenceTracker()
         self._fences_read = 0  # parts of `sent` that it has read
 
@@ -59,7 +60,8 @@ class HonestRepetition:
             return None
         run, was_cut = stall.position - stall.onset, channel.relapse.knows(stall.unit)
         excuse = Excuse(self._place(channel, stall, is_spliced=is_spliced), self._hopeless_chars)
-        if not excuse.why and was_cut and _may_be_meant(stall.unit):
+        self._is_patient &= run < excuse.chars
+        if not excuse.why and was_cut and self._is_patient and _may_be_meant(stall.unit):
             excuse = excuse._replace(why="the model was asked again, and wrote the same")
         if not was_cut and (not excuse.why or run >= excuse.chars):
             match self._request.find(stall.unit):
