@@ -212,26 +212,6 @@ def test_a_stall_names_a_true_and_maximal_run(text):
     assert stall.position - stall.onset >= 3 * stall.period
 
 
-@pytest.mark.parametrize(("loop", "reason"), [("fo", "derivative"), ("do", "derivative")])
-def test_the_published_detector_sees_the_fall_within_32_characters(loop, reason):
-    detector = EntropyDetector(min_bits=0)
-    assert detector.feed(PROSE) is None
-    stall = feed(detector, loop * 100, size=1)
-    assert stall
-    assert stall.position - len(PROSE) <= 32
-    assert stall.reason.startswith(reason)
-
-
-@pytest.mark.parametrize("loop", ["fo", "do"])
-def test_the_published_detector_sees_low_entropy_within_64_characters(loop):
-    detector = EntropyDetector(max_drop=99)
-    assert detector.feed(PROSE) is None
-    stall = feed(detector, loop * 100, size=1)
-    assert stall
-    assert stall.position - len(PROSE) <= 64
-    assert stall.reason.startswith("absolute")
-
-
 def test_only_the_repeat_detector_sees_a_loop_of_rich_words():
     text = "therefore, " * 60
     detector = EntropyDetector()

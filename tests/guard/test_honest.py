@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.errors import LoopError
 from millgate.guard import CONTENT, TOOL, Piece, State, StreamMachine
 from millgate.guard.honest import FenceTracker, RequestText
 from millgate.guard.policy import GuardPolicy
@@ -69,14 +68,6 @@ def test_several_repetitions_in_one_piece_are_judged_one_by_one():
 def test_a_unit_that_was_asked_for_is_no_loop(kind):
     text, ask = HONEST[kind], ({"role": "user", "content": f"Go on:\n{HONEST[kind][:150]}"},)
     assert play(StreamMachine(ask), text) == text
-
-
-def test_a_line_that_was_asked_for_a_thousand_times_is_written_a_thousand_times():
-    ask = ({"role": "user", "content": 'Write "I will not talk in class" 1000 times.'},)
-    text = "I will not talk in class.\n" * 1000
-    machine = StreamMachine(ask)
-    assert play(machine, text) == text
-    assert "a person asked for it" in machine.report.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -171,27 +162,6 @@ def test_a_repetition_without_end_is_cut_in_code_and_in_a_tool_call(channel):
     got = play(machine, lead + "value = 0;\n" * 10_000, channel)
     assert machine.stalled
     assert len(got) < 17_000
-
-
-def test_data_that_the_model_writes_again_when_asked_is_believed():
-    machine = StreamMachine(ASK)
-    rows = HONEST["mock rows"]
-    play(machine, rows)
-    assert machine.stalled
-    machine.resume()
-    assert play(machine, rows).endswith(rows[-1500:])
-    assert machine.report.state is State.DONE
-    assert machine.report.rollbacks == 1
-
-
-def test_a_sentence_that_the_model_repeats_again_is_still_a_loop():
-    machine = StreamMachine(ASK)
-    for _ in range(3):
-        play(machine, "He looked at the water below him for a while. " * 40)
-        machine.resume()
-    play(machine, "He looked at the water below him for a while. " * 40)
-    with pytest.raises(LoopError):
-        machine.resume()
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def ask_of(question):
 
 # By API: the path, the fields of a question, and how the model answers it, streamed and whole.
 APIS = {
-    "chat": ("/v1/chat/completions", ask_of, lambda *t: said(*t), lambda t: answer(t)),
-    "messages": ("/v1/messages", ask_of, lambda *t: told(*t), messages_answer),
+    "chat": ("/v1/chat/completions", ask_of, said, answer),
+    "messages": ("/v1/messages", ask_of, told, messages_answer),
     "responses": ("/v1/responses", lambda q: {"input": q}, lambda *t: response_stream(texts=t), lambda t: response_answer(message_item(t))),
     "completions": ("/v1/completions", lambda q: {"prompt": q}, lambda *t: [*map(completion, t), DONE], completion_answer),
     "gemini": ("/v1beta/models/", lambda q: {"contents": [{"role": "user", "parts": [{"text": q}]}]}, gemini_stream, lambda t: body(*gemini_answer(t).items())),
@@ -88,7 +88,7 @@ def request_of(api, streamed, model):
 def script(rig, api, streamed, model, unit):
     """A model that loops whenever it is asked: what it is asked."""
     text = LEAD + unit * (10_000 // len(unit))
-    path, *_, stream, whole = APIS[api]
+    stream, whole = APIS[api][2:]
     name = request_of(api, streamed, model)[0] if api == "gemini" else model
     rig.upstream.script(name, stream(*pieces_of(text, 4)) if streamed else whole(text))
     return rig.upstream.seen[name]

@@ -1,4 +1,4 @@
-"""The stream design: a loop is found by the entropy of the stream, sliced off, and the model goes on in the same stream.
+"""The stream design: a loop is found in the stream and sliced off, and the model goes on in the same stream.
 
 The eight cases that the published design states, through `Guard`, with our detector and with the published one; and
 what is no loop: what a person asks for, not what a document holds.
