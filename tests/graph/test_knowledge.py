@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import ConfigError, InputError
 from millgate.graph.knowledge import (
-    HIGH_SIGNAL,
+    HIGH_SIGNAL_PREDICATES,
     GraphPolicy,
     Path,
     anchors,
@@ -114,8 +114,8 @@ def test_the_base_score_is_the_published_one(predicates, score):
 
 
 def test_the_high_signal_predicates_are_the_published_ones():
-    assert len(HIGH_SIGNAL) == 21
-    assert {"works_on", "description", "relates_to_project"} <= HIGH_SIGNAL
+    assert len(HIGH_SIGNAL_PREDICATES) == 21
+    assert {"works_on", "description", "relates_to_project"} <= HIGH_SIGNAL_PREDICATES
 
 
 def test_a_path_reads_the_same_from_both_ends():

@@ -12,7 +12,7 @@ from millgate.stages.strategy import (
     context_strategy,
     estimate_content_tokens,
 )
-from millgate.stages.tasks import GROUPS, NAMED_TASKS, TaskClass, TaskPolicy
+from millgate.stages.tasks import CATEGORIES, GROUPS, TaskClass, TaskPolicy
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_strategy_numbers(length, used, content, task, available, utilizatio
 
 
 @pytest.mark.parametrize(
-    ("category", "name"), [(c, n) for c, names in NAMED_TASKS.items() for n in sorted(names)]
+    ("category", "name"), [(c, n) for c, names in CATEGORIES.items() for n in sorted(names)]
 )
 def test_a_named_task_is_its_category(category, name):
     def ask(task):

@@ -26,6 +26,14 @@ from millgate.graph.neighborhood import find_nodes
 from millgate.notes import Fate, NoteCode, Stage
 from millgate.policy import Policy, PositiveCount, Tuning, Unit
 from millgate.protocols import EdgeStore
+from millgate.published.self_reference import (
+    BASE_SCORE,
+    HIGH_SIGNAL_PREDICATES,
+    LONG_PATH,
+    NOISE_PENALTY,
+    SIGNAL_BONUS,
+    score_path,
+)
 from millgate.text.names import entities, spelled_words
 from millgate.types import Candidate, Chunk, Edge, Sifted, node_key
 from millgate.types.lengths import FOLDER_CHARS, NODE_CHARS
@@ -33,12 +41,6 @@ from millgate.types.lengths import FOLDER_CHARS, NODE_CHARS
 Direction = Literal["out", "in", "both"]
 EdgesByNode = dict[str, list[tuple[str, str, Edge]]]
 """From the key of a node to its own name, its neighbor's name, and the edge between them."""
-
-HIGH_SIGNAL = frozenset({
-    "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
-    "deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created", "description", "category",
-    "depends_on", "conflicts_with", "extends", "resolves", "relates_to_project",
-})  # fmt: skip
 
 MARKERS = (
     ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
@@ -70,15 +72,15 @@ class GraphPolicy(Policy):
     """Most nodes of a query from which paths start."""
     keep: Tuning[PositiveCount] = 10
     """Paths that become candidates; each holds at least one high-signal predicate."""
-    base: Tuning[Unit] = 0.50
+    base: Tuning[Unit] = BASE_SCORE
     """Score of a path before its predicates count."""
-    bonus: Tuning[Unit] = 0.10
+    bonus: Tuning[Unit] = SIGNAL_BONUS
     """Added per high-signal predicate."""
-    penalty: Tuning[Unit] = 0.05
+    penalty: Tuning[Unit] = NOISE_PENALTY
     """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
-    long: Tuning[PositiveCount] = 2
+    long: Tuning[PositiveCount] = LONG_PATH
     """Edges beyond which a path is long."""
-    high_signal: frozenset[str] = HIGH_SIGNAL
+    high_signal: frozenset[str] = HIGH_SIGNAL_PREDICATES
     """Predicates that tell a reader something."""
 
     @field_validator("high_signal")
@@ -165,10 +167,10 @@ def traverse(
 
 def base_score(path: Path, policy: GraphPolicy) -> float:
     """The base score of a path."""
-    signals = sum(p in policy.high_signal for p in path.predicates)
-    noisy = 2 * signals < len(path.edges)
-    penalty = policy.penalty if noisy or len(path.edges) > policy.long else 0.0
-    return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
+    return score_path(
+        path.predicates, high_signal=policy.high_signal, base=policy.base, bonus=policy.bonus,
+        penalty=policy.penalty, long=policy.long,
+    )  # fmt: skip
 
 
 def anchors(

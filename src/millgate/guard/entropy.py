@@ -26,7 +26,6 @@ from millgate.published.stream_failsafe import (
     WARM_UP,
     WINDOW_SIZE,
     Collapse,
-    EntropyCRFConfig,
     EntropyMonitor,
     K,
 )
@@ -56,7 +55,7 @@ class EntropyDetector:
         warm_up: int = WARM_UP,
     ) -> None:
         self.window, self.min_bits, self.max_drop, self.span = window, min_bits, max_drop, span
-        self._monitor = EntropyMonitor(EntropyCRFConfig(window, min_bits, max_drop, span, warm_up))
+        self._monitor = EntropyMonitor(window, min_bits, max_drop, k=span, warm_up=warm_up)
         self.warm_up = self._monitor.warm_up
         self._recent, self._start = (
             "",

@@ -3,36 +3,47 @@
 Pressure is used / threshold (used / window without a threshold). It says how much memory may give: STUFF below 0.30,
 HYBRID below 0.70, SELECTIVE above, nothing at all above 0.95. The task and the size of the content say how it should
 reach the model: loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID).
+The whole of it is a `MemoryManager`, which heeds the window, and the tool `handle_context_strategy`.
 
-The pipeline's `decide` joins both into one plan (stages/decide.py), and agents get the strategy as the tool
-`context_strategy` (stages/strategy.py). Both match keywords at a word start and keep the retrieval budget within what
-is available; the functions here do neither unless they are asked to. docs/origins.md says why.
+Arguments that are not published are named by keyword, and without them the published rule holds. The pipeline
+(stages/decide.py, stages/strategy.py) calls these functions with keywords that count at a word start and with a
+retrieval budget that is never more than what is available. docs/origins.md says why.
 """
 
+import inspect
+import json
+import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
-
-from millgate.errors import InputError
-from millgate.text.table import clip
+from typing import Any, Literal, Protocol
 
 __all__ = [
+    "CATEGORIES",
+    "CONTEXT_OVERHEAD_RATIO",
     "CONTEXT_STRATEGY_TOOL",
+    "GRAPH_RAG_THRESHOLD",
+    "HYBRID_TASKS",
+    "HYBRID_THRESHOLD",
+    "MIN_RETRIEVAL_BUDGET",
+    "RAG_CRITICAL_TASKS",
+    "RAG_THRESHOLD",
+    "STUFF_FRIENDLY_TASKS",
+    "STUFF_THRESHOLD",
     "ContextBudget",
-    "PressureAware",
+    "ContextStrategy",
+    "MemoryManager",
     "Strategy",
-    "Tier",
     "build_strategy_report",
     "classify_task_type",
     "compute_prefetch_params",
     "compute_retrieval_budget",
     "compute_strategy",
     "estimate_content_tokens",
-    "measure_content",
+    "handle_context_strategy",
     "should_prefetch",
 ]
 
@@ -46,10 +57,8 @@ ALWAYS_BELOW = 0.50  # prefetch without being asked for
 SIGNAL_BELOW = 0.80  # above it, only short queries may prefetch
 SHORT_QUERY = 200  # characters
 
-MAX_INT = 2**63 - 1  # what a column of a database and a JSON reader of any language hold
 
-
-class Tier(StrEnum):
+class ContextStrategy(StrEnum):
     """How full the window is: mostly free, half full, or nearly full."""
 
     STUFF = "stuff"
@@ -59,10 +68,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """The model's window: its length, what is used, and where compression would begin (0: unknown).
-
-    If the agent does not compress (`compression_enabled` false), the threshold means nothing: only the window ends.
-    """
+    """The model's window: its length, what is used, and where compression would begin (0: unknown)."""
 
     context_length: int = 0
     """Length of the model's window, in tokens; 0 if unknown."""
@@ -73,68 +79,55 @@ class ContextBudget:
     compression_enabled: bool = True
     """Whether the agent compresses at all."""
 
-    def __post_init__(self) -> None:
-        for name in ("context_length", "used_tokens", "threshold_tokens"):
-            check_number(name, getattr(self, name), at_least=None)
-        for name in ("context_length", "threshold_tokens"):
-            check_number(name, getattr(self, name))
-        if self.used_tokens < 0:  # some agents say -1 for "unknown"
-            object.__setattr__(self, "used_tokens", 0)
-
     @property
     def pressure(self) -> float:
         """Used over threshold (over the window if there is none); may exceed 1."""
         if self.context_length <= 0:
             return 0.0
-        threshold = self.threshold_tokens if self.compression_enabled else 0
-        return self.used_tokens / (threshold or self.context_length)
+        full = self.threshold_tokens if self.threshold_tokens > 0 else self.context_length
+        return self.used_tokens / full
 
     @property
-    def tier(self) -> Tier:
+    def strategy(self) -> ContextStrategy:
         """STUFF below 0.30, HYBRID below 0.70, else SELECTIVE."""
         if self.pressure < STUFF_BELOW:
-            return Tier.STUFF
-        return Tier.HYBRID if self.pressure < HYBRID_BELOW else Tier.SELECTIVE
+            return ContextStrategy.STUFF
+        return ContextStrategy.HYBRID if self.pressure < HYBRID_BELOW else ContextStrategy.SELECTIVE
+
+    @property
+    def label(self) -> str:
+        """The strategy as a word for a log."""
+        return self.strategy.value
 
 
-class PressureAware:
-    """What a memory manager or provider needs to heed the window: `set_context_budget`, which its host calls."""
-
-    _window: ContextBudget | None = None
-
-    def set_context_budget(
-        self,
-        context_length: int | ContextBudget | None = None,
-        used_tokens: int = 0,
-        threshold_tokens: int = 0,
-        compression_enabled: bool = True,  # noqa: FBT001, FBT002  the published signature
-    ) -> None:
-        """Say how full the window is, by its numbers or as one value; nothing at all if it is not known.
-
-        For example: `memory.set_context_budget(context_length=200_000, used_tokens=50_000, threshold_tokens=150_000)`.
-        """
-        if isinstance(context_length, ContextBudget) or context_length is None:
-            self._window = context_length
-        else:
-            self._window = ContextBudget(
-                context_length, used_tokens, threshold_tokens, compression_enabled
-            )
+FACTORS = {
+    ContextStrategy.STUFF: 3.0,
+    ContextStrategy.HYBRID: 1.0,
+    ContextStrategy.SELECTIVE: 0.4,
+}
+MIN_TRUST = {
+    ContextStrategy.STUFF: 0.2,
+    ContextStrategy.HYBRID: 0.3,
+    ContextStrategy.SELECTIVE: 0.5,
+}
 
 
-def compute_prefetch_params(budget: ContextBudget, base_limit: int = 5) -> dict[str, Any]:
-    """How much each memory provider may give: `limit` facts, `min_trust`, the `tier`, and whether to `skip` it all."""
-    if base_limit < 0:
-        raise InputError(f"base_limit is {base_limit}; it must be 0 or more")
-    tier = budget.tier
+def compute_prefetch_params(
+    budget: ContextBudget, base_limit: int = 5, base_min_trust: float = 0.3
+) -> dict[str, Any]:
+    """How much each memory provider may give: `limit` facts, `min_trust`, the `strategy`, and whether to `skip` it all.
+
+    `base_min_trust` is for a strategy without a trust of its own; all three have one.
+    """
+    strategy = budget.strategy
     if budget.pressure > SKIP_ABOVE:
-        return {"limit": 0, "min_trust": 1.0, "tier": tier, "skip": True}
-    factor, min_trust = {
-        Tier.STUFF: (3.0, 0.2),
-        Tier.HYBRID: (1.0, 0.3),
-        Tier.SELECTIVE: (0.4, 0.5),
-    }[tier]
-    limit = max(1, int(base_limit * factor))
-    return {"limit": limit, "min_trust": min_trust, "tier": tier, "skip": False}
+        return {"limit": 0, "min_trust": 1.0, "strategy": strategy, "skip": True}
+    return {
+        "limit": max(1, int(base_limit * FACTORS[strategy])),
+        "min_trust": MIN_TRUST.get(strategy, base_min_trust),
+        "strategy": strategy,
+        "skip": False,
+    }
 
 
 SIGNALS = (
@@ -151,7 +144,7 @@ def should_prefetch(budget: ContextBudget, query: str, *, matching: Matching = "
     """Below 0.50 always; below 0.80 with a memory signal; above, with a signal in a short query."""
     if budget.pressure < ALWAYS_BELOW:
         return True
-    signal = has_keyword(query, SIGNALS, matching)
+    signal = has_keyword(query or "", SIGNALS, matching)
     return signal and (budget.pressure < SIGNAL_BELOW or len(query) < SHORT_QUERY)
 
 
@@ -159,21 +152,76 @@ def build_strategy_report(budget: ContextBudget) -> str:
     """The window's state in a few lines for a person."""
     params = compute_prefetch_params(budget)
     advice = {
-        Tier.STUFF: "The window is mostly free: it prefetches generously.",
-        Tier.HYBRID: "The window is half full: it prefetches what is likely to matter.",
-        Tier.SELECTIVE: "The window is nearly full: it prefetches only what is trusted and asked for.",
-    }[params["tier"]]
-    threshold = f"{budget.threshold_tokens:,}" if budget.threshold_tokens else "none"
+        ContextStrategy.STUFF: "The window is mostly free: it prefetches generously.",
+        ContextStrategy.HYBRID: "The window is half full: it prefetches what is likely to matter.",
+        ContextStrategy.SELECTIVE: "The window is nearly full: it prefetches only what is trusted and asked for.",
+    }[budget.strategy]
     return "\n".join((
-        f"Tier:      {params['tier'].name}",
-        f"Pressure:  {budget.pressure:.1%}",
-        f"Used:      {budget.used_tokens:,} of {budget.context_length:,} tokens",
-        f"Threshold: {threshold}",
-        f"Limit:     {params['limit']} facts per provider",
-        f"Min trust: {params['min_trust']}",
-        f"Skip:      {'yes' if params['skip'] else 'no'}",
-        "The window is full: nothing is prefetched." if params["skip"] else advice,
+        f"Context Strategy: {budget.strategy.name}",
+        f"  Pressure: {budget.pressure:.1%}",
+        f"  Used: {budget.used_tokens:,} / {budget.context_length:,} tokens",
+        f"  Threshold: {budget.threshold_tokens:,} tokens",
+        f"  Prefetch limit: {params['limit']} facts",
+        f"  Min trust: {params['min_trust']:.1f}",
+        f"  Skip prefetch: {params['skip']}",
+        f"  → {'The window is full: nothing is prefetched.' if params['skip'] else advice}",
     ))  # fmt: skip
+
+
+class MemoryProvider(Protocol):
+    """A memory: `prefetch(query, *, session_id, limit, min_trust)`; older ones accept less and are given less."""
+
+    prefetch: Callable[..., str | None]
+
+
+class MemoryManager:
+    """Several memories asked as one, each for as many and as trusted facts as the window allows."""
+
+    def __init__(self) -> None:
+        self._providers: list[MemoryProvider] = []
+        self._context_budget: ContextBudget | None = None
+
+    def add_provider(self, provider: MemoryProvider) -> None:
+        """Ask this one too, after the others."""
+        self._providers.append(provider)
+
+    def set_context_budget(
+        self,
+        context_length: int,
+        used_tokens: int,
+        threshold_tokens: int,
+        compression_enabled: bool = True,  # noqa: FBT001, FBT002  the published signature
+    ) -> None:
+        """Say how full the window is; until it is said, providers use their own limits."""
+        self._context_budget = ContextBudget(
+            context_length, used_tokens, threshold_tokens, compression_enabled
+        )
+
+    def prefetch_all(self, query: str, *, session_id: str = "") -> str:
+        """What all of them recall, a blank line between two; "" if the window has no place for it."""
+        given: dict[str, Any] = {"session_id": session_id}
+        if self._context_budget is not None:
+            params = compute_prefetch_params(self._context_budget)
+            if params["skip"] or not should_prefetch(self._context_budget, query):
+                return ""
+            given |= {"limit": params["limit"], "min_trust": params["min_trust"]}
+        recalled = (self._ask(provider, query, given) for provider in self._providers)
+        return "\n\n".join(text for text in recalled if text.strip())
+
+    def _ask(self, provider: MemoryProvider, query: str, given: Mapping[str, Any]) -> str:
+        try:
+            return provider.prefetch(query, **pick_accepted(provider.prefetch, given)) or ""
+        except Exception as error:  # noqa: BLE001  # a plugin's code may raise anything
+            logging.getLogger(__name__).warning("memory provider %r failed: %s", provider, error)
+            return ""
+
+
+def pick_accepted(method: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a method accepts; older providers accept fewer."""
+    parameters = inspect.signature(method).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(given)
+    return {name: value for name, value in given.items() if name in parameters}
 
 
 # -- the task ------------------------------------------------------------------------------------
@@ -201,31 +249,38 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     )),
 }  # fmt: skip
 
-NAMED_TASKS: Mapping[str, frozenset[str]] = {
-    "stuff_friendly": frozenset({
-        "summarization", "creative_writing", "brainstorming", "translation", "style_transfer",
-        "code_generation", "code_review", "conversation",
-    }),
-    "rag_critical": frozenset({
-        "factual_qa", "fact_verification", "research", "legal_analysis", "medical_lookup",
-        "crisis_intervention", "data_extraction", "citation_generation", "debugging",
-    }),
-    "hybrid": frozenset({
-        "analysis", "comparison", "planning", "report_writing", "code_explanation",
-        "documentation", "tutorial_creation",
-    }),
-}  # fmt: skip
+STUFF_FRIENDLY_TASKS = frozenset({
+    "summarization", "creative_writing", "brainstorming", "translation", "style_transfer",
+    "code_generation", "code_review", "conversation",
+})  # fmt: skip
+RAG_CRITICAL_TASKS = frozenset({
+    "factual_qa", "fact_verification", "research", "legal_analysis", "medical_lookup",
+    "crisis_intervention", "data_extraction", "citation_generation", "debugging",
+})  # fmt: skip
+HYBRID_TASKS = frozenset({
+    "analysis", "comparison", "planning", "report_writing", "code_explanation", "documentation",
+    "tutorial_creation",
+})  # fmt: skip
+CATEGORIES: Mapping[str, frozenset[str]] = {
+    "stuff_friendly": STUFF_FRIENDLY_TASKS,
+    "rag_critical": RAG_CRITICAL_TASKS,
+    "hybrid": HYBRID_TASKS,
+}
 """Tasks that a caller may name, by their category."""
-
-CATEGORIES = ("rag_critical", "stuff_friendly", "hybrid", "unknown")
+UNKNOWN = "unknown"  # a task of no category
 
 
 def classify_task_type(query: str) -> str:
     """The category of a query, by the first group with a keyword anywhere in it; "unknown" if there is none."""
-    for task, keywords in GROUPS.values():
-        if has_keyword(query, keywords, "substring"):
-            return task
-    return "unknown"
+    return find_group(query, "substring")[0]
+
+
+def find_group(query: str, matching: Matching) -> tuple[str, str]:
+    """The category of a query, and the group of the keyword that tells it; "unknown" and "" if there is none."""
+    for group, (task, keywords) in GROUPS.items():
+        if has_keyword(query, keywords, matching):
+            return task, group
+    return UNKNOWN, ""
 
 
 def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool:
@@ -241,75 +296,39 @@ def _pattern(keywords: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})")
 
 
-# -- the size of the content ---------------------------------------------------------------------
+# -- the strategy --------------------------------------------------------------------------------
 
+CONTEXT_OVERHEAD_RATIO = 0.25  # share of the window that is kept free
+STUFF_THRESHOLD = 32_000
+HYBRID_THRESHOLD = RAG_THRESHOLD = 128_000
+GRAPH_RAG_THRESHOLD = 1_000_000
+SMALL_WINDOW = 16_000
+MIN_RETRIEVAL_BUDGET = 4_000
+HYBRID_SHARE = 0.3
+RAG_SHARE = 0.7
+
+CHARS_PER_TOKEN = 4
 SIZE_HINTS = {
     "tiny": 2_000, "small": 8_000, "medium": 32_000,
     "large": 100_000, "huge": 500_000, "massive": 2_000_000,
 }  # fmt: skip
-UNKNOWN_SIZE = 64_000
-CHARS_PER_TOKEN = 4
 
 
 def estimate_content_tokens(
+    content_size_hint: str | None = None,
+    file_paths: Sequence[str | Path] | None = None,
     char_count: int | None = None,
-    files: Sequence[str | Path] | None = None,
-    size_hint: str | None = None,
 ) -> int:
-    """Tokens of the content by the first of the three that says a size; 64 000 if none does.
-
-    A count of 0 says nothing if another is given. A file that cannot be measured is skipped; `measure_content` names
-    it.
-    """
-    return measure_content(char_count, files, size_hint)[0]
-
-
-def measure_content(
-    char_count: int | None = None,
-    files: Sequence[str | Path] | None = None,
-    size_hint: str | None = None,
-) -> tuple[int, list[str]]:
-    """Tokens of the content, and for each file that was skipped its path and the reason."""
-    if char_count is not None:
-        check_number("char_count", char_count)
-    if size_hint is not None and size_hint not in SIZE_HINTS:
-        raise InputError(f"size_hint is {size_hint!r}", hint=f"use one of: {', '.join(SIZE_HINTS)}")
-    if char_count or (char_count == 0 and not files and size_hint is None):
-        return char_count // CHARS_PER_TOKEN, []
-    sizes, skipped = _measure_files(files or ())
-    if sizes:
-        return sum(sizes) // CHARS_PER_TOKEN, skipped
-    return (UNKNOWN_SIZE if size_hint is None else SIZE_HINTS[size_hint]), skipped
-
-
-def _measure_files(files: Sequence[str | Path]) -> tuple[list[int], list[str]]:
-    """The sizes of the files that can be read, and why each of the others was skipped."""
-    sizes, skipped = list[int](), list[str]()
-    for path in files:
+    """Tokens of the content: by its characters, else by its readable files, else by the hint, else 64 000."""
+    chars = char_count or 0
+    for path in file_paths or () if chars <= 0 else ():
         try:
-            found = Path(path).expanduser()
-            if found.exists() and not found.is_file():
-                skipped.append(f"{path}: not a file")
-                continue
-            with found.open("rb") as file:
-                sizes.append(file.seek(0, 2))
-        except FileNotFoundError:
-            skipped.append(f"{path}: no such file")
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
-            skipped.append(f"{path}: {getattr(error, 'strerror', None) or error}")
-    return sizes, skipped
-
-
-# -- the strategy --------------------------------------------------------------------------------
-
-OVERHEAD = 0.25  # share of the window that is kept free
-SMALL_CONTENT = 32_000
-LARGE_CONTENT = 128_000
-HUGE_CONTENT = 1_000_000
-SMALL_WINDOW = 16_000
-RETRIEVAL_FLOOR = 4_000
-HYBRID_SHARE = 0.3
-RAG_SHARE = 0.7
+            chars += Path(path).expanduser().stat().st_size
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: ~ of an unknown user
+            continue
+    if chars > 0:
+        return chars // CHARS_PER_TOKEN
+    return SIZE_HINTS.get((content_size_hint or "").lower().strip(), HYBRID_THRESHOLD // 2)
 
 
 class Strategy(StrEnum):
@@ -322,11 +341,11 @@ class Strategy(StrEnum):
 
 
 def compute_strategy(
+    model_context_length: int,
+    used_tokens: int,
     content_tokens: int,
     task_type: str,
-    model_context_length: int = 128_000,
-    used_tokens: int = 0,
-    available_tools: Iterable[str] = (),
+    available_tools: Iterable[str] | None = None,
     *,
     group: str = "",
     within_available: bool = False,
@@ -336,37 +355,52 @@ def compute_strategy(
     `group` is the group of keywords that told the category: a crisis has a step of its own. The floor of 4 000 tokens
     for retrieval may exceed what is available; with `within_available` it does not.
     """
-    check_number("content_tokens", content_tokens)
-    window = ContextBudget(model_context_length, used_tokens)
-    overhead = int(model_context_length * OVERHEAD)
-    available = max(0, model_context_length - window.used_tokens - overhead)
+    overhead = int(model_context_length * CONTEXT_OVERHEAD_RATIO)
+    available = max(0, model_context_length - used_tokens - overhead)
     strategy, confidence, because = _rule(
         model_context_length, content_tokens, available, task_type
     )
     retrieval = compute_retrieval_budget(strategy, available)
     if within_available:
         retrieval = min(available, retrieval)
-    reasoning = (
-        f"{content_tokens:,} tokens of content, {available:,} of {model_context_length:,} available, "
-        f"task {task_type}: {because}."
-    )
-    utilization = 100 * content_tokens / model_context_length if model_context_length else 100.0
+    utilization = 100 * content_tokens / model_context_length if model_context_length > 0 else 100.0
     return {
         "strategy": strategy,
         "confidence": confidence,
-        "reasoning": reasoning,
+        "reasoning": (
+            f"{content_tokens:,} tokens of content, {available:,} of {model_context_length:,} available, "
+            f"task {task_type}: {because}."
+        ),
+        "content_tokens": content_tokens,
         "available_budget": available,
+        "model_context_length": model_context_length,
+        "used_tokens": used_tokens,
         "utilization_pct": round(utilization, 1),
+        "task_type": task_type,
         "retrieval_budget_tokens": retrieval,
         "steps": _steps(
             strategy,
             retrieval,
             task_type,
-            free=max(0, model_context_length - window.used_tokens),
+            free=max(0, model_context_length - used_tokens),
             group=group,
-            tools=frozenset(available_tools),
+            tools=frozenset(available_tools or ()),
         ),
     }
+
+
+def handle_context_strategy(args: Mapping[str, Any]) -> str:
+    """The tool's answer as JSON: the task is classified, the content measured, the strategy computed."""
+    found = compute_strategy(
+        model_context_length=args.get("model_context_length", 128_000),
+        used_tokens=args.get("used_tokens", 0),
+        content_tokens=estimate_content_tokens(
+            args.get("content_size_hint"), args.get("file_paths"), args.get("char_count")
+        ),
+        task_type=classify_task_type(args.get("query", "")),
+        available_tools=args.get("available_tools"),
+    )
+    return json.dumps(found, indent=2)
 
 
 def compute_retrieval_budget(strategy: Strategy, available: int) -> int:
@@ -374,7 +408,7 @@ def compute_retrieval_budget(strategy: Strategy, available: int) -> int:
     if strategy is Strategy.STUFF:
         return 0
     share = HYBRID_SHARE if strategy is Strategy.HYBRID else RAG_SHARE
-    return max(RETRIEVAL_FLOOR, int(available * share))
+    return max(MIN_RETRIEVAL_BUDGET, int(available * share))
 
 
 def _rule(
@@ -383,16 +417,16 @@ def _rule(
     fits = content <= available
     if category == "rag_critical" and fits:
         return Strategy.HYBRID, 0.85, "it fits, but precision matters, so load and verify"
-    if content <= SMALL_CONTENT and fits:
+    if content <= STUFF_THRESHOLD and fits:
         return Strategy.STUFF, 0.95, "small enough to load whole"
     if fits and category == "stuff_friendly":
         return Strategy.STUFF, 0.85, "it fits and the task wants the whole of it"
-    if content <= LARGE_CONTENT and category in ("hybrid", "stuff_friendly"):
+    if content <= HYBRID_THRESHOLD and category in ("hybrid", "stuff_friendly"):
         if context_length < SMALL_WINDOW:
             return Strategy.RAG, 0.80, "the window is too small to hold it, so search"
         return Strategy.HYBRID, 0.75, "load the critical part and search for the rest"
-    if content > LARGE_CONTENT or not fits:
-        if content > HUGE_CONTENT:
+    if content > RAG_THRESHOLD or not fits:
+        if content > GRAPH_RAG_THRESHOLD:
             return Strategy.RAG_GRAPH, 0.70, "far too large to load, so search along its graph"
         return Strategy.RAG, 0.80, "too large to load, so search"
     return Strategy.HYBRID, 0.60, "no rule is decisive, so do both"
@@ -449,7 +483,7 @@ def _steps(
     }[strategy]
     if category == "rag_critical":
         steps.append("Verify every retrieved fact and cite sources.")
-    if group == CRISIS:
+    if group == CRISIS or category == "crisis_intervention":
         steps.append("Accuracy is paramount: ground every statement in verified sources.")
     return steps
 
@@ -503,13 +537,3 @@ CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
 }
 """The agent tool `context_strategy` as a JSON schema; `millgate.integrations.function_tools` puts it in an API's form.
 """
-
-
-def check_number(name: str, value: object, *, at_least: int | None = 0) -> None:
-    """Refuse what is not a whole number of at most 63 bits, or is less than `at_least`."""
-    if isinstance(value, int) and abs(value) > MAX_INT:
-        raise InputError(f"{name} is too large; it must be {MAX_INT} at most")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a whole number")
-    if at_least is not None and value < at_least:
-        raise InputError(f"{name} is {value}; it must be {at_least} or more")

@@ -3,14 +3,17 @@
 A chunk's score is its Shannon entropy, H = -Σ p·log2 p, over its words (against 6 bits) and its characters (5.5):
     score = round(0.6 · min(H_words / 6, 1) + 0.4 · min(H_chars / 5.5, 1), 4)
 Chunks under a floor go, the others enter by falling score while they fit (4 characters are a token). Before that, two
-rankings are joined by reciprocal ranks, and signals travel over a graph by leaky integrate-and-fire.
+rankings are joined by reciprocal ranks, and signals travel over a graph by leaky integrate-and-fire. After it, what is
+relevant is injected; if nothing is, the web is searched, and then a person is asked. `gate_by_entropy` and `correct`
+are the whole of it.
 
 Millgate ranks by relevance instead, since the entropy score mostly follows length (docs/origins.md). These functions
-are the only place where the published rules still are.
+are the only place where the published rules still are; `millgate eval retrieval --published` measures them.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,10 +23,15 @@ from millgate.errors import InputError
 from millgate.text.entropy import information_score, shannon_entropy, token_entropy
 
 __all__ = [
+    "CHARS_PER_TOKEN",
+    "Action",
     "annotate_chunks",
     "calculate_shannon_entropy",
     "calculate_token_entropy",
+    "correct",
+    "estimate_tokens",
     "eviction_report",
+    "gate_by_entropy",
     "integrate_and_fire",
     "prune_to_budget",
     "reciprocal_rank_fusion",
@@ -65,6 +73,11 @@ def score_chunk(chunk: Mapping[str, Any] | str) -> float:
 # -- into the budget -----------------------------------------------------------------------------
 
 
+def estimate_tokens(text: str) -> int:
+    """The tokens of a text: a quarter of its characters."""
+    return len(text) // CHARS_PER_TOKEN
+
+
 def annotate_chunks(chunks: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
     """Set `entropy`, the score of `content`, in each row; the rows themselves."""
     for at, row in enumerate(chunks):
@@ -77,17 +90,16 @@ def prune_to_budget(
     max_tokens: int = MAX_TOKENS,
     min_entropy: float = MIN_ENTROPY,
 ) -> list[MutableMapping[str, Any]]:
-    """The rows that fit, by falling entropy: tokens are len // 4, those under the floor go.
+    """The rows that fit, by falling entropy; those under the floor go.
 
     A row that brings its `entropy` keeps it; the others get theirs.
     """
     for at, row in enumerate(chunks):
-        _content(row, at)  # an error if there is none
         row["entropy"] = _entropy_of(row, at)
     used = 0
     selected = []
     for row in sorted(chunks, key=lambda row: -row["entropy"]):
-        tokens = len(row["content"]) // CHARS_PER_TOKEN
+        tokens = estimate_tokens(_content(row))
         if row["entropy"] >= min_entropy and used + tokens <= max_tokens:
             selected.append(row)
             used += tokens
@@ -100,30 +112,33 @@ def eviction_report(
     *,
     min_entropy: float = MIN_ENTROPY,
 ) -> dict[str, Any]:
-    """Counts, average entropies, and for each evicted id the reason."""
-    kept = {_id(row, at) for at, row in enumerate(selected)}
-    gone = {_id(row, at): row for at, row in enumerate(chunks) if _id(row, at) not in kept}
-    stayed = [row for at, row in enumerate(chunks) if _id(row, at) in kept]
-    bits = {id: _entropy_of(row, at) for at, (id, row) in enumerate(gone.items())}
+    """Counts, average entropies, the evicted ids ("?" for a row without one), and for each the reason."""
+    kept = {_key(row) for row in selected}
+    gone = {row.get("id", "?"): _entropy_of(row) for row in chunks if _key(row) not in kept}
+    evicted = [row for row in chunks if _key(row) not in kept]
     low = f"entropy below {min_entropy:g}"
     return {
         "total_candidates": len(chunks),
-        "kept": len(stayed),
-        "evicted": len(chunks) - len(stayed),
-        "avg_entropy_kept": _mean(_entropy_of(row, at) for at, row in enumerate(stayed)),
-        "avg_entropy_evicted": _mean(bits.values()),
-        "evicted_ids": list(gone),
-        "reasons": {id: low if bits[id] < min_entropy else "no room left" for id in gone},
+        "kept": len(selected),
+        "evicted": len(evicted),
+        "avg_entropy_kept": _mean_entropy(selected),
+        "avg_entropy_evicted": _mean_entropy(evicted),
+        "evicted_ids": [row.get("id", "?") for row in evicted],
+        "reasons": {id: low if bits < min_entropy else "no room left" for id, bits in gone.items()},
     }
 
 
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return sum(numbers) / len(numbers) if numbers else 0.0
+def _key(row: Mapping[str, Any]) -> object:
+    """What tells a row from others: its id, or its text if it has none."""
+    return row.get("id", (_content(row),))
+
+
+def _mean_entropy(rows: Sequence[Mapping[str, Any]]) -> float:
+    return sum(map(_entropy_of, rows)) / len(rows) if rows else 0.0
 
 
 def _content(row: Mapping[str, Any], at: int = 0) -> str:
-    content = row.get("content")
+    content = row.get("content", "")
     if not isinstance(content, str):
         raise InputError(
             f"row {at} has no text in 'content' but {type(content).__name__}",
@@ -132,13 +147,7 @@ def _content(row: Mapping[str, Any], at: int = 0) -> str:
     return content
 
 
-def _id(row: Mapping[str, Any], at: int) -> object:
-    if "id" not in row:
-        raise InputError(f"row {at} has no 'id'", hint="give rows as {'id': ..., 'content': '...'}")
-    return row["id"]
-
-
-def _entropy_of(row: Mapping[str, Any], at: int) -> float:
+def _entropy_of(row: Mapping[str, Any], at: int = 0) -> float:
     known = row.get("entropy")
     if known is None:
         return information_score(_content(row, at))
@@ -209,3 +218,55 @@ def integrate_and_fire(
         charges = arriving
     started = set(seeds)
     return {n: p for n, p in sorted(potential.items()) if p >= threshold and n not in started}
+
+
+# -- the whole of it -----------------------------------------------------------------------------
+
+Row = MutableMapping[str, Any]
+
+
+def gate_by_entropy(
+    chunks: Sequence[Row],
+    rankings: Iterable[NDArray[np.int64]],
+    edges: Callable[[int], Iterable[tuple[int, float]]],
+    *,
+    seeds: int,
+    max_tokens: int = MAX_TOKENS,
+    min_entropy: float = MIN_ENTROPY,
+) -> tuple[list[Row], dict[str, Any]]:
+    """The rows that enter the context, and the eviction report.
+
+    The rankings are fused, the best `seeds` send signals along `edges`, which go from the number of a row to those of
+    others, and seeds and what fires are pruned to the budget by entropy.
+    """
+    scores = reciprocal_rank_fusion(rankings, len(chunks))
+    first = [int(n) for n in np.argsort(-scores, kind="stable")[:seeds] if scores[n] > 0]
+    fired = integrate_and_fire(first, edges)
+    candidates = annotate_chunks([chunks[n] for n in (*first, *fired)])
+    selected = prune_to_budget(candidates, max_tokens, min_entropy)
+    return selected, eviction_report(candidates, selected, min_entropy=min_entropy)
+
+
+class Action(StrEnum):
+    """What follows from the grades of a context."""
+
+    INJECT = "inject"
+    WEB_SEARCH = "web_search"
+    REVIEW = REVIEWS
+
+
+def correct(
+    query: str,
+    selected: Sequence[Row],
+    *,
+    is_relevant: Callable[[str, Row], bool],
+    search: Callable[[str], Sequence[Row]],
+    review: Callable[[str, Sequence[Row]], object],
+) -> tuple[Action, list[Row]]:
+    """What to do, and with which rows: inject what is relevant, else what a search finds that is, else ask a person."""
+    if relevant := [row for row in selected if is_relevant(query, row)]:
+        return Action.INJECT, relevant
+    if relevant := [row for row in search(query) if is_relevant(query, row)]:
+        return Action.WEB_SEARCH, relevant
+    review(query, selected)
+    return Action.REVIEW, []

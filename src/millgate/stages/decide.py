@@ -17,15 +17,16 @@ from millgate.published.context_strategy import (
     CRISIS,
     GROUPS,
     HYBRID_SHARE,
-    RETRIEVAL_FLOOR,
-    UNKNOWN_SIZE,
+    MIN_RETRIEVAL_BUDGET,
     Matching,
     build_strategy_report,
     compute_prefetch_params,
+    estimate_content_tokens,
 )
 from millgate.stages.strategy import choose_strategy, retrieval_budget
 from millgate.stages.tasks import TaskClass, TaskPolicy, category_of, classify_task
 from millgate.types import ContextBudget, Plan, Request, Strategy, Tier
+from millgate.types.check import check_count
 
 __all__ = [
     "ContextBudget",
@@ -59,7 +60,9 @@ class Prefetch:
 
 def prefetch_params(budget: ContextBudget, base_limit: int = 5) -> Prefetch:
     """Facts per provider and least trust by tier; skip above 0.95 pressure."""
-    return Prefetch(**compute_prefetch_params(budget, base_limit))
+    check_count("base_limit", base_limit)
+    params = compute_prefetch_params(budget, base_limit)
+    return Prefetch(params["limit"], params["min_trust"], params["strategy"], params["skip"])
 
 
 def should_prefetch(budget: ContextBudget, query: str, *, matching: Matching = "word") -> bool:
@@ -103,7 +106,7 @@ def decide(
         )  # fmt: skip
     choice = choose_strategy(
         context_length=window.context_length, used_tokens=window.used_tokens,
-        content_tokens=UNKNOWN_SIZE if content_tokens is None else content_tokens,
+        content_tokens=estimate_content_tokens() if content_tokens is None else content_tokens,
         task=task.task, policy=policy,
     )  # fmt: skip
     strategy, reasoning = choice.strategy, choice.reasoning
@@ -166,7 +169,7 @@ def _most_tokens(
     wanted = available if strategy is Strategy.STUFF else retrieval_budget(strategy, available)
     # the share that HYBRID takes of what is available: the rest is for the answer
     share = min(free, max(1, int(HYBRID_SHARE * free)))
-    return max(wanted, min(RETRIEVAL_FLOOR, share))
+    return max(wanted, min(MIN_RETRIEVAL_BUDGET, share))
 
 
 def _memory_of_crisis(policy: DecidePolicy) -> Prefetch:

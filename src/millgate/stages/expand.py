@@ -19,12 +19,12 @@ from millgate.published.self_reference import (
     SIGNALS,
     TIES,
     TRIGGER_OVERLAP,
+    build_adjacent_queries,
     expansion_depth,
-    should_expand,
+    is_mostly_known,
 )
 from millgate.text.coverage import copies
 from millgate.text.hashes import Tokens
-from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
 from millgate.types import Candidate, Edge, Sifted, Window
 
@@ -64,7 +64,7 @@ def wants_more(
         return False  # penalize did not run: nothing is known about overlap
     novel = sum(note.code is NoteCode.NEW for _, note in compared)
     best = nlargest(first, ((before, note.numbers["overlap"]) for before, note in compared))
-    return should_expand(
+    return is_mostly_known(
         novel,
         [overlap for _, overlap in best],
         first,
@@ -92,17 +92,7 @@ def variants(
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     projects = [project] if _fresh(project, query, stale) else []
-    keywords = " ".join(word for word in tokens(query) if word not in ENGLISH)
-    tied = [term for term in ties if term not in others[:1]]
-    asked = [
-        query,
-        *(f"{query} {term}" for term in (others or projects or ties)[:1]),
-        *(f"{query} {term}" for term in tied[:1]),
-        keywords,
-        f"{query} {TIES[0].replace('_', ' ')} {TIES[1].replace('_', ' ')}",  # when nothing else is left
-    ]
-    unique = list(dict.fromkeys(text for text in asked if text))
-    return tuple(unique[: min(policy.queries, max(2, len(unique) - 1))])
+    return build_adjacent_queries(query, others or projects, ties, policy.queries)
 
 
 def merge_passes(passes: Iterable[Sequence[Candidate]], known: Collection[str]) -> list[Candidate]:

@@ -13,9 +13,9 @@ from millgate.published.context_strategy import (
     CATEGORIES,
     CRISIS,
     GROUPS,
-    NAMED_TASKS,
+    UNKNOWN,
     Matching,
-    has_keyword,
+    find_group,
 )
 from millgate.text.crisis import tells_of_danger
 
@@ -46,18 +46,16 @@ def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
     """The category of a query, by the first group with a keyword in it; who is in danger is in a crisis."""
     if tells_of_danger(query):
         return TaskClass(GROUPS[CRISIS][0], CRISIS, in_danger=True)
-    for group, (task, keywords) in GROUPS.items():
-        if has_keyword(query, keywords, matching):
-            return TaskClass(task, group)
-    return TaskClass("unknown")
+    return TaskClass(*find_group(query, matching))
 
 
 def category_of(task: str, policy: TaskPolicy) -> str:
     """The category of a task that the caller names: a category itself, or a named task."""
-    if task in CATEGORIES:
+    categories = (*CATEGORIES, UNKNOWN)
+    if task in categories:
         return task
-    for category, names in NAMED_TASKS.items():
+    for category, names in CATEGORIES.items():
         if task in names or task in getattr(policy, category):
             return category
-    named = sorted(name for names in NAMED_TASKS.values() for name in names)
-    raise InputError(f"task is {task!r}", hint=f"use one of: {', '.join((*CATEGORIES, *named))}")
+    named = sorted(name for names in CATEGORIES.values() for name in names)
+    raise InputError(f"task is {task!r}", hint=f"use one of: {', '.join((*categories, *named))}")

@@ -21,6 +21,13 @@ def check_type(name: str, value: object, kind: type, *, optional: bool = False) 
         raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {wanted}")
 
 
+def check_count(name: str, value: int) -> None:
+    """Refuse what is not a whole number of 0 or more."""
+    check_type(name, value, int)
+    if value < 0:
+        raise InputError(f"{name} is {value}; it must be 0 or more")
+
+
 def check_length(name: str, value: str, most: int) -> None:
     """Refuse a text that is longer than its field may be."""
     if len(value) > most:

@@ -34,6 +34,30 @@ def read_window(engine: Any, *, compression_enabled: bool) -> ContextBudget | No
     )
 
 
+class PressureAware:
+    """What a memory manager or provider needs to heed the window: `set_context_budget`, which its host calls."""
+
+    _window: ContextBudget | None = None
+
+    def set_context_budget(
+        self,
+        context_length: int | ContextBudget | None = None,
+        used_tokens: int = 0,
+        threshold_tokens: int = 0,
+        compression_enabled: bool = True,  # noqa: FBT001, FBT002  the published signature
+    ) -> None:
+        """Say how full the window is, by its numbers or as one value; nothing at all if it is not known.
+
+        For example: `memory.set_context_budget(context_length=200_000, used_tokens=50_000, threshold_tokens=150_000)`.
+        """
+        if isinstance(context_length, ContextBudget) or context_length is None:
+            self._window = context_length
+        else:
+            self._window = ContextBudget(
+                context_length, used_tokens, threshold_tokens, compression_enabled
+            )
+
+
 def agent_behind(details: Mapping[str, Any]) -> Any:
     """The agent that starts a memory: on the command line its callbacks are among the details; else None."""
     callback = details.get("status_callback") or details.get("warning_callback")

@@ -6,7 +6,6 @@ that is nearly full asks none of them. Providers run as all memory providers of 
 none can block another (docs/memory.md). Older ones that take no limit are asked without one.
 """
 
-import inspect
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,10 +13,11 @@ from typing import Any
 import orjson
 
 from millgate.integrations.blocks import LOGGER
+from millgate.integrations.hermes.host import PressureAware
 from millgate.integrations.hermes.protocols import MemoryProvider, Message
 from millgate.memory.provider_pool import ProviderPool, RecallPolicy
 from millgate.memory.providers import prefetch_all_sync
-from millgate.published.context_strategy import PressureAware
+from millgate.published.context_strategy import pick_accepted
 from millgate.stages.decide import DecidePolicy, decide
 from millgate.types import Request
 
@@ -133,15 +133,7 @@ class MemoryManager(PressureAware):
     ) -> Any:
         """One that fails is named in the log and does not keep the others from their turn."""
         try:
-            return method(*given, **_pick_accepted(method, details))
+            return method(*given, **pick_accepted(method, details))
         except Exception as error:  # noqa: BLE001  # a plugin's code may raise anything
             LOGGER.warning("memory provider %s failed: %s", provider.name, error)
             return None
-
-
-def _pick_accepted(method: Callable[..., Any], details: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a method accepts; older providers accept fewer."""
-    parameters = inspect.signature(method).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return dict(details)
-    return {name: value for name, value in details.items() if name in parameters}

@@ -15,12 +15,11 @@ from millgate.compaction.conversations import Conversation
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks
-from millgate.integrations.hermes.host import Store, agent_behind, read_window
+from millgate.integrations.hermes.host import PressureAware, Store, agent_behind, read_window
 from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import memories, window_of
 from millgate.integrations.hermes.tools import TOOLS, call
 from millgate.memory.fact_hits import FactHit
-from millgate.published.context_strategy import PressureAware
 from millgate.stages.decide import DecidePolicy, decide
 from millgate.text.fence import fence, fence_secret, quote
 from millgate.text.small_talk import asks_nothing

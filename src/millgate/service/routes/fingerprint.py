@@ -4,12 +4,12 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.policy import Limits
+from millgate.published.self_reference import WindowFingerprintPayload
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, StrictRoute
 from millgate.service.request_state import Caller
@@ -32,28 +32,7 @@ class FingerprintIn(Body):
     """Whether to add the sketch, with which overlap is measured as exactly as with the text."""
 
 
-class SpanOut(BaseModel):
-    """The fingerprint of one span."""
-
-    span_id: str
-    sha256: str
-    simhash64: str
-    minhash128: list[int]
-    token_count: int
-
-
-class FingerprintOut(BaseModel):
-    """A window without its text, as `current_window_fingerprint` takes it."""
-
-    version: int
-    global_sha256: str
-    global_simhash64: str
-    global_minhash128: list[int]
-    spans: list[SpanOut]
-    sketch: dict[str, Any] | None = None
-
-
-@router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(FingerprintOut))  # fmt: skip
+@router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(WindowFingerprintPayload))  # fmt: skip
 async def fingerprint(
     body: FingerprintIn,
     request: Request,
