@@ -179,17 +179,16 @@ def test_empty_rows_give_an_empty_report():
     assert eviction_report([], [])["avg_entropy_kept"] == 0.0
 
 
-@pytest.mark.parametrize(
-    "row", [{"id": "a"}, {"id": "a", "content": None}, {"id": "a", "content": 3}]
-)
+@pytest.mark.parametrize("row", [{"id": "a", "content": None}, {"id": "a", "content": 3}])
 def test_a_row_without_text_is_named(row):
     with pytest.raises(InputError, match="row 0"):
         annotate_chunks([row])
 
 
-def test_a_row_without_an_id_is_named():
-    with pytest.raises(InputError, match="row 0 has no 'id'"):
-        eviction_report([{"content": "x"}], [])
+def test_a_row_without_an_id_or_a_text_has_the_published_ones():
+    rows = [{"content": PROSE}, {"id": "a"}]
+    assert [row["entropy"] for row in annotate_chunks(rows)] == [score_chunk(PROSE), 0.0]
+    assert eviction_report(rows, [])["evicted_ids"] == ["?", "a"]
 
 
 @random_cases

@@ -8,15 +8,16 @@ import pytest
 from tests.published.cases import random_cases
 
 from millgate.published.self_reference import (
+    ContextGatewayRequest,
     WindowFingerprint,
     adjust_score,
+    build_window_fingerprint,
     classify_overlap,
     compute_overlaps,
     compute_penalty,
     expansion_depth,
-    fingerprint_payload,
+    is_mostly_known,
     minhash128,
-    should_expand,
     simhash64,
 )
 from millgate.text.fingerprint import fingerprints
@@ -74,6 +75,11 @@ def plain_fingerprint(text):
     mixed = [mix(sum(p * h for p, h in zip(PLACES, run, strict=False)) & FULL) for run in runs]
     least = [min(((h * a + b) & FULL for h in mixed), default=FULL) >> 32 for a, b in PERMUTATIONS]
     return sha256(text.encode()).hexdigest(), sim, tuple(least), len(hashes)
+
+
+def fingerprint_payload(blocks):
+    asked = ContextGatewayRequest(query="", current_window_blocks=blocks)
+    return build_window_fingerprint(asked).model_dump(exclude_none=True)
 
 
 def random_text(rng, most=9):
@@ -164,7 +170,7 @@ def test_a_second_pass_is_asked_for_as_the_plain_rule_says(cases):
         novel = len([r for r in overlaps if r < 0.30])
         plain = novel < 2 if k > 1 else novel < 1
         plain = plain or not [r for r in overlaps[:k] if r < 0.60]
-        assert should_expand(novel, overlaps[:k], k) is plain
+        assert is_mostly_known(novel, overlaps[:k], k) is plain
         assert expansion_depth(k) == (12 if k < 4 else 3 * k)
 
 

@@ -110,7 +110,7 @@ def test_each_signal_is_heard(signal):
 def test_the_report_reads_well():
     report = strategy_report(ContextBudget(128_000, 64_000, 0))
     assert all(
-        part in report for part in ("HYBRID", "50.0%", "64,000 of 128,000", "Limit:     5", "0.3")
+        part in report for part in ("HYBRID", "50.0%", "64,000 / 128,000", "limit: 5", "0.3")
     )
     assert "prefetches generously" in strategy_report(ContextBudget(128_000, 1))
     assert "nothing is prefetched" in strategy_report(ContextBudget(1000, 960))

@@ -8,7 +8,7 @@ relevant is injected; if nothing is, the web is searched, and then a person is a
 are the whole of it.
 
 Millgate ranks by relevance instead, since the entropy score mostly follows length (docs/origins.md). These functions
-are the only place where the published rules still are; `millgate eval retrieval --published` measures them.
+are the only place where the published rules still are.
 """
 
 import math

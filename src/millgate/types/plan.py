@@ -10,6 +10,7 @@ from millgate.types.check import check_count, check_type
 __all__ = ["ContextBudget", "Plan", "Strategy", "Tier"]
 
 
+@dataclass(frozen=True)
 class ContextBudget(context_strategy.ContextBudget):
     """The model's window: its length, what is used, and where compression would begin (0: unknown).
 
