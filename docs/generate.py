@@ -157,7 +157,8 @@ def _describe(name: str, value: object) -> list[str]:
         return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
     if isinstance(value, frozenset):
         return [f"### `{name}`", "", f"`{', '.join(map(repr, sorted(value)))}`", ""]
-    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(value)))}`", ""]
+    shown = sorted(value) if isinstance(value, frozenset) else value
+    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(shown)))}`", ""]
 
 
 def _describe_class(name: str, value: type) -> list[str]:

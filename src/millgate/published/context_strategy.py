@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 __all__ = [
-    "CATEGORIES",
     "CONTEXT_OVERHEAD_RATIO",
     "CONTEXT_STRATEGY_TOOL",
     "GRAPH_RAG_THRESHOLD",
