@@ -10,15 +10,16 @@ from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Protocol
 
 from millgate.errors import InputError
-from millgate.graph.admission import admit, sign, verify
+from millgate.graph.admission import admit as with_token
 from millgate.graph.admission import load as slice_from
+from millgate.graph.admission import sign, verify
 from millgate.graph.kernel import Slice, SlicePolicy, SliceTurn, slice_around
 from millgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
 from millgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
 from millgate.keywords import explain_all_keywords
 from millgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
 from millgate.sync_async import async_version
-from millgate.types import Chunk, Document, Edge
+from millgate.types import Edge
 
 DAY = 86_400.0
 
@@ -122,7 +123,13 @@ class Graph:
             self._store.secret(self._tenant),
         )
         if admit:
-            self._write_tokens(chunks, signed, collection)
+            ids = [turn.id for turn in signed.turns]
+            self._store.amend_chunks(
+                self._tenant,
+                collection,
+                ids,
+                lambda chunk: next(iter(with_token([chunk], signed)), chunk),
+            )
         return signed
 
     def verify(self, slice: Slice | Mapping[str, Any]) -> bool:
@@ -151,24 +158,6 @@ class Graph:
     acut_slice = async_version(cut_slice)
     averify = async_version(verify)
     arotate_secret = async_version(rotate_secret)
-
-    def _write_tokens(self, chunks: Iterable[Chunk], signed: Slice, collection: str) -> None:
-        """Write the slice's token to its turns; each turn is a document of one chunk."""
-        admitted = admit(chunks, signed)
-        digests = self._store.digests(self._tenant, collection, [c.document for c in admitted])
-        documents = [
-            Document(
-                id=chunk.document,
-                collection=collection,
-                title=chunk.title,
-                digest=digests.get(chunk.document, ""),
-                source=chunk.source,
-                metadata=chunk.metadata,
-                chunks=(chunk,),
-            )
-            for chunk in admitted
-        ]
-        self._store.put(self._tenant, documents)
 
 
 def _edges(given: Iterable[Edge]) -> Iterator[Edge]:

@@ -33,13 +33,18 @@ class DocumentStore(Protocol):
 
     `put` is one transaction: each document replaces its former self whole, keeping its place in reading
     order, and only chunks that differ reach the change feed; it returns how many did. `attachments` are bytes
-    computed from these chunks' texts, written with them; those for other chunks are left out. `remove` without
+    computed from these chunks' texts, written with them; those for other chunks are left out. `amend_chunks` reads,
+    changes and writes the chunks with these ids as a single step, and touches nothing else of their documents; it
+    returns how many differ. `remove` without
     names empties the collection; it returns how many chunks went. A document that lost a chunk this way
     loses its digest too, and one that lost all of them is gone.
     """
 
     def put(
         self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int: ...
+    def amend_chunks(
+        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
     ) -> int: ...
     def remove(
         self,
@@ -278,6 +283,13 @@ class TraceBatchStore(Protocol):
     def save_traces(
         self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
     ) -> None: ...
+
+
+@runtime_checkable
+class TenantListStore(Protocol):
+    """A store that can name its tenants; in others what is old goes of the tenant that opened it alone."""
+
+    def tenants(self) -> list[str]: ...
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ document and collection, positions rise, and every text can be written as UTF-8.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
@@ -53,6 +53,21 @@ def check_documents(tenant: str, documents: Iterable[Document]) -> dict[str, Doc
     for held in collections.values():
         _refuse_shared_chunks(held)
     return collections
+
+
+def amend_documents(
+    tenant: str, collection: str, chunks: Sequence[Chunk], change: Callable[[Chunk], Chunk]
+) -> DocumentsById:
+    """Stored chunks as a change makes them, each of them checked, by document; it leaves each in its place."""
+    amended: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        now = change(chunk)
+        if now != replace(chunk, text=now.text, source=now.source, title=now.title,
+                          metadata=now.metadata, admission=now.admission):  # fmt: skip
+            raise InputError(f"the chunk {chunk.id!r} cannot change its id or its place")
+        amended.setdefault(chunk.document, []).append(now)
+    documents = (Document(id, collection, chunks=tuple(held)) for id, held in amended.items())
+    return check_documents(tenant, documents).get(collection, {})
 
 
 def check_attachments(

@@ -2,12 +2,12 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millgate.protocols import Clock
 from millgate.stores.memory.collection import Collection, MemoryPart, StoreLock
-from millgate.stores.validate import check_attachments, check_documents
+from millgate.stores.validate import amend_documents, check_attachments, check_documents
 from millgate.types import Attachment, Change, Chunk, Document, Size
 
 
@@ -34,6 +34,20 @@ class MemoryDocuments(MemoryPart):
             )
             for name, chunk, kind, value in beside:
                 targets[name].attachments.setdefault(chunk, {})[kind] = bytes(value)
+            return changed
+
+    def amend_chunks(
+        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
+    ) -> int:
+        with self._lock:
+            held = self._collection(tenant, collection)
+            known = [held.chunks[id] for id in dict.fromkeys(ids) if id in held.chunks]
+            changed = 0
+            for id, amended in amend_documents(tenant, collection, known, change).items():
+                now = {chunk.id: chunk for chunk in amended.chunks}
+                former = held.documents[id]
+                chunks = tuple(now.get(chunk.id, chunk) for chunk in former.chunks)
+                changed += self._write(tenant, held, replace(former, chunks=chunks))
             return changed
 
     def remove(
@@ -70,6 +84,10 @@ class MemoryDocuments(MemoryPart):
                 for (owner, name), held in sorted(self._collections.items())
                 if owner == tenant and held.documents
             }
+
+    def tenants(self) -> list[str]:
+        with self._lock:
+            return sorted({tenant for tenant, _ in self._collections})
 
     def size(self, tenant: str, collection: str) -> Size:
         with self._lock:

@@ -3,7 +3,7 @@
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from millgate.stores.chunk_rows import Row, from_row
 from millgate.stores.postgres.connection import Pool
@@ -96,6 +96,17 @@ class PostgresDocuments:
             chunks = max(self.size(tenant, name).chunks for name in incoming)
             with self._pool.session() as connection:
                 refresh_statistics(connection, chunks, "chunks", "documents", "attachments")
+        return changed
+
+    def amend_chunks(
+        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
+    ) -> int:
+        with self._pool.write(tenant) as connection:
+            writer = CollectionWriter(connection, tenant, collection)
+            changed = writer.amend(ids, change)
+            if writer.grown > 0:
+                check_quota(connection, tenant, self._tenant_bytes)
+        self._replicas.note_write()
         return changed
 
     def remove(

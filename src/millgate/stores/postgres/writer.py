@@ -5,12 +5,13 @@ are written under the next numbers of the feed; rows that are gone are deleted, 
 `grown` is by how many bytes the collection has grown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from millgate.stores.chunk_rows import Head, Row, compare, count_bytes, count_chars
+from millgate.stores.chunk_rows import Head, Row, compare, count_bytes, count_chars, from_row
 from millgate.stores.postgres.rows import COLUMNS, HERE, Link, fetch_one, insert_rows
-from millgate.stores.validate import DocumentsById, chunk_clash
+from millgate.stores.validate import DocumentsById, amend_documents, chunk_clash
+from millgate.types import Chunk
 
 _LISTED = f"{HERE} AND id = ANY(%s)"
 _EMPTY = """
@@ -63,6 +64,22 @@ class CollectionWriter:
         grown = len(new.fresh) - len(former)
         self._add_sizes(documents=len(added), chunks=grown, chars=new.chars)
         return len(new.stale) + len(new.changed)
+
+    def amend(self, ids: Sequence[str], change: Callable[[Chunk], Chunk]) -> int:
+        """Put what is made of stored chunks in their place; how many differ."""
+        rows = self.connection.execute(
+            f"SELECT {COLUMNS} FROM millgate.chunks WHERE {_LISTED} ORDER BY place, position",
+            (*self._here, list(ids)),
+        )
+        former = {row[0]: row for row in rows}
+        chunks = [from_row(self.collection, row) for row in former.values()]
+        documents = amend_documents(self.tenant, self.collection, chunks, change)
+        heads = {id: Head.of(document) for id, document in documents.items()}
+        new = compare(documents, heads, former)
+        self._delete("attachments", new.outdated)
+        self._insert(new.changed, new.fresh, former, self._places(documents))
+        self._add_sizes(documents=0, chunks=0, chars=new.chars)
+        return len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
         """Remove the first documents, of about `count` chunks; how many chunks went, and whether any are left."""

@@ -3,7 +3,7 @@
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from millgate.stores.chunk_rows import Row, from_row
@@ -51,6 +51,16 @@ class SqliteDocuments:
             if grown > 0:
                 check_quota(connection, tenant, self._tenant_bytes)
             return changed
+
+    def amend_chunks(
+        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
+    ) -> int:
+        with self._pool.write() as connection:
+            writer = CollectionWriter(connection, tenant, collection)
+            changed = writer.amend(ids, change)
+            if writer.grown > 0:
+                check_quota(connection, tenant, self._tenant_bytes)
+        return changed
 
     def remove(
         self,

@@ -6,13 +6,22 @@ numbers of the feed; rows that are gone are deleted, and their removal gets a nu
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from millgate.stores.chunk_rows import Head, Row, compare, count_bytes, count_chars, own_part
+from millgate.stores.chunk_rows import (
+    Head,
+    Row,
+    compare,
+    count_bytes,
+    count_chars,
+    from_row,
+    own_part,
+)
 from millgate.stores.codec import encode
 from millgate.stores.sqlite.rows import COLUMNS, HERE, LISTED
-from millgate.stores.validate import DocumentsById, chunk_clash
+from millgate.stores.validate import DocumentsById, amend_documents, chunk_clash
+from millgate.types import Chunk
 
 
 @dataclass
@@ -55,6 +64,23 @@ class CollectionWriter:
         grown = len(new.fresh) - len(former)
         self._add_sizes(documents=len(added), chunks=grown, chars=new.chars)
         return len(new.stale) + len(new.changed)
+
+    def amend(self, ids: Sequence[str], change: Callable[[Chunk], Chunk]) -> int:
+        """Put what is made of stored chunks in their place; how many differ."""
+        sql = f"SELECT DISTINCT document, 0 FROM chunks WHERE {HERE} AND id {LISTED}"
+        owners = dict(self.connection.execute(sql, self._values(list(ids))))
+        places, heads = self._existing_documents(owners)
+        wanted = set(ids)
+        former = {
+            id: row for id, row in self._former(list(places.values())).items() if id in wanted
+        }
+        chunks = [from_row(self.collection, row) for row in former.values()]
+        documents = amend_documents(self.tenant, self.collection, chunks, change)
+        new = compare(documents, heads, former)
+        self._detach(new.outdated)
+        self._insert(new.changed, new.fresh, former, places, heads)
+        self._add_sizes(documents=0, chunks=0, chars=new.chars)
+        return len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
         """Remove the first documents, about `count` chunks; how many went, and whether any are left."""
@@ -129,7 +155,7 @@ class CollectionWriter:
         return self.tenant, self.collection, encode(ids)
 
     def _existing_documents(
-        self, documents: DocumentsById
+        self, documents: Iterable[str]
     ) -> tuple[dict[str, int], dict[str, Head]]:
         """The place in reading order and the head of each of these documents that is stored already."""
         rows = self.connection.execute(
