@@ -89,7 +89,7 @@ def remove(gate, rng):
         gate.add([{"id": f"r{n}-{i}", "text": text(rng), "collection": "other"} for i in range(60)])
         gate.remove(collection="other", documents=[f"r{n}-{i}" for i in range(0, 60, 2)])
         if n % 4 == 3:
-            gate.remove(collection="other")
+            gate.remove(collection="other", everything=True)
         gate.reindex("other")
 
 

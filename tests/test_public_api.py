@@ -210,12 +210,6 @@ def test_one_row_texts_and_a_path_are_added_as_people_guess(hg, tmp_path):
     assert hg.add(tmp_path).documents == 1
 
 
-@pytest.mark.parametrize("name", ["notes.md", "docs/", "../kb/a.txt"])
-def test_a_text_that_is_the_name_of_a_file_is_refused_with_what_to_call(hg, name):
-    with pytest.raises(InputError, match="add_files"):
-        hg.add([name])
-
-
 def test_a_list_of_paths_is_refused_with_how_to_give_them(hg, tmp_path):
     with pytest.raises(InputError, match=r"add_files\(\*paths\)"):
         hg.add_files([tmp_path])

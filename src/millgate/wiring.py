@@ -1,5 +1,6 @@
 """Internal: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
 
+import atexit
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -7,11 +8,14 @@ from math import ceil, isfinite
 from pathlib import Path
 from threading import Event
 from typing import Any, cast
+from weakref import WeakSet
 
+from millgate.bugs import EXPECTED, LOGGER, describe
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import redact_session, redact_trace
 from millgate.explain.log import NAME, PerformanceLog
 from millgate.explain.savings import with_savings
+from millgate.forks import call_in_children
 from millgate.index.indexes import Indexes
 from millgate.memory.memory import Memory
 from millgate.memory.plugins import load_plugins
@@ -64,9 +68,9 @@ class UserComponents:
     clock: Clock | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Components:
-    """The components of one open Millgate."""
+    """The components of one open Millgate. At the end of the process those that are open are closed."""
 
     settings: Settings
     store: Store
@@ -181,7 +185,10 @@ def _build_over(
     providers = load_plugins() if own.providers is None else own.providers
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
-    writes, upkeep = DeferredWrites(), TraceUpkeep(store, settings.trace)
+    writes, upkeep = (
+        DeferredWrites(),
+        TraceUpkeep(store, settings.trace, tenant=settings.tenant, clock=clock),
+    )
     count = _remember_counts(own.counter or counter(settings.tokens))
     threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
     if not wait_for_index:  # as in a service
@@ -207,12 +214,28 @@ def _build_over(
     if own.store is None and folder and not _is_read_only(store):
         upkeep.start()  # traces that are too old go even if no request comes
     pool.start(settings.tenant)
-    return Components(
+    components = Components(
         settings, store, indexes, wait_for_index, memory, engine, count, clock, writes, upkeep,
         threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
     )  # fmt: skip
+    _open.add(components)
+    return components
+
+
+def _close_open() -> None:
+    """Close what a script left open, so that its last trace and its index are not lost; each step has a time limit."""
+    for components in list(_open):
+        try:
+            components.close()
+        except EXPECTED as error:
+            LOGGER.warning("a store was not closed well: %s", describe(error))
+
+
+_open: WeakSet[Components] = WeakSet()
+atexit.register(_close_open)
+call_in_children(_open.clear)  # they are the parent's
 
 
 def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:

@@ -76,18 +76,14 @@ def test_a_window_of_many_messages_is_kept_in_part():
     assert sum(1 for _ in rows_of(lost, "s", "c")) == MOST_ROWS
 
 
-def test_what_left_is_found_by_name_and_goes_with_the_age_of_traces():
-    now = [1_000_000.0]
-    with Millgate.open(":memory:", clock=lambda: now[0], trace={"age_s": 100.0}) as hg:
+def test_what_left_is_found_by_name():
+    with Millgate.open(":memory:") as hg:
         lost, _ = lost_of(session())
         hg.lost_messages.keep(lost, "monday")
         found = hg.context("how many rows a page?", collection="session:monday")
         assert "4375" in found.text
         assert "4375" in hg.recall_session("how many rows a page?", "monday").text
         assert hg.for_tenant("other").collections() == {}
-        now[0] += 101
-        hg.lost_messages.keep(lost, "tuesday")
-        assert set(hg.collections()) == {"session:tuesday", "session:tuesday/results"}
 
 
 def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch):

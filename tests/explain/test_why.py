@@ -25,7 +25,7 @@ def gate():
 
 
 def fill(gate, bodies):
-    gate.remove()
+    gate.remove(everything=True)
     gate.add({"id": f"c{n}", "text": f"Note {n}. {body}."} for n, body in enumerate(bodies))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import json_option, open_gate, print_json, store_options
+from millgate.cli.options import json_option, note_missing, open_gate, print_json, store_options
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
@@ -54,6 +54,7 @@ def mcp(
         client.wait_until_needed(TOOLS_S)
     from millgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
 
+    note_missing(store)
     with open_gate(store, tenant) as gate:
         serve(gate, collection=collection, structured=structured, client=client)
 
@@ -91,6 +92,7 @@ def install_command(
         echo(place.snippet(entry).rstrip("\n"))
         echo(f"this belongs into {place.path}", err=True)
         return
+    note_missing(store)
     changed = install(place, entry)
     if as_json:
         print_json({"client": client, "path": str(place.path), "changed": changed})

@@ -92,6 +92,21 @@ def open_gate(store: str | None, tenant: str | None) -> "Millgate":
     return gate
 
 
+def note_missing(store: str | None) -> None:
+    """Say on stderr that a store is not there yet, and what may have been meant, before an empty one is made."""
+    from millgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
+    from millgate.stores.open import folder_of  # noqa: PLC0415  (commands without a store load faster)
+    from millgate.stores.url import is_postgres  # noqa: PLC0415
+
+    name = store_name(store)
+    folder = None if is_postgres(name) else folder_of(name)
+    if folder is not None:
+        try:
+            existing(folder)
+        except InputError as error:
+            echo(f"note: {error.message}, so it begins empty; {error.hint}", err=True)
+
+
 def open_existing(store: str | None, tenant: str | None) -> "Millgate":
     """Open a store for a command that only reads. If there is none, the error names the stores that there are."""
     from millgate.gateway import Millgate  # noqa: PLC0415  (commands without a store load faster)

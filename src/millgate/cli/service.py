@@ -15,6 +15,7 @@ from millgate.cli.command_group import CommandGroup
 from millgate.cli.console import SafeConsole
 from millgate.cli.options import (
     json_option,
+    note_missing,
     open_existing,
     open_gate,
     place_options,
@@ -54,6 +55,7 @@ def serve(
     given = {name: value for name, value in options.items() if value is not None}
     settings = load(arguments={"service": given} | ({"store": store} if store else {}))
     server.check_exposure(settings)
+    note_missing(settings.store)
     with server.bind(settings.service) as listener:
         url = address_of(listener)
         shown = hide_password(settings.store)
@@ -117,6 +119,7 @@ def create(
     store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str, as_json: bool
 ) -> None:
     """Make a key (default: read and write). It is printed once, and the store keeps only its hash."""
+    note_missing(store)
     with open_gate(store, tenant) as hg:
         made = hg.keys.create(scopes or ("read", "write"), name=name)
     if as_json:

@@ -178,7 +178,7 @@ def remove(
         click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
     with open_existing(store, tenant) as hg:
         if everything:
-            gone = hg.remove(collection=collection)
+            gone = hg.remove(collection=collection, everything=True)
         else:
             gone = hg.remove(collection=collection, documents=documents, chunks=chunks)
     if named and not gone:

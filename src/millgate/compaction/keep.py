@@ -13,6 +13,7 @@ from millgate.compaction.account import Account
 from millgate.compaction.items import Item
 from millgate.compaction.window import Message
 from millgate.guard.parts import Part
+from millgate.memory.sessions import KEPT
 from millgate.notes import Fate, NoteCode, Stage
 from millgate.text.fence import fence, quote
 from millgate.text.redact import redact
@@ -20,7 +21,6 @@ from millgate.text.small_talk import is_reply
 from millgate.text.terms import terms
 from millgate.types import Context, Step
 
-PREFIX = "session"
 # Characters of one result that are kept; of a longer one both ends. The agent can read the file again; what it cannot
 # have again is what was said.
 RESULT_CHARS = 8_000
@@ -39,7 +39,7 @@ NOT_PUT_BACK = "not_put_back"  # the fact of a step that says why a question got
 
 def collection_of(session: str, key: str = "") -> str:
     """The name of a session's collection. Callers with a key have collections of their own."""
-    return f"{PREFIX}@{key}:{session}" if key else f"{PREFIX}:{session}"
+    return f"{KEPT}@{key}:{session}" if key else f"{KEPT}:{session}"
 
 
 def results_of(collection: str) -> str:

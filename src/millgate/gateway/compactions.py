@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MOST_CHUNKS = (
     20_000  # of one session; beyond it the older half goes. A compaction leaves some hundred
 )
-LOOKED_AT = 100  # collections of sessions whose age is looked at each time something is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,17 @@ class LostMessages:
         """Keep what left a window in the collection of its session; how many messages are new there."""
         from millgate.compaction.keep import collection_of, rows_of  # noqa: PLC0415  (few compact)
 
+        gate, store = self._gate, self._components.store
         now, collection = self._components.clock(), collection_of(session, key)
-        self._drop_old(collection, now)
-        rows = rows_of(lost, session, collection, redacts=self._gate.settings.redact)
-        stamped = ({**row, "metadata": {**row["metadata"], "kept": now}} for row in rows)
-        return self._gate.add(stamped, collection=collection).documents
+        self._halve_if_full(collection)
+        rows = list(rows_of(lost, session, collection, redacts=gate.settings.redact))
+        known = {
+            name: store.digests(gate.tenant, name, [row["id"] for row in rows])
+            for name in {row["collection"] for row in rows}
+        }
+        fresh = (row for row in rows if row["id"] not in known[row["collection"]])
+        stamped = ({**row, "metadata": {**row["metadata"], "kept": now}} for row in fresh)
+        return gate.add(stamped, collection=collection).documents
 
     def compose_instructions(self, told: "Account", *, budget: int) -> str:
         """A fenced block of the instructions and to-dos that a compaction lost; "" if it lost none."""
@@ -162,22 +167,12 @@ class LostMessages:
         window = Window((*question.window.texts, said))
         return replace(question, collection=collection, budget=left, window=window, k=MOST_PIECES, graph=False)  # fmt: skip
 
-    def _drop_old(self, collection: str, now: float) -> None:
-        """Remove what was kept of sessions older than traces may be, and half of a session that is too large."""
-        from millgate.compaction.keep import PREFIX  # noqa: PLC0415  (as above)
-
+    def _halve_if_full(self, collection: str) -> None:
+        """Remove the older half of a session that is too large."""
         gate, store = self._gate, self._components.store
-        age = gate.settings.trace.age_s
-        sizes = gate.collections()
-        if collection in sizes and sizes[collection].chunks > MOST_CHUNKS:
+        if store.size(gate.tenant, collection).chunks > MOST_CHUNKS:
             chunks = [chunk.id for chunk in store.scan(gate.tenant, collection)]
             store.remove(gate.tenant, collection, chunks=chunks[: len(chunks) // 2])
-        sessions = [name for name in sizes if name.startswith((f"{PREFIX}:", f"{PREFIX}@"))]
-        for name in sessions[:LOOKED_AT] if age is not None else ():
-            first = next(iter(store.scan(gate.tenant, name)), None)
-            kept = first.metadata.get("kept") if first else None
-            if isinstance(kept, int | float) and age is not None and now - kept > age:
-                store.remove(gate.tenant, name)
 
     akeep = async_version(keep)
     aobserve = async_version(observe)

@@ -10,6 +10,8 @@ from millgate.gateway.lifecycle import Lifecycle
 from millgate.stores.validate import check_name
 from millgate.sync_async import async_version
 from millgate.types import Chunk, Size
+from millgate.types.check import check_several, check_type
+from millgate.types.lengths import FOLDER_CHARS
 
 if TYPE_CHECKING:
     from millgate.ingest.load import Kind, OnProgress, Progress, Summary
@@ -34,8 +36,9 @@ class Documents(Lifecycle):
             hg.add([{"id": "policy", "text": "Refunds are paid within 14 days.", "metadata": {"url": "https://…"}}])
             hg.add(["Refunds are paid within 14 days.", "Parcels leave at noon."])
 
-        One row, texts without an id and a `Path` may be given too. A string is always a text and never the name of a
-        file, so that a program may add what its users send; `add_files` takes names.
+        One row, texts without an id and a `Path` may be given too. A string in a list is always a text and never the
+        name of a file, so that a program may add what its users send; `add_files` takes names. One string alone that
+        names a file which is there is refused, since few mean its letters.
         A row that fits one chunk keeps its id. `kind` is "conversation" if rows are turns although their text does not
         show it, and "documents" if they are not turns although they look like it. `on_progress` is called after each
         batch.
@@ -44,6 +47,11 @@ class Documents(Lifecycle):
 
         if isinstance(rows, Path):
             return self.add_files(rows, collection=collection, kind=kind, on_progress=on_progress)
+        if isinstance(rows, str) and _is_file_name(rows):
+            raise InputError(
+                f"{rows!r} is the name of a file, and add takes texts",
+                hint=f"to read files: hg.add_files({rows!r}); to store these words: hg.add([{rows!r}])",
+            )
         given = [rows] if isinstance(rows, Mapping | str) else rows
         check_name("collection", collection)
         components = self._components
@@ -76,6 +84,7 @@ class Documents(Lifecycle):
         from millgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 
         check_name("collection", collection)
+        check_several("exclude", exclude)
         for path in paths:
             if not isinstance(path, str | Path):
                 raise InputError(
@@ -146,11 +155,21 @@ class Documents(Lifecycle):
         collection: str = "main",
         documents: Sequence[str] | None = None,
         chunks: Sequence[str] | None = None,
+        everything: bool = False,
     ) -> int:
-        """Remove documents, chunks, or the whole collection; how many chunks went.
+        """Remove documents, chunks, or everything in the collection; how many chunks went.
 
-        For example: `hg.remove(documents=["policy"])`, or `hg.remove(collection="drafts")` for all of it.
+        For example: `hg.remove(documents=["policy"])`, or `hg.remove(collection="drafts", everything=True)`.
         """
+        check_type("everything", everything, bool)
+        for name, ids in (("documents", documents), ("chunks", chunks)):
+            if ids is not None:
+                check_several(name, ids)
+        if everything == (documents is not None or chunks is not None):
+            raise InputError(
+                "say what to remove",
+                hint="documents=[id], chunks=[id], or everything=True for the whole collection",
+            )
         store = self._components.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
@@ -206,3 +225,13 @@ class Documents(Lifecycle):
                 on_progress(progress)
 
         return follow
+
+
+def _is_file_name(text: str) -> bool:
+    """Whether a text looks like the name of a file, as docs/ or notes.md, and there is one."""
+    if len(text) > FOLDER_CHARS or not ("/" in text or Path(text).suffix):
+        return False
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # a part that is too long for a name
+        return False

@@ -6,7 +6,6 @@ An item that cannot be read is skipped with its reason, and the others are loade
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +28,7 @@ from millgate.ingest.rows import (
     assemble,
     declare,
     digest,
+    file_of,
     parse_row,
     refuse_slips,
 )
@@ -40,8 +40,6 @@ from millgate.text.turns import CONVERSATION
 from millgate.types import Attachment, Document
 
 _MAX_CHUNKS = 20_000  # written at a time, or one document of more
-# one word with a slash, or that ends like a file: as docs/, notes.md
-_FILE_NAME = re.compile(r"\S{0,999}[/\\]\S{0,999}|\S{1,999}\.[A-Za-z]\w{0,4}")
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
 
@@ -100,25 +98,13 @@ def add_rows(
     for number, row in enumerate(rows):
         try:
             refuse_slips(row)
-            loader.add(parse_row(_as_row(row), collection=collection))
+            loader.add(
+                parse_row({"text": row} if isinstance(row, str) else row, collection=collection)
+            )
         except InputError as error:
             loader.flush()
             raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
     return loader.finish()
-
-
-def _as_row(given: object) -> object:
-    """A text as a row. One that looks like the name of a file is refused: it would be stored as these few letters."""
-    if isinstance(given, Path):
-        raise InputError("a row is a path", hint="to read files: hg.add_files(*paths)")
-    if not isinstance(given, str):
-        return given
-    if _FILE_NAME.fullmatch(given):
-        raise InputError(
-            f"{given!r} looks like the name of a file, and add takes texts",
-            hint=f'to read files: hg.add_files({given!r}); to store these words: {{"text": {given!r}}}',
-        )
-    return {"text": given}
 
 
 def add_files(
@@ -190,7 +176,7 @@ def _tell_what_stays(
 ) -> list[Skip]:
     """What was skipped; where the store holds a file's former text, the reason says so."""
     skips = list(skipped)
-    known = digests([skip.what for skip in skips if skip.reason != _SAME_ID])
+    known = digests([skip.what for skip in skips if not skip.reason.endswith(_LATER_STANDS)])
     return [
         replace(skip, reason=f"{skip.reason}; the store keeps its former text")
         if skip.what in known
@@ -259,7 +245,7 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
 
 
 # two tables may number their rows alike, and a later export of one table should replace the former
-_SAME_ID = "an id that came before: the later one stands (tables with ids of their own need a collection each)"
+_LATER_STANDS = "the later one stands (tables with ids of their own need a collection each)"
 
 
 @dataclass
@@ -300,7 +286,7 @@ class _Loader:
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the memory
         if mark in self.seen:
-            self.note_skip(Skip(item.id, _SAME_ID))
+            self.note_skip(Skip(item.id, f"an id that came before: {_LATER_STANDS}"))
         self.seen.add(mark)
         found = digest(item, self.policy.chunk)
         self.batch[key] = item, found
@@ -401,6 +387,9 @@ class _Loader:
         self.progress.unchanged += len(marked) - len(fresh)
         counts = estimate_all([item.text for item, _ in fresh])
         for (item, mark), tokens in zip(fresh, counts, strict=True):
+            former = file_of(item.id, known[item.collection].get(item.id, ""))
+            if item.file and former not in ("", item.file):
+                self.note_skip(Skip(item.id, f"an id that {former} has too: {_LATER_STANDS}"))
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:

@@ -117,8 +117,7 @@ class RecallingSession:
     def _forget_turns(self) -> None:
         kept = self._gate.store.scan(self._gate.tenant, TURNS)
         own = [c.document for c in kept if c.metadata.get("session") == self.session_id]
-        if own:  # without names, the whole collection would go
-            self._gate.remove(collection=TURNS, documents=own)
+        self._gate.remove(collection=TURNS, documents=own)
 
 
 class GuardedModel(Model):

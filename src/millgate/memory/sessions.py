@@ -1,9 +1,9 @@
 """Sessions: the turns of a conversation as documents, so that the pipeline can recall them.
 
-A turn is one document of one chunk, source "turn", whose text opens with `[date] Speaker:`, the form by
-which the ranking knows a conversation. Its id follows from session, speaker, time and text, so that an agent
-may send its whole history each time: known turns stay as they are, new ones are added in order. Blocks that were
-injected into a message are not part of what was said and are left out.
+A turn is one document of one chunk, or of several if it is longer than a chunk may be. Its source is "turn", its text
+opens with `[date] Speaker:`, the form by which the ranking knows a conversation. Its id follows from session, speaker,
+time and text, so that an agent may send its whole history each time: known turns stay as they are, new ones are added
+in order. Blocks that were injected into a message are not part of what was said and are left out.
 Metadata hold what graph/kernel.py reads: parent, phase and salience.
 """
 
@@ -12,17 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any
 
 from millgate.errors import InputError
-from millgate.protocols import DocumentStore
+from millgate.protocols import DocumentStore, Store
 from millgate.text.fence import without_fences
 from millgate.text.turns import format_time
 from millgate.types import TURN, Chunk, Document
 from millgate.types.check import check_length, check_type
-from millgate.types.lengths import SESSION_CHARS
+from millgate.types.lengths import CHUNK_CHARS, SESSION_CHARS
 
 COLLECTION = "turns"
+KEPT = "session"  # how the names of collections begin that hold what left the windows of sessions
 _SPEAKER = re.compile(r"[^\w .'-]+")
 
 
@@ -52,6 +54,23 @@ def add_turns(
     if fresh:
         store.put(tenant, fresh)
     return AddedTurns(tuple(ids), len(fresh))
+
+
+def drop_kept(store: Store, tenant: str, *, before: float | None) -> None:
+    """Remove what left the windows of sessions and was stored before a time; without one nothing goes."""
+    if before is None:
+        return
+    for name in store.collections(tenant):
+        if name.startswith((f"{KEPT}:", f"{KEPT}@")):
+            # what was stored first stands first, and keeps its time
+            chunks = takewhile(lambda c: _kept_at(c, before) < before, store.scan(tenant, name))
+            if old := list(dict.fromkeys(chunk.document for chunk in chunks)):
+                store.remove(tenant, name, documents=old)
+
+
+def _kept_at(chunk: Chunk, default: float) -> float:
+    kept = chunk.metadata.get("kept")
+    return kept if isinstance(kept, int | float) else default
 
 
 def turn_documents(
@@ -137,8 +156,12 @@ def _turn_document(
             key: message.given[key] for key in ("phase", "salience", "time") if key in message.given
         },
     }
-    chunk = Chunk(id, text, id, collection, TURN, metadata=metadata)
-    return Document(id, collection, digest=digest, source=TURN, metadata=metadata, chunks=(chunk,))
+    pieces = [text[at : at + CHUNK_CHARS] for at in range(0, len(text), CHUNK_CHARS)]
+    chunks = tuple(
+        Chunk(f"{id}#{n}" if n else id, piece, id, collection, TURN, position=n, metadata=metadata)
+        for n, piece in enumerate(pieces)
+    )
+    return Document(id, collection, digest=digest, source=TURN, metadata=metadata, chunks=chunks)
 
 
 def _time_prefix(time: object) -> str:

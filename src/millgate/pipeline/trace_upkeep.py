@@ -1,4 +1,5 @@
-"""Trace upkeep: old traces go, in a thread of its own, so that no trace waits to be written meanwhile.
+"""Trace upkeep: old traces go, in a thread of its own, so that no trace waits to be written meanwhile. With those of
+their age goes what left the windows of sessions.
 
 A tenant's own traces are looked at when it has written a hundred. All tenants are gone through when the store is opened
 and once an hour. If gateways share a store, the first of them to come does that for all.
@@ -9,8 +10,9 @@ from collections.abc import Iterable
 from threading import Condition, Thread
 
 from millgate.bugs import EXPECTED, LOGGER, describe, report
+from millgate.memory.sessions import drop_kept
 from millgate.policy import TracePolicy
-from millgate.protocols import SharedUpkeepStore, Store, TenantTraceStore
+from millgate.protocols import Clock, SharedUpkeepStore, Store, TenantListStore, TenantTraceStore
 from millgate.text.cache import Cache
 
 EVERY_S = 3600.0  # between two rounds over all tenants
@@ -26,9 +28,18 @@ _MOST_DUE = 10_000  # tenants that wait to be looked at; again, the round finds 
 class TraceUpkeep:
     """The thread that prunes traces by a policy. It starts with the first trace, or with `start`."""
 
-    def __init__(self, store: Store, policy: TracePolicy) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: TracePolicy,
+        *,
+        tenant: str = "default",
+        clock: Clock = time.time,
+    ) -> None:
         self._store = store
         self._policy = policy
+        self._tenant = tenant
+        self._clock = clock
         self._written: Cache[str, int] = Cache(_COUNTED_BYTES, lambda name, _: len(name))
         self._due: dict[str, None] = {}
         self._changed = Condition()
@@ -103,10 +114,19 @@ class TraceUpkeep:
                 self._store.prune_traces(
                     keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes
                 )
+                self._drop_kept()
         except EXPECTED as error:
             LOGGER.warning("old traces are not pruned: %s", describe(error))
         except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
             report(error, "trace upkeep")
+
+    def _drop_kept(self) -> None:
+        if (age_s := self._policy.age_s) is None:
+            return
+        store, before = self._store, self._clock() - age_s
+        for tenant in store.tenants() if isinstance(store, TenantListStore) else [self._tenant]:
+            if not self._closing:
+                drop_kept(store, tenant, before=before)
 
     def _prune_in_turn(self, store: SharedUpkeepStore) -> None:
         """Go through all tenants, if no other gateway has within the hour; a tenant that fails costs itself."""
@@ -126,6 +146,7 @@ class TraceUpkeep:
                 store.prune_tenant_traces(
                     tenant, keep=policy.keep, created_after=after, max_bytes=policy.max_bytes
                 )
+                drop_kept(self._store, tenant, before=after)
             except EXPECTED as error:
                 failed = describe(error)
         if failed:

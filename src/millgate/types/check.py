@@ -1,6 +1,6 @@
 """Check: an error that names the field where a value has the wrong type."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from millgate.errors import InputError, LimitError
@@ -33,6 +33,15 @@ def check_length(name: str, value: str, most: int) -> None:
     if len(value) > most:
         raise LimitError(
             f"{name} has {len(value):,} characters; it may have {most:,}", hint="shorten it"
+        )
+
+
+def check_several(name: str, value: object) -> None:
+    """Refuse one text where several are taken: it would be read as its letters."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InputError(
+            f"{name} is {clip(repr(value), 80)}; it must be a list of texts",
+            hint=f"put the one into a list: {name}=[...]",
         )
 
 

@@ -21,7 +21,7 @@ class Window:
 
     @classmethod
     def of(cls, value: "WindowLike") -> "Window":
-        """From a text, texts, chat messages, a fingerprint payload, or nothing."""
+        """From a text, texts, chat messages or one of them, a fingerprint payload, or nothing."""
         if value is None:
             return cls()
         if isinstance(value, Window):
@@ -29,13 +29,16 @@ class Window:
         if isinstance(value, str):
             return cls((value,)) if value else cls()
         if isinstance(value, Mapping):
-            return cls(fingerprint=value)
+            is_message = not value or not _MESSAGE.isdisjoint(value)
+            return cls.of([value]) if is_message else cls(fingerprint=_check_fingerprint(value))
         if not isinstance(value, Iterable):
             raise InputError(
                 f"window is {value!r}; it must be a text, texts, chat messages or a fingerprint"
             )
         texts: list[str] = []
         for item in value:
+            if item and isinstance(item, dict | Mapping) and _MESSAGE.isdisjoint(item):
+                raise _no_content(item)
             _add_texts(texts, item)
         return cls(tuple(texts))
 
@@ -48,6 +51,11 @@ _TEXTS = ("content", "text", "output", "parts")
 # What a message may have instead, or nothing beside them.
 _OTHERS = ("type", "tool_calls", "function_call", "refusal", "audio")
 _HEAD = {"role", "name", "id"}
+_MESSAGE = frozenset({*_TEXTS, *_OTHERS, "role"})
+# of a fingerprint, whose other fields are checked by who reads it
+_FINGERPRINT = frozenset(
+    {"version", "global_sha256", "global_simhash64", "global_minhash128", "spans", "sketch"}
+)
 
 
 def _add_texts(texts: list[str], item: object) -> None:
@@ -83,9 +91,23 @@ def _content_of(message: Mapping[str, Any]) -> object:
             return content
     known = (*_TEXTS, *_OTHERS)
     if "role" in message and message.keys() - _HEAD and not any(name in message for name in known):
-        names = ", ".join(map(repr, message))[:_NAMED_CHARS]
-        raise InputError(
-            f"a window block has no 'content': it has {names}",
-            hint="give texts, or chat messages with a 'content'",
-        )
+        raise _no_content(message)
     return None
+
+
+def _no_content(message: Mapping[str, Any]) -> InputError:
+    names = ", ".join(map(repr, message))[:_NAMED_CHARS]
+    return InputError(
+        f"a window block has no 'content': it has {names}",
+        hint="give texts, or chat messages with a 'content'",
+    )
+
+
+def _check_fingerprint(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    if _FINGERPRINT.isdisjoint(payload):
+        names = ", ".join(map(repr, payload))[:_NAMED_CHARS]
+        raise InputError(
+            f"the window is neither a message nor a fingerprint: it has {names}",
+            hint="give texts, chat messages with a 'content', or what WindowFingerprint.to_json gave",
+        )
+    return payload

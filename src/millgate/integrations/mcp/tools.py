@@ -16,6 +16,7 @@ from millgate.integrations.mcp import schemas
 from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.fitting import fit
 from millgate.notes import NoteCode
+from millgate.operations.presence import describe_empty
 from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 from millgate.text.fence import quote
 from millgate.text.table import clip
@@ -109,6 +110,8 @@ async def get_context(
             none = schemas.ContextResult(text="", sources=[], tokens=0, trace="", notes=[NO_ROOM])
             return style.render(NO_ROOM, none)
         data = _context_data(context)
+        if not data.text and access.local and (empty := describe_empty(access.gate)):
+            data.notes[:] = [empty]
         head = [data.text] if data.text else []
         return style.render("\n".join([*head, *data.notes, f"trace: {data.trace}"]), data)
 

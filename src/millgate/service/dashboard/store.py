@@ -132,6 +132,7 @@ async def remove(request: Request, caller: Writer) -> Response:
         collection=collection,
         documents=[document] if document and not chunk else None,
         chunks=[chunk] if chunk else None,
+        everything=form.get("everything") == "yes",
     )
     if collection in await gate.acollections():
         return redirect(link("/store/collection", name=collection, removed=removed))
