@@ -82,6 +82,7 @@ class NoteCode(StrEnum):
     LOW_ENTROPY = "low_entropy"
     FITS = "fits"
     FITS_IN_PART = "fits_in_part"
+    ADJACENT = "adjacent"
     NO_ROOM = "no_room"
     BEYOND_K = "beyond_k"
     GRADED = "graded"
@@ -126,6 +127,7 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.LOW_ENTROPY: "entropy {entropy:.2f} is under the floor",
     NoteCode.FITS: "fits {tokens:,.0f} tokens",
     NoteCode.FITS_IN_PART: "fits {tokens:,.0f} tokens as its best strips",
+    NoteCode.ADJACENT: "adjacent: a given edge leads to it, {tokens:,.0f} tokens",
     NoteCode.NO_ROOM: "no room for {tokens:,.0f} tokens",
     NoteCode.BEYOND_K: "beyond k",
     NoteCode.GRADED: "{subject}, confidence {confidence:.2f}",

@@ -43,7 +43,7 @@ class Engine:
             fresh = run.penalize((*ranked, *facts, *run.collect_recalled(asked), *paths))
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
-            gated = run.gate(fresh, floor=run.floor)
+            gated = run.gate(fresh, edges, floor=run.floor)
             # grade; then, if that does not suffice, search outside and ask a person
             verdict, strips = run.judge(gated.kept)
             return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)

@@ -4,7 +4,7 @@
 stands in for it. What a stage needs from an earlier one is handed in as data; no stage calls another.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from millgate.pipeline.verdict import (
     bands_for,
     conclude,
     is_in_window,
+    is_shown,
     search_outside,
     verdict_without_grading,
 )
@@ -46,7 +47,7 @@ from millgate.relevance.query_rewrite import read_query
 from millgate.relevance.query_terms import Question, ask, match_known, match_own
 from millgate.stages.compose import Composed, compose
 from millgate.stages.decide import decide
-from millgate.stages.expand import depth, fuse, merge_passes, variants, wants_more
+from millgate.stages.expand import depth, find_adjacent, fuse, merge_passes, variants, wants_more
 from millgate.stages.gate import Gated, gate, measure_all, report
 from millgate.stages.grade import (
     Graded,
@@ -428,7 +429,9 @@ class RequestRun:
         self.chances |= {c.chunk.id: one for c, one in zip(unread, made, strict=True)}
         return [self.chances[c.chunk.id] for c in candidates]
 
-    def gate(self, fresh: Sifted, *, floor: float = 0.0) -> Gated:
+    def gate(
+        self, fresh: Sifted, edges: Sequence[Sequence[Edge]] = (), *, floor: float = 0.0
+    ) -> Gated:
         """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
         request = self.request
         if self.stuffs:
@@ -438,6 +441,7 @@ class RequestRun:
         gated = Gated()
         with self.recorder.step(Stage.GATE, fresh.kept) as step:
             weighed = self.weigh(fresh.kept) if self.views else []
+            beside = self._find_adjacent(fresh.kept, edges)
             # if nothing fits beside the note of doubt, the answer goes without it
             for notice in (policy.longest_notice, policy.notice):
                 gated = gate(
@@ -447,7 +451,8 @@ class RequestRun:
                     self.policy.gate,
                     shares=shares_of(fresh.kept, weighed) if weighed else None,
                     floor=floor,
-                    seen_share=self._share_in_window(fresh.kept),
+                    seen_share=self._share_in_window(fresh.kept, beside),
+                    adjacent=beside,
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,
@@ -637,19 +642,35 @@ class RequestRun:
         """The candidates that were left out because the window holds them already."""
         return self.recorder.select(is_in_window) if self.request.window else ()
 
-    def _share_in_window(self, fresh: Candidates) -> float:
-        """The share of the expected evidence that the window shows: the smallest of the collections that were asked."""
+    def _find_adjacent(self, fresh: Candidates, edges: Sequence[Sequence[Edge]]) -> Sequence[str]:
+        """What given edges lead to from the question and from what the window shows."""
+        if not self.request.window or not self.request.penalize or not edges:
+            return ()
+        limits = (name_limit(view, self.policy.propagate) for view in self.views.values())
+        shown = self.recorder.select(is_shown)
+        return find_adjacent(
+            fresh, shown, self.request.query, self.policy.expand,
+            edges=chain(*edges), limit=max(limits),
+        )  # fmt: skip
+
+    def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
+        """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
+
+        What is `beside` the subject, where given edges lead, is no evidence that the window lacks.
+        """
         if not self.request.window:
             return 0.0
         seen = by_collection(self._candidates_in_window(), tuple(self.views))
         fresh_of = by_collection(
             [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)
         )
-        shares = [
-            1 - sum(self.chances[c.chunk.id].share for c in fresh_of[name]) if seen[name] else 0.0
-            for name in self.views
-            if seen[name] or fresh_of[name]
-        ]
+        shares: list[float] = []
+        for name in self.views:
+            held = {c.chunk.id: self.chances[c.chunk.id].share for c in fresh_of[name]}
+            missing = sum(share for id, share in held.items() if id not in beside)
+            shown = 1 - sum(held.values()) if seen[name] else 0.0
+            if seen[name] or held:
+                shares.append(shown / ((shown + missing) or 1.0))
         return min(shares, default=0.0)
 
     def _describe_empty(self) -> str:

@@ -121,6 +121,12 @@ def is_in_window(candidate: Candidate) -> bool:
     return bool(last and last.stage is Stage.PENALIZE and last.code is not NoteCode.REPEATS)
 
 
+def is_shown(candidate: Candidate) -> bool:
+    """Whether the window holds it, or nearly all of it."""
+    codes = {note.code for note in candidate.notes if note.stage is Stage.PENALIZE}
+    return not codes.isdisjoint({NoteCode.IN_WINDOW, NoteCode.NEARLY_IN_WINDOW})
+
+
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
     """Two rankings in turns, so that neither takes the whole budget."""
     both = zip_longest(one, other)

@@ -8,12 +8,13 @@ are left out. What it brings passes penalize, loses what overlaps too much, and 
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
 
 from millgate.notes import Fate, Note, NoteCode, Stage
-from millgate.policy import Policy, PositiveCount, Tuning, Unit
+from millgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from millgate.published.self_reference import (
     MIN_NOVEL,
     SIGNALS,
@@ -26,7 +27,10 @@ from millgate.published.self_reference import (
 from millgate.text.coverage import copies
 from millgate.text.hashes import Tokens
 from millgate.text.words import tokens
-from millgate.types import Candidate, Edge, Sifted, Window
+from millgate.types import SIDE_SOURCES, Candidate, Edge, Sifted, Window
+
+# Ends of edges that are looked for in texts: as many names as propagate follows.
+_MOST_ENDS = 32
 
 
 class ExpandPolicy(Policy):
@@ -44,6 +48,8 @@ class ExpandPolicy(Policy):
     """Most queries of a second pass."""
     weight: Tuning[Unit] = 0.8
     """What the scores of a second pass count beside those of the first."""
+    adjacent: Tuning[Count] = 2
+    """How many new chunks that a given edge leads to have a place of their own, whatever the window holds."""
     dominant: Tuning[Unit] = 0.01
     """A term that makes up this share of the window's words (and occurs 3 times) leads nowhere new."""
 
@@ -125,6 +131,64 @@ def fuse(first: Sequence[Candidate], more: Sifted, policy: ExpandPolicy) -> Sift
     return Sifted(judged.kept, judged.dropped + more.dropped, added)
 
 
+def find_adjacent(
+    fresh: Sequence[Candidate],
+    shown: Sequence[Candidate],
+    query: str,
+    policy: ExpandPolicy,
+    *,
+    edges: Iterable[Edge],
+    limit: int,
+) -> list[str]:
+    """The ids of fresh chunks that one given edge joins to the question or to what the window has `shown`: at most
+    `policy.adjacent`, those of high-signal predicates and of the strongest edges first.
+
+    An edge ends at chunks and documents by their ids, and at the texts that write its name; a name that more than
+    `limit` texts write is none.
+    """
+    ordered = sorted(edges, key=_rank_edge)
+    here = _Written([query, *(c.chunk.text for c in shown)], _ids(shown))
+    ends = {
+        there: None
+        for edge in ordered
+        for end, there in ((edge.source, edge.target), (edge.target, edge.source))
+        if end in here and there not in here
+    }
+    new = [c for c in fresh if c.chunk.source not in SIDE_SOURCES and _is_new(c, policy)]
+    written = [_Written([f"{c.chunk.title} {c.chunk.text}"], _ids([c])) for c in new]
+    found: dict[str, None] = {}
+    for end in islice(ends, _MOST_ENDS):
+        led = [c.chunk.id for c, own in zip(new, written, strict=True) if end in own]
+        if len(led) <= limit:
+            found |= dict.fromkeys(led)
+    return list(found)[: policy.adjacent]
+
+
+class _Written:
+    """What some texts name, and ids that are names too."""
+
+    def __init__(self, texts: Iterable[str], ids: Collection[str]) -> None:
+        self._words = "\n".join(f" {' '.join(tokens(text))} " for text in texts)
+        self._ids = ids
+
+    def __contains__(self, end: str) -> bool:
+        words = " ".join(tokens(end))
+        return end in self._ids or bool(words) and f" {words} " in self._words
+
+
+def _ids(candidates: Iterable[Candidate]) -> set[str]:
+    return {id for c in candidates for id in (c.chunk.id, c.chunk.document) if id}
+
+
+def _is_new(candidate: Candidate, policy: ExpandPolicy) -> bool:
+    return (candidate.number(Stage.PENALIZE, "overlap") or 0.0) < policy.trigger_overlap
+
+
+def _rank_edge(edge: Edge) -> tuple[bool, float, str, str]:
+    """High-signal predicates go first, then the strongest edges."""
+    return edge.predicate not in SIGNALS, -edge.weight, edge.source, edge.target
+
+
 def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
     overlap = candidate.number(Stage.PENALIZE, "overlap")
     if overlap is not None and overlap >= policy.trigger_overlap:
@@ -146,10 +210,7 @@ def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
 
 def _adjacent(query: str, edges: Iterable[Edge], stale: Collection[str]) -> list[str]:
     """The ends of edges: first those of high-signal predicates, then those of the strongest edges."""
-    ordered = sorted(
-        edges, key=lambda e: (e.predicate not in SIGNALS, -e.weight, e.source, e.target)
-    )
-    ends = (end for edge in ordered for end in (edge.target, edge.source))
+    ends = (end for edge in sorted(edges, key=_rank_edge) for end in (edge.target, edge.source))
     return list(dict.fromkeys(end for end in ends if _fresh(end, query, stale)))
 
 

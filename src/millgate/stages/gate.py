@@ -14,7 +14,7 @@ chunks are returned best first. Candidates that no model has seen are worth thei
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Annotated
@@ -78,6 +78,7 @@ def gate(
     shares: Sequence[float] | None = None,
     floor: float = 0.0,
     seen_share: float = 0.0,
+    adjacent: Collection[str] = (),
     k: int | None = None,
     questions: Mapping[str, Question] | None = None,
     preview_chars: int | None = None,
@@ -88,12 +89,15 @@ def gate(
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
     `shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor` of it
-    that it holds. If `seen_share`, the part that the window shows, is nearly all, every chunk is left over.
+    that it holds. If `seen_share`, the part that the window shows, is nearly all, every chunk is left over, but for
+    those that are `adjacent`: these ids have places of their own behind the best.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     for_pieces = budget - fence_cost(count, notice)
     priced = _price(candidates, shares, count, preview_chars)
+    for entry in priced:
+        entry.is_adjacent = entry.candidate.chunk.id in adjacent
     likely, noise = _cut_noise(priced, floor, seen_share)
     entries, dropped = _weigh(likely, policy, by_model=shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
@@ -148,12 +152,14 @@ class _Entry:
     worth: float = 0.0
     value: float = 0.0
     entropy: float = 0.0
+    is_adjacent: bool = False
 
     def judge(self, *, k_is_full: bool) -> Candidate:
         """The candidate with the gate's note."""
         piece = self.piece
         if piece.is_packed:
-            fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if piece.strips else NoteCode.FITS
+            whole = NoteCode.ADJACENT if self.is_adjacent else NoteCode.FITS
+            fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if piece.strips else whole
         else:
             beyond_k = k_is_full and not piece.is_side
             fate, code = Fate.DROP, NoteCode.BEYOND_K if beyond_k else NoteCode.NO_ROOM
@@ -194,7 +200,10 @@ def _cut_noise(
         _bound(entries, floor)
     likely, noise = list[_Entry](), list[Candidate]()
     for one in entries:
-        if seen_share >= NEARLY_ALL and not one.piece.is_side:
+        if one.is_adjacent:
+            one.piece.most = math.inf
+            likely.append(one)
+        elif seen_share >= NEARLY_ALL and not one.piece.is_side:
             noise.append(one.candidate.with_note(*_LEFT_OVER))
         elif one.piece.most >= min(one.cost, MIN_PART):
             likely.append(one)
@@ -320,10 +329,15 @@ def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
 def _best_first(
     entries: Sequence[_Entry], values: Sequence[float], best: _Entry | None
 ) -> list[_Entry]:
-    """By falling value, but the best-ranked chunk before all: small ones must not displace it."""
-    order = sorted(range(len(entries)), key=values.__getitem__, reverse=True)
-    ranked = [entries[at] for at in order]
-    return ranked if best is None else [best, *(entry for entry in ranked if entry is not best)]
+    """By falling value, but the best-ranked chunk before all, since small ones must not displace it, and then those
+    with places of their own.
+    """
+    order = sorted(
+        range(len(entries)),
+        key=lambda at: (entries[at] is best, entries[at].is_adjacent, values[at]),
+        reverse=True,
+    )
+    return [entries[at] for at in order]
 
 
 def _reason(candidate: Candidate) -> str:
