@@ -178,9 +178,16 @@ def test_the_published_environment_names_are_read_and_ours_goes_before():
     assert (settings.expand.trigger_overlap, settings.expand.min_novel) == (0.7, 4)
 
 
-def test_a_published_name_with_a_wrong_value_is_named():
-    with pytest.raises(ConfigError, match="CONTEXT_GATEWAY_SELFREF_MIN_NOVEL"):
-        load(environ={"CONTEXT_GATEWAY_SELFREF_MIN_NOVEL": "many"})
+def test_a_published_name_with_a_wrong_value_is_ignored_with_a_warning(caplog):
+    environ = {
+        "CONTEXT_GATEWAY_SELFREF_MIN_NOVEL": "many",
+        "CONTEXT_GATEWAY_SELFREF_SHINGLE_SIZE": "7",
+        "CONTEXT_GATEWAY_SELFREF_TRIGGER_OVERLAP": "0.7",
+    }
+    settings = load(environ=environ)
+    assert (settings.expand.min_novel, settings.expand.trigger_overlap) == (2, 0.7)
+    for name in ("MIN_NOVEL", "SHINGLE_SIZE"):
+        assert f"CONTEXT_GATEWAY_SELFREF_{name}" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,29 @@ from random import Random
 from millgate import Millgate
 from millgate.types import Edge
 
-SYLLABLES = "bar cor dun fel gam hol jin kes lor mun nar pol quin ras sul tov ur vek wim yar zol".split()
+SYLLABLES = [
+    "bar",
+    "cor",
+    "dun",
+    "fel",
+    "gam",
+    "hol",
+    "jin",
+    "kes",
+    "lor",
+    "mun",
+    "nar",
+    "pol",
+    "quin",
+    "ras",
+    "sul",
+    "tov",
+    "ur",
+    "vek",
+    "wim",
+    "yar",
+    "zol",
+]
 PARTS = ["scheduler", "ledger", "cache", "parser", "broker", "crawler", "indexer", "mailer"]
 VERBS = ["retries", "drops", "archives", "signs", "splits", "rejects", "copies", "sorts"]
 THINGS = ["jobs", "invoices", "pages", "messages", "backups", "tickets", "images", "contracts"]
@@ -53,7 +75,9 @@ def make_world(seed):
     """The world of a seed; of each third one the edge ends at passages, else at names that they write."""
     chance = Random(seed)
     names = list(dict.fromkeys("".join(chance.sample(SYLLABLES, 2)).title() for _ in range(60)))
-    parts, verbs, things, whens = (chance.sample(some, len(some)) for some in (PARTS, VERBS, THINGS, WHENS))
+    parts, verbs, things, whens = (
+        chance.sample(some, len(some)) for some in (PARTS, VERBS, THINGS, WHENS)
+    )
 
     def tell(name, n):
         return (

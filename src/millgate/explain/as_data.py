@@ -61,7 +61,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _report_data(context: Context, how: str) -> dict[str, Any]:
-    """The eviction report: `full` has a sentence for each id, `compact` each id once, under its stage and code."""
+    """The eviction report: `full` has a sentence for each id, `compact` also ids by stage and code."""
     report, evicted = context.report, dict[str, list[str]]()
     if how == "none":
         return {}
@@ -78,6 +78,8 @@ def _report_data(context: Context, how: str) -> dict[str, Any]:
         "avg_entropy_kept": round(report.avg_entropy_kept, 4),
         "avg_entropy_evicted": round(report.avg_entropy_evicted, 4),
         "evicted_by": evicted,
+        "evicted_ids": list(report.evicted_ids),
+        "reasons": dict(report.reasons),
     }
     return {"report": compact}
 

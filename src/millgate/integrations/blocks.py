@@ -116,10 +116,12 @@ class Blocks:
         *,
         used_tokens: int = 0,
         seen: Conversation | None = None,
+        wanted: bool = True,
     ) -> str:
         """The block for a question; `texts` is all that the model sees, the question last.
 
-        With `seen`, the conversation, what a compaction took out of it stands first.
+        With `seen`, the conversation, what a compaction took out of it stands first. A block that is not `wanted` is
+        none, in later requests too.
         """
         if (known := self.known_block(texts)) is not None:
             return known
@@ -127,7 +129,7 @@ class Blocks:
             asked = self._request(query, texts, used_tokens)
             lost = self.gate.lost_messages.put_back(seen, asked) if seen else ""
             found = ""
-            if not _needs_none(query, texts):
+            if wanted and not _needs_none(query, texts):
                 found = _text_of(self.gate.context_for(self._without(asked, lost)))
         except MillgateError as error:
             return self._fail(error)

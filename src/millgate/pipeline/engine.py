@@ -44,6 +44,8 @@ class Engine:
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
             gated = run.gate(fresh, edges, floor=run.floor)
+            if request.best_effort and not gated.kept:
+                gated = run.gate(run.show_again(), floor=run.floor)
             # grade; then, if that does not suffice, search outside and ask a person
             verdict, strips = run.judge(gated.kept)
             return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)

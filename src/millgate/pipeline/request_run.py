@@ -42,7 +42,7 @@ from millgate.pipeline.verdict import (
 from millgate.protocols import Grader, Snapshot
 from millgate.rank.edge_walk import edge_charges
 from millgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
-from millgate.relevance.model import Chance, read_model
+from millgate.relevance.model import Chance, ranking_score, read_model
 from millgate.relevance.query_rewrite import read_query
 from millgate.relevance.query_terms import Question, ask, match_known, match_own
 from millgate.stages.compose import Composed, compose
@@ -352,7 +352,6 @@ class RequestRun:
             request.window,
             self.policy.penalize,
             fingerprints=fingerprints,
-            best_effort=request.best_effort,
             cache=resources.cache,
         )
 
@@ -360,7 +359,9 @@ class RequestRun:
         """Whether too little is new, so that it is worth asking once more."""
         if self.stuffs or not self.views or not self.request.penalize:
             return False
-        return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+        with self.recorder.attempt(Stage.EXPAND):
+            return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+        return False
 
     def expand(self, fresh: Sifted, edges: Sequence[Sequence[Edge]]) -> Sifted:
         """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to."""
@@ -453,6 +454,7 @@ class RequestRun:
                     floor=floor,
                     seen_share=self._share_in_window(fresh.kept, beside),
                     adjacent=beside,
+                    doubted=self._doubted(fresh.kept),
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,
@@ -462,6 +464,14 @@ class RequestRun:
                     break
             return step.sift(gated)
         return Gated(fresh.kept)
+
+    def show_again(self) -> Sifted:
+        """What the window shows already, best first: the caller would rather have that than nothing."""
+        seen = sorted(self._candidates_in_window(), key=ranking_score, reverse=True)
+        with self.recorder.step(Stage.PENALIZE) as step:
+            again = tuple(c.with_note(Stage.PENALIZE, Fate.ADD, NoteCode.BEST_EFFORT) for c in seen)
+            return step.sift(Sifted(kept=again, added=again))
+        return Sifted()
 
     def judge(self, fitting: Candidates) -> tuple[Verdict, Mapping[str, str]]:
         """What may be shown of what fits, after grading, a search and a person; and strips that the gate cut anew."""
@@ -652,6 +662,17 @@ class RequestRun:
             fresh, shown, self.request.query, self.policy.expand,
             edges=chain(*edges), limit=max(limits),
         )  # fmt: skip
+
+    def _doubted(self, fresh: Candidates) -> Container[str]:
+        """Those whose chance is too small to be shown beside one that is surely evidence."""
+        bands = bands_for(self.plan, bands_of(None, self.model), self.policy.grade)
+        marks = {
+            c.chunk.id: self.chances[c.chunk.id].confidence
+            for c in fresh
+            if c.chunk.source not in SIDE_SOURCES and c.chunk.id in self.chances
+        }
+        is_sure = max(marks.values(), default=0.0) >= bands.upper
+        return {id for id, mark in marks.items() if is_sure and mark < bands.lower}
 
     def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked.

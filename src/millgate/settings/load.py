@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from millgate.errors import ConfigError
 from millgate.policy import Policy
+from millgate.published.self_reference import ENVIRONMENT_PREFIX
 from millgate.settings import found
 from millgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
 from millgate.settings.schema import Settings, is_secret, names, names_in, tuning_policy
@@ -96,7 +97,13 @@ def read_layers(
     for variable, name, value in variables(environ):
         try:
             check(variable, name)
-            layers.append(Layer(variable, _nest({name: value})))
+            layer = Layer(variable, _nest({name: value}))
+            if not variable.startswith(ENVIRONMENT_PREFIX):
+                layers.append(layer)
+            elif faults := validate([layer])[1]:  # it may be meant for another program
+                errors += [found.IgnoredSetting(fault.error.message) for fault in faults]
+            else:
+                layers.append(layer)
         except ConfigError as error:
             errors.append(error)
     faults = [fault for layer in layers for fault in _refuse(layer)]

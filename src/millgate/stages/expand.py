@@ -173,7 +173,7 @@ class _Written:
 
     def __contains__(self, end: str) -> bool:
         words = " ".join(tokens(end))
-        return end in self._ids or bool(words) and f" {words} " in self._words
+        return end in self._ids or (bool(words) and f" {words} " in self._words)
 
 
 def _ids(candidates: Iterable[Candidate]) -> set[str]:

@@ -92,13 +92,12 @@ def penalize(
     policy: PenalizePolicy,
     *,
     fingerprints: Mapping[str, bytes] | None = None,
-    best_effort: bool = False,
     cache: WindowCache | None = None,
 ) -> Sifted:
     """Rescore by overlap with the window; drop repeats of it and of better candidates. Best first.
 
-    `fingerprints` are the packed bytes stored with chunks, by chunk id; `best_effort` keeps exact repeats of
-    the window when there is nothing else; `cache` carries what was read before from request to request.
+    `fingerprints` are the packed bytes stored with chunks, by chunk id; `cache` carries what was read before from
+    request to request.
     """
     if not policy.enabled or not candidates:
         return Sifted(kept=tuple(candidates))
@@ -120,10 +119,6 @@ def penalize(
             for i, overlap in zip(bodies, again, strict=True):
                 overlaps[i] = max(overlaps[i], overlap)
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
-        if best_effort and all(c.dropped for c in judged):
-            judged = [
-                _keep_for_best_effort(c, r) for c, r in zip(candidates, overlaps, strict=True)
-            ]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     alive = [i for i in order if not judged[i].dropped]
     found = copies(tokens, alive)
@@ -193,11 +188,3 @@ def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
             novel=policy.novel,
         )
     ]
-
-
-def _keep_for_best_effort(candidate: Candidate, overlap: float) -> Candidate:
-    """Everything is in the window already and the caller wants something all the same."""
-    score = min(candidate.score, 0.0)
-    return candidate.with_note(
-        Stage.PENALIZE, Fate.KEEP, NoteCode.BEST_EFFORT, score=score, overlap=overlap
-    )

@@ -24,7 +24,12 @@ from millgate.compaction.window import read_window as read_messages
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks, question_of, texts_of
-from millgate.integrations.hermes.host import Store, is_compression_enabled, read_window
+from millgate.integrations.hermes.host import (
+    Store,
+    is_compression_enabled,
+    plan_recall,
+    read_window,
+)
 from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import SessionMemory, engines, memories
 from millgate.text.small_talk import asks_nothing
@@ -191,8 +196,11 @@ class MillgateEngine:
         gate = self._store.gate
         if self._selects or self._shared is not None or gate is None or asks_nothing(question):
             return ""
-        used = max(0, self.last_prompt_tokens)
-        return self._find_blocks(gate).find(question, [*texts, question], used_tokens=used)
+        window = self.window()
+        used = window.used_tokens if window else 0
+        return self._find_blocks(gate).find(
+            question, [*texts, question], used_tokens=used, wanted=_has_room(question, window)
+        )
 
     def select_context(
         self,
@@ -210,8 +218,14 @@ class MillgateEngine:
         blocks, block = self._find_blocks(gate, budget_tokens), ""
         placed = blocks.place(request_messages)
         if placed.question:
-            used = sum(map(gate.count_tokens, placed.texts)) if budget_tokens else 0
-            block = blocks.find(placed.question, placed.texts, used_tokens=used)
+            window = self.window()
+            if budget_tokens:
+                window = ContextBudget(budget_tokens, sum(map(gate.count_tokens, placed.texts)))
+            block = blocks.find(
+                placed.question, placed.texts,
+                used_tokens=window.used_tokens if window else 0,
+                wanted=_has_room(placed.question, window),
+            )  # fmt: skip
         selected = placed.with_block(block)
         return selected if len(selected) > len(request_messages) else None
 
@@ -267,6 +281,11 @@ def recall_for_question(
         return None
     block = engine.recall(user_message, texts)
     return {"context": block} if block else None
+
+
+def _has_room(question: str, window: ContextBudget | None) -> bool:
+    plan = plan_recall(question, window)
+    return plan is None or plan.prefetch
 
 
 def _leading_system(messages: Sequence[Message]) -> list[Message]:

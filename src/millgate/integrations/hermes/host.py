@@ -1,12 +1,14 @@
 """How Millgate's parts live inside hermes-agent: as subclasses of its own, over a store in its home folder."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 from millgate.gateway import Millgate
-from millgate.types import ContextBudget
+from millgate.stages.decide import DecidePolicy, decide
+from millgate.types import ContextBudget, Plan, Request
 
 T = TypeVar("T")
 
@@ -56,6 +58,14 @@ class PressureAware:
             self._window = ContextBudget(
                 context_length, used_tokens, threshold_tokens, compression_enabled
             )
+
+
+def plan_recall(query: str, window: ContextBudget | None) -> Plan | None:
+    """What a window has room for; None if nothing is known of it. Without `prefetch` nothing is recalled at all."""
+    if window is None:
+        return None
+    plan = decide(Request(query, context_budget=window), DecidePolicy())
+    return replace(plan, prefetch=plan.prefetch and not plan.skip)
 
 
 def agent_behind(details: Mapping[str, Any]) -> Any:

@@ -15,15 +15,20 @@ from millgate.compaction.conversations import Conversation
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks
-from millgate.integrations.hermes.host import PressureAware, Store, agent_behind, read_window
+from millgate.integrations.hermes.host import (
+    PressureAware,
+    Store,
+    agent_behind,
+    plan_recall,
+    read_window,
+)
 from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import memories, window_of
 from millgate.integrations.hermes.tools import TOOLS, call
 from millgate.memory.fact_hits import FactHit
-from millgate.stages.decide import DecidePolicy, decide
 from millgate.text.fence import fence, fence_secret, quote
 from millgate.text.small_talk import asks_nothing
-from millgate.types import ContextBudget, Request, fact_key
+from millgate.types import ContextBudget, Plan, fact_key
 
 PROMPT = (
     "# Millgate memory\n"
@@ -128,7 +133,10 @@ class MillgateMemory(PressureAware):
             return lost
         session = session_id or self._session
         window = self._read_window(session)
-        hits = recall_within(gate, query, window, limit=limit, min_trust=min_trust)
+        plan = plan_recall(query, window)
+        if plan is not None and not plan.prefetch:
+            return lost
+        hits = recall_within(gate, query, plan, limit=limit, min_trust=min_trust)
         context = gate.context(
             query, window=[*self._seen, lost, *(hit.fact.content for hit in hits)], budget=self._budget,
             collection=self._existing_collections(gate), session=session, context_budget=window,
@@ -218,16 +226,13 @@ class MillgateMemory(PressureAware):
 def recall_within(
     gate: Millgate,
     query: str,
-    window: ContextBudget | None,
+    plan: Plan | None,
     *,
     limit: int | None,
     min_trust: float | None,
 ) -> Sequence[FactHit]:
     """The facts that a window has room for: the fuller it is, the fewer, and the more they must be trusted."""
-    if window is not None:
-        plan = decide(Request(query, tenant=gate.tenant, context_budget=window), DecidePolicy())
-        if plan.skip or not plan.prefetch:
-            return ()
+    if plan is not None:
         if plan.limit is not None:
             limit = plan.limit if limit is None else min(limit, plan.limit)
         min_trust = max(min_trust or 0.0, plan.min_trust or 0.0)

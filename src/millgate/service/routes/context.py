@@ -153,7 +153,7 @@ class PlanOut(BaseModel):
 
 
 class ReportOut(BaseModel):
-    """How many candidates were kept and evicted, and the evicted ids by stage and reason."""
+    """How many candidates were kept and evicted, and the evicted ids: by stage and code, and each with its reason."""
 
     total_candidates: int
     kept: int
@@ -161,6 +161,8 @@ class ReportOut(BaseModel):
     avg_entropy_kept: float
     avg_entropy_evicted: float
     evicted_by: dict[str, list[str]]
+    evicted_ids: list[str]
+    reasons: dict[str, str]
 
 
 class ContextOut(BaseModel):
