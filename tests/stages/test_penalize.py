@@ -128,15 +128,6 @@ def test_texts_that_differ_in_a_number_both_enter():
     assert len(penalize(found("balance is -5", "balance is 5"), Window(), POLICY).kept) == 2
 
 
-def test_best_effort_keeps_repeats_only_when_nothing_else_is_left():
-    window = Window((words(0, 90),))
-    only = penalize(found(words(0, 40), words(45, 85)), window, POLICY, best_effort=True)
-    assert ids(only.kept) == ["c0", "c1"]
-    assert all(c.score == 0 and c.notes[-1].fate == "keep" for c in only.kept)
-    mixed = penalize(found(words(0, 50), words(200, 250)), window, POLICY, best_effort=True)
-    assert ids(mixed.kept) == ["c1"]
-
-
 def test_stored_bytes_spare_reading_the_text():
     came = found(words(0, 50), words(500, 550))
     stored = dict(zip(["c0", "c1"], pack([words(500, 550), words(0, 50)]), strict=True))

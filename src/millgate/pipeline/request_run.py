@@ -454,7 +454,6 @@ class RequestRun:
                     floor=floor,
                     seen_share=self._share_in_window(fresh.kept, beside),
                     adjacent=beside,
-                    doubted=self._doubted(fresh.kept),
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,
@@ -662,17 +661,6 @@ class RequestRun:
             fresh, shown, self.request.query, self.policy.expand,
             edges=chain(*edges), limit=max(limits),
         )  # fmt: skip
-
-    def _doubted(self, fresh: Candidates) -> Container[str]:
-        """Those whose chance is too small to be shown beside one that is surely evidence."""
-        bands = bands_for(self.plan, bands_of(None, self.model), self.policy.grade)
-        marks = {
-            c.chunk.id: self.chances[c.chunk.id].confidence
-            for c in fresh
-            if c.chunk.source not in SIDE_SOURCES and c.chunk.id in self.chances
-        }
-        is_sure = max(marks.values(), default=0.0) >= bands.upper
-        return {id for id, mark in marks.items() if is_sure and mark < bands.lower}
 
     def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked.

@@ -37,7 +37,7 @@ from millgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, S
 # Tokens of which the floor of relevance speaks.
 THOUSAND = 1000
 # The share of the expected evidence from which what the window shows is all of it. Of 100 made worlds whose subject is
-# in the window, junk comes into 27 at .8, 14 at .75, 5 at .7. With half of the evidence of 25 questions over two hops in
+# in the window, junk comes into 27 at .8, 14 at .75, 5 at .7. With half of the evidence of 25 two-hop questions in
 # the window, 27 of the other 34 passages come at .8, 26 at .7, 24 at .6.
 NEARLY_ALL = 0.7
 
@@ -80,7 +80,6 @@ def gate(
     floor: float = 0.0,
     seen_share: float = 0.0,
     adjacent: Container[str] = (),
-    doubted: Container[str] = (),
     k: int | None = None,
     questions: Mapping[str, Question] | None = None,
     preview_chars: int | None = None,
@@ -92,8 +91,7 @@ def gate(
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
     `shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor` of it
     that it holds. If `seen_share`, the part that the window shows, is nearly all, every chunk is left over, but for
-    those that are `adjacent`: these ids have places of their own behind the best. Those that are `doubted` take no
-    tokens beside a floor.
+    those that are `adjacent`: these ids have places of their own behind the best.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
@@ -102,7 +100,7 @@ def gate(
     for entry in priced:
         entry.is_adjacent = entry.candidate.chunk.id in adjacent
     if floor:
-        _bound(priced, floor, doubted)
+        _bound(priced, floor)
     likely, noise = _cut_noise(priced, floor, seen_share)
     entries, dropped = _weigh(likely, policy, by_model=shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
@@ -215,19 +213,16 @@ def _cut_noise(
     return likely, noise
 
 
-def _bound(entries: Sequence[_Entry], floor: float, doubted: Container[str]) -> None:
+def _bound(entries: Sequence[_Entry], floor: float) -> None:
     """Set the tokens that each piece may take for its share.
 
     Graph paths, facts and the best chunk are not bound, and the second best is sure of some sentences: a document that
-    repeats the question must not keep all others out. What matches nothing has a score of 0, and is sure of nothing,
-    nor is what is `doubted`.
+    repeats the question must not keep all others out. What matches nothing has a score of 0, and is sure of nothing.
     """
     main = [one for one in entries if not one.piece.is_side]
     for one in main:
-        is_doubted = one.candidate.chunk.id in doubted
-        one.piece.most = 0.0 if is_doubted else THOUSAND * one.share / floor
-    hopeful = [one for one in main if one.candidate.score > 0 and one.piece.most]
-    first = sorted(hopeful, key=lambda one: -one.share)
+        one.piece.most = THOUSAND * one.share / floor
+    first = sorted((one for one in main if one.candidate.score > 0), key=lambda one: -one.share)
     for one, least in zip(first, (math.inf, 2 * MIN_PART), strict=False):
         one.piece.most = max(one.piece.most, least)
 
