@@ -48,7 +48,7 @@ from millgate.relevance.query_terms import Question, ask, match_known, match_own
 from millgate.stages.compose import Composed, compose
 from millgate.stages.decide import decide
 from millgate.stages.expand import depth, find_adjacent, fuse, merge_passes, variants, wants_more
-from millgate.stages.gate import Gated, gate, measure_all, report
+from millgate.stages.gate import Gated, Shown, gate, measure_all, report
 from millgate.stages.grade import (
     Graded,
     ask_grader,
@@ -452,8 +452,7 @@ class RequestRun:
                     self.policy.gate,
                     shares=shares_of(fresh.kept, weighed) if weighed else None,
                     floor=floor,
-                    seen_share=self._share_in_window(fresh.kept, beside),
-                    adjacent=beside,
+                    shown=Shown(self._share_in_window(fresh.kept, beside), beside),
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,

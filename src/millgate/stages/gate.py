@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -70,6 +70,19 @@ class Gated(Sifted):
     strips: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
+class Shown(NamedTuple):
+    """What the window shows: its part of the expected evidence, and the chunks that given edges lead to from there.
+
+    These have places of their own behind the best.
+    """
+
+    share: float = 0.0
+    adjacent: Container[str] = ()
+
+
+NOTHING_SHOWN = Shown()
+
+
 def gate(
     candidates: Sequence[Candidate],
     budget: int,
@@ -78,8 +91,7 @@ def gate(
     *,
     shares: Sequence[float] | None = None,
     floor: float = 0.0,
-    seen_share: float = 0.0,
-    adjacent: Container[str] = (),
+    shown: Shown = NOTHING_SHOWN,
     k: int | None = None,
     questions: Mapping[str, Question] | None = None,
     preview_chars: int | None = None,
@@ -90,18 +102,17 @@ def gate(
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
     `shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor` of it
-    that it holds. If `seen_share`, the part that the window shows, is nearly all, every chunk is left over, but for
-    those that are `adjacent`: these ids have places of their own behind the best.
+    that it holds. If the window has `shown` nearly all of it, every chunk is left over but what is adjacent.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     for_pieces = budget - fence_cost(count, notice)
     priced = _price(candidates, shares, count, preview_chars)
     for entry in priced:
-        entry.is_adjacent = entry.candidate.chunk.id in adjacent
+        entry.is_adjacent = entry.candidate.chunk.id in shown.adjacent
     if floor:
         _bound(priced, floor)
-    likely, noise = _cut_noise(priced, floor, seen_share)
+    likely, noise = _cut_noise(priced, floor, shown.share)
     entries, dropped = _weigh(likely, policy, by_model=shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
     best = max(main, key=lambda entry: _finite_score(entry.candidate), default=None)
