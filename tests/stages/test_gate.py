@@ -10,6 +10,7 @@ from millgate.notes import NoteCode, Stage
 from millgate.relevance.query_terms import ask
 from millgate.stages.gate import (
     GatePolicy,
+    Shown,
     gate,
     measure_all,
     report,
@@ -305,15 +306,17 @@ def test_a_chunk_that_would_be_shown_in_part_with_more_budget_is_no_noise():
 
 def test_beside_a_window_that_shows_nearly_all_evidence_every_chunk_is_left_over():
     came, shares = shared(0.1, 0.05)
-    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, seen_share=0.85)
+    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, shown=Shown(0.85))
     assert not sifted.kept
     assert {c.notes[-1].code for c in sifted.dropped} == {NoteCode.LEFT_OVER}
-    half = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, seen_share=0.5)
+    half = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, shown=Shown(0.5))
     assert half.kept
 
 
 def test_graph_paths_are_not_compared_with_chunks():
     path, shares = shared(0.0, source="graph")
     came = [*path, Candidate(Chunk("d", "text here"), 1.0)]
-    kept = gate(came, 5000, quarter, POLICY, shares=[*shares, 1.0], floor=0.5, seen_share=0.9).kept
+    kept = gate(
+        came, 5000, quarter, POLICY, shares=[*shares, 1.0], floor=0.5, shown=Shown(0.9)
+    ).kept
     assert ids(kept) == ["c0"]

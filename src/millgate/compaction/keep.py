@@ -13,8 +13,8 @@ from millgate.compaction.account import Account
 from millgate.compaction.items import Item
 from millgate.compaction.window import Message
 from millgate.guard.parts import Part
-from millgate.memory.sessions import KEPT
 from millgate.notes import Fate, NoteCode, Stage
+from millgate.pipeline.trace_upkeep import KEPT
 from millgate.text.fence import fence, quote
 from millgate.text.redact import redact
 from millgate.text.small_talk import is_reply

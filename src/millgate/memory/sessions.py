@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any
 
 from millgate.errors import InputError
-from millgate.protocols import DocumentStore, Store
+from millgate.protocols import DocumentStore
 from millgate.text.fence import without_fences
 from millgate.text.turns import format_time
 from millgate.types import TURN, Chunk, Document
@@ -24,7 +23,6 @@ from millgate.types.check import check_length, check_type
 from millgate.types.lengths import CHUNK_CHARS, SESSION_CHARS
 
 COLLECTION = "turns"
-KEPT = "session"  # how the names of collections begin that hold what left the windows of sessions
 _SPEAKER = re.compile(r"[^\w .'-]+")
 
 
@@ -54,23 +52,6 @@ def add_turns(
     if fresh:
         store.put(tenant, fresh)
     return AddedTurns(tuple(ids), len(fresh))
-
-
-def drop_kept(store: Store, tenant: str, *, before: float | None) -> None:
-    """Remove what left the windows of sessions and was stored before a time; without one nothing goes."""
-    if before is None:
-        return
-    for name in store.collections(tenant):
-        if name.startswith((f"{KEPT}:", f"{KEPT}@")):
-            # what was stored first stands first, and keeps its time
-            chunks = takewhile(lambda c: _kept_at(c, before) < before, store.scan(tenant, name))
-            if old := list(dict.fromkeys(chunk.document for chunk in chunks)):
-                store.remove(tenant, name, documents=old)
-
-
-def _kept_at(chunk: Chunk, default: float) -> float:
-    kept = chunk.metadata.get("kept")
-    return kept if isinstance(kept, int | float) else default
 
 
 def turn_documents(

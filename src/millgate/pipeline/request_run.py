@@ -664,7 +664,8 @@ class RequestRun:
     def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
 
-        What is `beside` the subject, where given edges lead, is no evidence that the window lacks.
+        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. A chunk with every
+        word of the question is on the subject: while one is new, the window does not show all.
         """
         if not self.request.window:
             return 0.0
@@ -677,9 +678,18 @@ class RequestRun:
             held = {c.chunk.id: self.chances[c.chunk.id].share for c in fresh_of[name]}
             missing = sum(share for id, share in held.items() if id not in beside)
             shown = 1 - sum(held.values()) if seen[name] else 0.0
+            if shown and self._says_all(name, fresh_of[name]):
+                shown = 0.0
             if seen[name] or held:
                 shares.append(shown / ((shown + missing) or 1.0))
         return min(shares, default=0.0)
+
+    def _says_all(self, name: str, fresh: Candidates) -> bool:
+        """Whether a chunk of a collection holds every word of the question that the collection knows."""
+        question = self.questions[name]
+        wanted = question.asked - question.unseen
+        matches = match_known(question, [c.chunk for c in fresh], self.views[name])
+        return len(wanted) > 1 and any(wanted <= match.held for match in matches)
 
     def _describe_empty(self) -> str:
         """What to know if none of the collections that were asked holds anything; empty if one does."""

@@ -7,18 +7,21 @@ and once an hour. If gateways share a store, the first of them to come does that
 
 import time
 from collections.abc import Iterable
+from itertools import takewhile
 from threading import Condition, Thread
 
 from millgate.bugs import EXPECTED, LOGGER, describe, report
-from millgate.memory.sessions import drop_kept
 from millgate.policy import TracePolicy
 from millgate.protocols import Clock, SharedUpkeepStore, Store, TenantListStore, TenantTraceStore
 from millgate.text.cache import Cache
+from millgate.types import Chunk
 
 EVERY_S = 3600.0  # between two rounds over all tenants
 TRACES = 100  # of a tenant, after which it is looked at early: within the hour it may exceed its bytes by so many
 # Seconds after which a gateway that is still going through the tenants says so to the others. Chosen, not measured.
 _RENEW_S = 60.0
+KEPT = "session"
+"""How collections of what left the window of a session are named: `session:NAME`, or `session@KEY:NAME`."""
 _COUNTED_BYTES = (
     4 << 20
 )  # of counts of traces by tenant, some ten thousand; for those beyond there is the round
@@ -151,3 +154,20 @@ class TraceUpkeep:
                 failed = describe(error)
         if failed:
             LOGGER.warning("old traces of some tenants are not pruned: %s", failed)
+
+
+def drop_kept(store: Store, tenant: str, *, before: float | None) -> None:
+    """Remove what left the windows of sessions and was stored before a time; without one nothing goes."""
+    if before is None:
+        return
+    for name in store.collections(tenant):
+        if name.startswith((f"{KEPT}:", f"{KEPT}@")):
+            # what was stored first stands first, and keeps its time
+            chunks = takewhile(lambda c: _kept_at(c, before) < before, store.scan(tenant, name))
+            if old := list(dict.fromkeys(chunk.document for chunk in chunks)):
+                store.remove(tenant, name, documents=old)
+
+
+def _kept_at(chunk: Chunk, default: float) -> float:
+    kept = chunk.metadata.get("kept")
+    return kept if isinstance(kept, int | float) else default

@@ -29,7 +29,7 @@ class Window:
         if isinstance(value, str):
             return cls((value,)) if value else cls()
         if isinstance(value, Mapping):
-            is_message = not value or not _MESSAGE.isdisjoint(value)
+            is_message = not _MESSAGE.isdisjoint(value)
             return cls.of([value]) if is_message else cls(fingerprint=_check_fingerprint(value))
         if not isinstance(value, Iterable):
             raise InputError(
@@ -104,7 +104,7 @@ def _no_content(message: Mapping[str, Any]) -> InputError:
 
 
 def _check_fingerprint(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    if _FINGERPRINT.isdisjoint(payload):
+    if payload and _FINGERPRINT.isdisjoint(payload):
         names = ", ".join(map(repr, payload))[:_NAMED_CHARS]
         raise InputError(
             f"the window is neither a message nor a fingerprint: it has {names}",
