@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Citus cluster on loopback, to measure and test against: a coordinator and two workers.
 #
-#   bench/citus.sh build     copies Debian's PostgreSQL into the folder, builds Citus and pgvector there: 7 minutes
+#   bench/citus.sh build     copies Debian's PostgreSQL into the folder, builds Citus there: 7 minutes
 #   bench/citus.sh start     starts the nodes, makes the database and its two roles, and prints the addresses
 #   bench/citus.sh grow      starts one more worker and adds it, empty, to the cluster
 #   bench/citus.sh node N start|stop|kill     one node: 0 is the coordinator
@@ -11,16 +11,14 @@
 #
 # Needed: apt-get install git build-essential postgresql postgresql-server-dev-15 liblz4-dev libzstd-dev libssl-dev \
 #                         libkrb5-dev libicu-dev libxml2-dev
-# FOLDER, PORT (of the coordinator; workers follow), SHARDS, CITUS_SOURCE and PGVECTOR_SOURCE (any git address) may be
-# set. Nothing outside FOLDER is written. PostgreSQL refuses to run as root: then it runs as nobody.
+# FOLDER, PORT (of the coordinator; workers follow), SHARDS, CITUS_SOURCE (any git address) may be set. Nothing outside FOLDER is written. PostgreSQL refuses to run as root: then it runs as nobody.
 set -euo pipefail
 
 FOLDER=${FOLDER:-/tmp/millgate-citus}
 PORT=${PORT:-25500}
 SHARDS=${SHARDS:-32}
 CITUS_SOURCE=${CITUS_SOURCE:-https://github.com/citusdata/citus}
-PGVECTOR_SOURCE=${PGVECTOR_SOURCE:-https://github.com/pgvector/pgvector}
-CITUS=v13.2.2 PGVECTOR=v0.8.6
+CITUS=v13.2.2
 
 VERSION=${VERSION:-$(basename "$(ls -d /usr/lib/postgresql/1[567]/lib/pgxs 2>/dev/null | tail -1 | sed 's|/lib/pgxs||')")}
 ROOT=$FOLDER/root
@@ -42,10 +40,6 @@ build() {
   cp -a "/usr/lib/postgresql/$VERSION" "$ROOT/usr/lib/postgresql/"
   cp -a "/usr/share/postgresql/$VERSION" "$ROOT/usr/share/postgresql/"
   cd "$FOLDER"
-  [ -d pgvector ] || git clone --quiet --branch "$PGVECTOR" "$PGVECTOR_SOURCE" pgvector
-  # OPTFLAGS: for any processor of this kind, not for the newest alone
-  make -C pgvector OPTFLAGS="" PG_CONFIG="$config" with_llvm=no
-  make -C pgvector install DESTDIR="$ROOT" PG_CONFIG="$config" with_llvm=no
   [ -d citus ] || git clone --quiet --branch "$CITUS" "$CITUS_SOURCE" citus
   if [ "$VERSION" = 15 ]; then  # 15.20 has a function that Citus defines itself for 15
     sed -i 's/\bhave_createdb_privilege\b/citus_have_createdb_privilege/' citus/src/include/pg_version_compat.h \
@@ -95,8 +89,7 @@ sql() {
 prepare() {
   DATABASE=postgres sql "$1" "SET citus.enable_ddl_propagation = off; CREATE ROLE gate LOGIN CREATEROLE PASSWORD '$(cat "$FOLDER/password")'"
   DATABASE=postgres sql "$1" "CREATE DATABASE millgate OWNER gate"
-  sql "$1" "CREATE EXTENSION citus; CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO PUBLIC"
-  sql "$1" "CREATE EXTENSION vector SCHEMA extensions"
+  sql "$1" "CREATE EXTENSION citus"
 }
 
 start() {

@@ -1,24 +1,18 @@
-"""The PostgreSQL store against SQLite, what survives kills and restarts, and collections that the database narrows.
+"""The PostgreSQL store against SQLite, and what survives kills and restarts.
 
     make bench-postgres ARGS="ranking DIR"              every score over both stores, compared one by one
     make bench-postgres ARGS="ingest"                   chunks a second, with the server on this machine: 1 minute
     make bench-postgres ARGS="freshness"                from a commit to the answer of another gateway: 1 minute
     make bench-postgres ARGS="gateways"                 two gateways, one killed again and again: 1 minute
     make bench-postgres ARGS="restart"                  the server restarted under load: 1 minute
-    make bench-postgres ARGS="narrow DIR ..."           evidence of a narrowed collection and of the same held whole
-    make bench-postgres ARGS="narrow DIR --size 100000 --copies 10 --max-chunks 100000"      CPU of client and server
 
 DIR is a labeled set or a folder of them. Each run starts a server of its own from the packages of the tests, with the
-settings of a server that keeps what it acknowledges. narrow: --among N adds N recombined texts to each set; with
---size recombined text alone is asked; --copies copies each chunk and its postings inside the database, for sizes that
-would take long to add.
+settings of a server that keeps what it acknowledges.
 """
 
 import argparse
-import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,17 +23,13 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
 import psycopg
-from bench.fixtures import texts
 from bench.fixtures.services import tree_cpu_seconds
 from tests.postgres_server import running_server
 
 from millgate.errors import MillgateError
-from millgate.evaluate.labeled import sample, sets
+from millgate.evaluate.labeled import sets
 from millgate.gateway import Millgate
 
-BUDGET = 1000
-WARMING = 3  # questions that are asked before those that count
-QUIET = {"trace": {"keep": 0}, "log": {"enabled": False}}
 DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB", "autovacuum": "on"}
 WORDS = ["".join(random.Random(n).choices("abcdefghilmnoprstuv", k=2 + n % 8)) for n in range(5000)]
 
@@ -94,7 +84,6 @@ def measure_freshness(server, times):
     kinds = {
         "waits for its index": {},
         "never waits": {"wait_for_index": False},
-        "narrowed": {"index": {"max_chunks": 100}, "wait_for_index": False},
     }
     with tempfile.TemporaryDirectory() as temporary:
         writer = Millgate.open(f"{server.url}?cache={temporary}/writer")
@@ -232,145 +221,6 @@ def restart_server(server, times):
     print(f"{times} restarts: {counts}, slowest {slowest[0]:.1f} s, {len(added):,} acknowledged, {len(lost)} lost, {open_now} connections")  # fmt: skip
 
 
-# Narrowed collections
-
-
-def ask(gate, queries, server, *, before=()):
-    """Contexts for the queries, and milliseconds of CPU of client and server a query, after some others."""
-    for query in before or queries[:WARMING]:
-        gate.context(query["text"], budget=BUDGET, collection=query["collection"])
-    there, client = server_cpu(server), time.process_time()
-    made = [gate.context(q["text"], budget=BUDGET, collection=q["collection"]) for q in queries]
-    spent = time.process_time() - client, server_cpu(server) - there
-    return made, [1000 * each / len(queries) for each in spent]
-
-
-def share(context, labels):
-    given = {chunk.document for chunk in context.chunks}
-    return sum(id in given for id in labels) / len(labels)
-
-
-def clear(url):
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS millgate CASCADE")
-
-
-def print_sizes(url, gate=None):
-    """Bytes a chunk: the tables, and the segments of a gateway."""
-    with psycopg.connect(url) as connection:
-        found = connection.execute(
-            "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
-            " AND relnamespace = 'millgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
-        ).fetchall()
-        connection.execute("SET millgate.tenant = 'default'")
-        (count,) = connection.execute("SELECT chunks FROM millgate.collections").fetchone()
-    tables = ", ".join(f"{name} {size / count:,.0f}" for name, size in found)
-    print(f"bytes a chunk: {tables}")
-    if gate:
-        files = sum(file.stat().st_size for file in (gate._parts.folder / "index").rglob("*"))
-        print(f"segments {files / count:,.0f}")
-
-
-MULTIPLY = """
-SET millgate.tenant = 'default';
-INSERT INTO millgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.document || '-' || k, c.place + k * {places},
-  c.position, c.seq + k * {seq}, c.chars, c.bytes, c.source, c.title, c.metadata, c.admission, c.text
-  FROM millgate.chunks c, generate_series(1, {copies} - 1) k;
-INSERT INTO millgate.attachments SELECT a.tenant, a.collection, a.id || '-' || k, a.kind, a.value
-  FROM millgate.attachments a, generate_series(1, {copies} - 1) k;
-INSERT INTO millgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
-  FROM millgate.posting_drafts, generate_series(1, {copies} - 1) k;
-INSERT INTO millgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
-  FROM millgate.posting_lists, generate_series(1, {copies} - 1) k;
-INSERT INTO millgate.posting_blocks SELECT tenant, collection, block + k * {blocks}, chunks, gone
-  FROM millgate.posting_blocks, generate_series(1, {copies} - 1) k;
-UPDATE millgate.posting_terms SET chunks = chunks * {copies};
-UPDATE millgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
-UPDATE millgate.postings SET seen = seen * {copies};
-"""
-
-
-def multiply(url, copies):
-    """Copy every chunk of the collection, with its postings and no text read again."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET millgate.tenant = 'default'")
-        seq, places = connection.execute("SELECT seq, place FROM millgate.collections").fetchone()
-        (totals,) = connection.execute("SELECT totals FROM millgate.postings").fetchone()
-        found = json.loads(totals)
-        blocks = found["blocks"] + 1
-        values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
-        connection.execute(MULTIPLY.format(**values))
-        found["blocks"], found["parts"] = blocks * copies, []
-        for field in ("chunks", "declared_turns", "with_speaker", "short_texts"):
-            found[field] *= copies
-        for field in ("fields", "languages"):
-            found[field] = [copies * number for number in found[field]]
-        connection.execute("UPDATE millgate.postings SET totals = %s", (json.dumps(found),))
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE millgate.posting_terms, millgate.posting_lists, millgate.posting_drafts, millgate.chunks")  # fmt: skip
-
-
-def measure_large(server, rows, queries, given, *, before):
-    """CPU of client and server of a narrowed collection, which is never held whole."""
-    url = server.url
-    with Millgate.open(url, index={"max_chunks": 1}, **QUIET) as gate:
-        gate.add(rows)
-        gate.context("anything", budget=BUDGET)
-        multiply(url, given.copies)
-    with Millgate.open(url, index={"max_chunks": given.max_chunks}, **QUIET) as gate:
-        for times in ("for the first time", "again"):
-            made, cost = ask(gate, queries, server, before=before)
-            facts = [step.facts for step in made[-1].trace.steps if "narrowed_to" in step.facts]
-            print(f"{facts[0]['narrowed_to']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
-    print_sizes(url)
-
-
-def measure_narrowed(server, name, rows, queries, most):
-    url = server.url
-    clear(url)
-    with Millgate.open(url, **QUIET) as whole:
-        whole.add(rows)
-        held, cost_held = ask(whole, queries, server)
-        with Millgate.open(url, index={"max_chunks": most}, **QUIET) as small:
-            narrowed, cost = ask(small, queries, server)
-        if not queries[0].get("labels"):
-            print_sizes(url, whole)
-    same = statistics.mean(
-        [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
-        for a, b in zip(held, narrowed, strict=True)
-    )
-    evidence = [
-        statistics.mean(share(c, q["labels"]) for c, q in zip(made, queries, strict=True))
-        for made in (held, narrowed)
-        if queries[0].get("labels")
-    ]
-    shown = f"  evidence {evidence[0]:.3f} -> {evidence[1]:.3f}" if evidence else ""
-    print(
-        f"{name:14}{shown}  the same first three {same:.2f}  CPU ms a request, client + server:"
-        f" whole {cost_held[0]:.1f} + {cost_held[1]:.1f}, narrowed {cost[0]:.1f} + {cost[1]:.1f}",
-        flush=True,
-    )
-
-
-def narrow(server, given):
-    if given.size:
-        folder = given.folders[0]
-        rows = texts.rows(folder, given.size)
-        asked = texts.questions(folder, given.queries + WARMING)
-        queries = [{"text": text, "collection": "main"} for text in asked]  # fmt: skip
-        if given.copies > 1:
-            measure_large(server, rows, queries[:-WARMING], given, before=queries[-WARMING:])
-        else:
-            measure_narrowed(server, f"{given.size:,}", list(rows), queries, given.max_chunks)
-        return
-    for folder in given.folders:
-        more = list(texts.rows(folder, given.among)) if given.among else []
-        for labeled in sets(Path(folder)):
-            found = sample(labeled, given.queries)
-            queries = [{"collection": "main", **q, "labels": found.labels[q["_id"]]} for q in found.queries]  # fmt: skip
-            measure_narrowed(server, found.name, [*found.rows, *more], queries, given.max_chunks)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = parser.add_subparsers(dest="part", required=True)
@@ -390,14 +240,6 @@ def main():
     one = parts.add_parser("restart")
     one.add_argument("--times", type=int, default=3)
     one.set_defaults(run=lambda server, given: restart_server(server, given.times))
-    one = parts.add_parser("narrow")
-    one.add_argument("folders", nargs="+", metavar="DIR")
-    one.add_argument("--max-chunks", type=int, default=1000)
-    one.add_argument("--queries", type=int, default=40)
-    one.add_argument("--among", type=int, default=0)
-    one.add_argument("--size", type=int, default=0)
-    one.add_argument("--copies", type=int, default=1)
-    one.set_defaults(run=narrow)
     given = parser.parse_args()
     with running_server(options=DURABLE) as server:
         given.run(server, given)

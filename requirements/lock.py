@@ -29,7 +29,7 @@ MACHINES = {
     for machine in ("arm64", "x86_64")
 }
 SETS = {
-    "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,s3,vectors]"],
+    "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,vectors]"],
     "build": ["hatchling>=1.26"],  # what pyproject.toml builds with
     "installer": ["pip>=25.1", "uv"],  # what installs dev.txt
     "dev": ["--editable", str(HERE.parent), "--group", f"{HERE.parent}/pyproject.toml:dev"],

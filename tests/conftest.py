@@ -19,14 +19,13 @@ settings.load_profile("small")
 
 # What a run that may skip nothing still skips (SKIP_NOTHING=1, as .ci/run sets it): what this machine cannot have.
 ALLOWED_SKIPS = (
-    "built for newer processors",
     "the C library is not glibc",
     "this machine has no IPv6",
     "names no distributed store on Citus",
 )
 
 # What a test asks for says what it is.
-MARKED = {"browser": "browser", "postgres": "postgres", "pgvector": "postgres", "citus": "citus"}
+MARKED = {"browser": "browser", "postgres": "postgres", "citus": "citus"}
 
 # What starts in the background inherits that SIGINT is ignored, and under nohup SIGHUP, and so do the programs that
 # tests start and interrupt. A handler is not inherited: they begin as in the foreground.
@@ -111,15 +110,6 @@ def gateway_url(postgres, postgres_url):
     PostgresStore(postgres_url).close()
     with gateway_role(postgres) as url:
         yield url
-
-
-@pytest.fixture(scope="session")
-def pgvector():
-    """A running PostgreSQL server with pgvector."""
-    from tests.postgres_server import vector_server
-
-    with vector_server() as server:
-        yield server
 
 
 @pytest.fixture

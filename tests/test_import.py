@@ -11,8 +11,6 @@ UNASKED = (
     "millgate.graph.graph",
     "millgate.guard.ladder",
     "millgate.guard.resume",
-    "millgate.index.large",
-    "millgate.index.shared",
     "millgate.ingest.load",
     "millgate.keys",
     "millgate.memory.sessions",

@@ -31,7 +31,7 @@ def test_a_grader_and_a_store_may_lack_what_is_optional():
             return [1.0] * len(candidates)
 
     assert not isinstance(Plain(), protocols.GraderWithBands)
-    assert not isinstance(MemoryStore(), protocols.PostingStore | protocols.ReadOnlyStore)
+    assert not isinstance(MemoryStore(), protocols.TraceBatchStore | protocols.ReadOnlyStore)
     with Millgate.open(store=MemoryStore(), grader=Plain()) as hg:
         hg.add([{"id": "tide", "text": "The tide turns at six."}])
         assert hg.context("when does the tide turn?", budget=100).chunks[0].id == "tide"

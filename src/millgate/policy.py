@@ -133,8 +133,6 @@ class Limits(Policy):
 class IndexPolicy(Policy):
     """How much of a store is held as an index by one process."""
 
-    max_chunks: PositiveCount = 5_000_000
-    """Most chunks of a collection that a process indexes itself; a larger one is narrowed inside the database first."""
     max_open: PositiveCount = 128
     """Most collections whose indexes a process keeps open; each holds a few mapped files."""
 

@@ -37,7 +37,6 @@ from millgate.protocols import (
     MemoryProvider,
     ReadOnlyStore,
     RequestScopedStore,
-    SegmentSharingStore,
     Store,
     TokenCounter,
     TraceBatchStore,
@@ -179,9 +178,7 @@ def _build_over(
     own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
     vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
     clock = own.clock or time.time
-    segments = store.segments if isinstance(store, SegmentSharingStore) else None
-    index_folder = folder and folder / "index"
-    indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
+    indexes = Indexes(store, folder and folder / "index", vectors, settings.index)
     providers = load_plugins() if own.providers is None else own.providers
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)

@@ -6,10 +6,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import psycopg
 import pytest
-from tests.postgres_server import GATEWAY, OWN, gateway_role, has_distributed_tables
+from tests.postgres_server import GATEWAY, gateway_role, has_distributed_tables
 
 from millgate.gateway import Millgate
-from millgate.stores.postgres.migrations import vector_schema
 from millgate.stores.sqlite import connection
 
 
@@ -80,15 +79,6 @@ def test_stats_check_doctor_and_export_know_a_database(run, gateway_url, postgre
     assert len(run("store", "export", "--store", url)[1].splitlines()) == 20
     code, _, err = run("store", "backup", "copy", "--store", url)
     assert (code, "pg_dump" in err) == (2, True)
-
-
-def test_the_doctor_looks_at_the_storage_of_ready_indexes(run, url, tmp_path):
-    shared = tmp_path / "shared"
-    code, out, _ = run("doctor", "--store", f"{url}&segments={shared}")
-    assert (code, "the shared folder is not there" in out) == (1, True), out
-    shared.mkdir()
-    code, out, _ = run("doctor", "--store", f"{url}&segments={shared}")
-    assert (code, f"ready indexes are shared in {shared}" in out) == (0, True), out
 
 
 def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
@@ -172,24 +162,7 @@ def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch
     assert (code, found["embedded"], found["dimension"]) == (0, 20, 2)
     code, out, _ = run("store", "embed", "--store", name, "--collection", "main")
     assert (code, out.startswith("embedded 0 chunks")) == (0, True)
-    assert "index of vectors" not in out
     assert "s3cret" not in json.dumps(found) + out + err
-
-
-def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
-    run, url, postgres, endpoint, monkeypatch
-):
-    with psycopg.connect(postgres.url) as owner:
-        if vector_schema(owner):
-            pytest.skip(OWN)
-    with Millgate.open(url) as gate:
-        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
-    monkeypatch.setenv("MILLGATE_EMBED__URL", endpoint)
-    monkeypatch.setenv("MILLGATE_EMBED__MODEL", "tiny")
-    monkeypatch.setenv("MILLGATE_INDEX__MAX_CHUNKS", "10")
-    code, out, err = run("store", "embed", "--store", url)
-    assert (code, out.startswith("embedded 20 chunks")) == (0, True)
-    assert "CREATE EXTENSION vector" in err
 
 
 def test_on_a_full_disk_a_store_is_read_and_the_answer_says_that_its_trace_is_lost(

@@ -1,22 +1,16 @@
-"""Embedding as shared work: each chunk once, whoever does it, and nothing is left behind by a killed worker."""
-
-import os
-import subprocess
-import sys
-import threading
-from collections import Counter
+"""Embedding ahead of requests: each chunk once, and a run that was stopped goes on."""
 
 import numpy as np
 import pytest
 
+from millgate.index.vectors import BATCH
 from millgate.operations.embed import embed_store
-from millgate.stores.postgres.embedding_work import PART
 from millgate.stores.postgres.store import PostgresStore
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.types import Chunk, Document
 
 KIND = "embedding/lengths/2"
-COUNT = 5 * PART
+COUNT = 5 * BATCH
 
 
 class Lengths:
@@ -94,80 +88,5 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(store):
     with pytest.raises(KeyboardInterrupt):
         embed_store(store, first)
     embed_store(store, second)
-    assert len(first.texts) >= PART
+    assert len(first.texts) >= BATCH
     assert sorted(first.texts + second.texts) == sorted(f"text {n}" for n in range(COUNT))
-
-
-def test_two_workers_share_the_work_and_embed_each_chunk_once(postgres_url):
-    stores = [PostgresStore(postgres_url), PostgresStore(postgres_url)]
-    put(stores[0], *range(COUNT))
-    both = threading.Barrier(2)  # each has claimed a part before either goes on
-    models = [Lengths(before=once(both.wait)) for _ in stores]
-    workers = [
-        threading.Thread(target=embed_store, args=pair) for pair in zip(stores, models, strict=True)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert all(model.texts for model in models)
-    counted = Counter(models[0].texts + models[1].texts)
-    assert (len(counted), set(counted.values()), kept(stores[0])) == (COUNT, {1}, COUNT)
-    for store in stores:
-        store.close()
-
-
-def once(action):
-    todo = [action]
-    return lambda: todo.pop()() if todo else None
-
-
-WORKER = """
-import sys, time
-from millgate.operations.embed import embed_store
-from millgate.stores.postgres.store import PostgresStore
-
-class Stuck:
-    name, dimension = "lengths", 2
-    def embed(self, texts):
-        print(len(texts), flush=True)
-        time.sleep(600)
-
-embed_store(PostgresStore(sys.argv[1]), Stuck())
-"""
-
-
-def test_the_part_of_a_killed_worker_is_done_by_another(postgres_url):
-    store = PostgresStore(postgres_url)
-    put(store, *range(COUNT))
-    stuck = subprocess.Popen(
-        [sys.executable, "-c", WORKER, postgres_url], stdout=subprocess.PIPE, env=os.environ
-    )
-    held = int(stuck.stdout.readline())
-    model = Lengths()
-
-    def kill_when_the_rest_is_done(done, total):
-        if total - done == held and len(model.texts) == COUNT - held:
-            stuck.kill()
-
-    try:
-        embed_store(store, model, on_chunks=kill_when_the_rest_is_done)
-    finally:
-        stuck.kill()
-        stuck.communicate()
-    assert 0 < held < COUNT
-    assert sorted(model.texts) == sorted(f"text {n}" for n in range(COUNT))
-    assert kept(store) == COUNT
-    store.close()
-
-
-def test_a_chunk_that_changes_while_it_is_embedded_gets_the_embedding_of_its_new_text(postgres_url):
-    store, other = PostgresStore(postgres_url), PostgresStore(postgres_url)
-    put(store, 1)
-    # the writer does not wait for the worker, which holds its part meanwhile
-    model = Lengths(before=once(lambda: put(other, 1, text="a longer text {}")))
-    embed_store(store, model)
-    value = store.attachments("t", "main", KIND, ["d1"])["d1"]
-    assert np.frombuffer(value, np.float16)[0] == len("a longer text 1")
-    store.close()
-    other.close()

@@ -22,7 +22,7 @@ from millgate.cli.options import (
 )
 from millgate.cli.store_copies import open_kept
 from millgate.cli.terminal import echo
-from millgate.errors import InputError, MissingExtra, StoreError
+from millgate.errors import InputError, MissingExtra
 from millgate.models.embed import embedder
 from millgate.operations.check import check as find_faults
 from millgate.operations.compact import compact as compact_store
@@ -101,12 +101,9 @@ def reindex(store: str | None, tenant: str | None, collection: str, as_json: boo
 def embed(store: str | None, collection: str | None, as_json: bool) -> None:
     """Compute the embeddings that chunks lack.
 
-    The setting `embed.model` names the model. The command can be stopped and started again. On PostgreSQL any number of
-    these can run at once, on any machine: they share the work, and the others take over the part of one that is killed.
-    A collection that is larger than `index.max_chunks` also gets its index of vectors in the database, if that has
-    pgvector.
+    The setting `embed.model` names the model. The command can be stopped and started again.
     """
-    from millgate.operations.embed import build_graphs, embed_store  # noqa: PLC0415  loads numpy
+    from millgate.operations.embed import embed_store  # noqa: PLC0415  loads numpy
 
     settings = load(arguments={"store": store} if store else {})
     model = embedder(settings.embed)
@@ -122,24 +119,15 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
                 collection=collection,
                 on_chunks=lambda done, total: bar.update(task, completed=done, total=total),
             )
-        most, graphs, obstacle = settings.index.max_chunks, 0, ""
-        try:
-            graphs = build_graphs(opened, model, max_chunks=most, collection=collection)
-        except StoreError as error:  # the embeddings are there all the same
-            obstacle = str(error)
     finally:
         opened.close()
     seconds = time.monotonic() - began
     if as_json:
-        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "graphs": graphs, "obstacle": obstacle, "seconds": round(seconds, 3)})  # fmt: skip
+        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "seconds": round(seconds, 3)})  # fmt: skip
         return
     echo(
         f"embedded {count_of(made, 'chunk')} with {model.name} in {seconds:.1f} s; none is lacking"
     )
-    if graphs:
-        echo(f"large collections whose index of vectors was made: {graphs}")
-    if obstacle:
-        echo(f"the index of vectors of a large collection was not made: {obstacle}", err=True)
 
 
 @click.command(epilog="Example: millgate store migrate --dry-run")

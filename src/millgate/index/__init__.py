@@ -19,7 +19,5 @@ not tried: they could not be read from a file as they are, and every process wou
 arrays, and the rest is what follows from files: changes come in as further segments, small ones are merged, dead chunks
 are left out, and damage is noticed.
 
-Start with segment.py to see what an index is, and with indexes.py to see who asks for it. Two packages are imported
-only if a store needs them: large/ (collections too large for a process) and shared/ (ready indexes that gateways copy
-from each other).
+Start with segment.py to see what an index is, and with indexes.py to see who asks for it.
 """

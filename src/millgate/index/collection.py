@@ -102,9 +102,8 @@ class Collection:
         if self._lock.acquire(timeout=_PATIENCE_S if self._opened else _OPENING_S):
             try:
                 self._degraded = ""
-                if self._opened or self._loads_fast():
-                    self._load()
-                    behind = not self._take_in_few()
+                self._load()
+                behind = not self._take_in_few()
             except EmbedderFailed:
                 behind = self._head() != self._words_seen  # the background goes on by words
             finally:
@@ -150,10 +149,6 @@ class Collection:
                 f"the index of collection {self._name!r} cannot be deleted: {error.strerror}",
                 hint="run this where the store can be written",
             ) from error
-
-    def _loads_fast(self) -> bool:
-        """Whether a request may open the index itself; otherwise the background does."""
-        return True
 
     def _check_files(self) -> None:
         """Read all files through once; if one is damaged, start over."""

@@ -76,11 +76,6 @@ def folder_of(root: Path, tenant: str, collection: str) -> Path:
     return root / blake2b(f"{tenant}\0{collection}".encode(), digest_size=16).hexdigest()
 
 
-def manifest_is_there(folder: Path) -> bool:
-    """Whether the folder holds an index, whole or damaged."""
-    return (folder / "manifest.json").exists()
-
-
 def manifest_mark(folder: Path) -> str:
     """Which write the manifest comes from; empty when there is none."""
     try:

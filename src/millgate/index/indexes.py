@@ -9,7 +9,6 @@ from collections import OrderedDict
 from pathlib import Path
 from sys import getsizeof
 from threading import Condition, Thread
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +19,12 @@ from millgate.index.collection import Collection
 from millgate.index.folder import folder_of
 from millgate.index.vectors import EmbedderFailed, embed
 from millgate.policy import IndexPolicy
-from millgate.protocols import Embedder, PostingStore, Snapshot, Store
+from millgate.protocols import Embedder, Snapshot, Store
 from millgate.text.cache import Cache
-
-if TYPE_CHECKING:
-    from millgate.index.large.collections import LargeCollections
-    from millgate.index.large.narrowed import NarrowedCollection
-    from millgate.index.shared.storage import SharedStorage
 
 # Seconds that closing waits for a batch under way. Chosen: several times what 5 000 chunks take without an embedder.
 CLOSE_S = 30.0
 _VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
-_SIZES_BYTES = 1 << 20  # of the numbers of chunks of collections, some thousand ...
-_SIZED_S = 10.0  # ... each of which is believed for so long
 
 Key = tuple[str, str]
 
@@ -41,8 +33,6 @@ class Indexes:
     """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
-    `segments` is the place of storage that gateways share, and the part of it that is this store's: ready indexes are
-    copied from there and uploaded to it.
     """
 
     def __init__(
@@ -51,16 +41,10 @@ class Indexes:
         folder: Path | None = None,
         embedder: Embedder | None = None,
         policy: IndexPolicy = IndexPolicy.default(),  # noqa: B008  (frozen)
-        *,
-        segments: tuple[str, str] | None = None,
     ) -> None:
         self._store = store
-        self._posting_store = store if isinstance(store, PostingStore) else None
         self._policy = policy
-        self._sizes: Cache[Key, int] = Cache(_SIZES_BYTES, max_age_s=_SIZED_S)
-        self._large: LargeCollections | None = None
         self._folder = folder
-        self._storage = self._open_storage(*segments) if segments else None
         self._embedder = embedder
         self._vectors: Cache[str, npt.NDArray[np.float32]] = Cache(
             _VECTOR_BYTES, lambda query, vector: getsizeof(query) + vector.nbytes
@@ -73,9 +57,7 @@ class Indexes:
         self._closing = False
 
     def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
-        """The postings of one collection, caught up with the store; of a large one those that matter to the query."""
-        if large := self._open_large(tenant, collection):
-            return large.snapshot(query, wait=True)
+        """The postings of one collection, caught up with the store."""
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         if opened.unchecked:
@@ -87,9 +69,6 @@ class Indexes:
 
         NotReady if there are none yet. What is missing is followed in the background.
         """
-        if large := self._open_large(tenant, collection):
-            self._follow_later((tenant, collection))
-            return large.snapshot(query, wait=False)
         opened = self._collection(tenant, collection)
         try:
             snapshot, behind = opened.latest()
@@ -102,7 +81,7 @@ class Indexes:
 
     def follow(self, tenant: str, collection: str) -> None:
         """Take in what was just written, a batch of it; the rest is followed in the background."""
-        if not self._follower(tenant, collection).follow_batch():
+        if not self._collection(tenant, collection).follow_batch():
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
@@ -122,18 +101,8 @@ class Indexes:
             self._vectors.put(query, vector)
         return vector if vector.any() else None
 
-    def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The same for narrowing, which goes on without it: the ranking reports an embedder that fails."""
-        try:
-            return self.vector(query)
-        except EXPECTED:
-            return None
-
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""
-        if large := self._open_large(tenant, collection):
-            large.clear()
-            return large.snapshot("", wait=True)
         with self._changed:
             self._open.pop((tenant, collection), None)
         opened = self._collection(tenant, collection)
@@ -154,33 +123,15 @@ class Indexes:
         for collection in opened:
             collection.flush(max(0.0, until - time.monotonic()))
 
-    def _follower(self, tenant: str, collection: str) -> "Collection | NarrowedCollection":
-        return self._open_large(tenant, collection) or self._collection(tenant, collection)
-
-    def _open_large(self, tenant: str, collection: str) -> "NarrowedCollection | None":
-        """The collection as the store narrows it, if it is too large to be held here and the store can."""
-        store = self._posting_store
-        if store is None or self._count_chunks(tenant, collection) <= self._policy.max_chunks:
-            return None
-        if self._large is None:
-            from millgate.index.large.collections import LargeCollections  # noqa: PLC0415  few need it
-
-            vector = self._known_vector
-            self._large = LargeCollections(store, embedder=self._embedder, vector=vector)
-        return self._large.open(tenant, collection)
-
-    def _count_chunks(self, tenant: str, collection: str) -> int:
-        """How many chunks the store had a few seconds ago."""
-        chunks = self._sizes.get((tenant, collection))
-        if chunks is None:
-            chunks = self._store.size(tenant, collection).chunks
-            self._sizes.put((tenant, collection), chunks)
-        return chunks
-
     def _collection(self, tenant: str, collection: str) -> Collection:
         key, surplus = (tenant, collection), []
         with self._changed:
-            held = self._open.pop(key, None) or self._make_collection(tenant, collection)
+            held = self._open.pop(key, None)
+            if held is None:
+                own = folder_of(self._folder, tenant, collection) if self._folder else None
+                held = Collection(
+                    self._store, tenant, collection, folder=own, embedder=self._embedder
+                )
             self._open[key] = held
             # in memory only, closing one would mean to build it again
             while self._folder and len(self._open) > self._policy.max_open:
@@ -188,21 +139,6 @@ class Indexes:
         for closed in surplus:
             closed.flush()
         return held
-
-    def _make_collection(self, tenant: str, collection: str) -> Collection:
-        here, embedder = (self._store, tenant, collection), self._embedder
-        folder = folder_of(self._folder, tenant, collection) if self._folder else None
-        if folder is None or self._storage is None:
-            return Collection(*here, folder=folder, embedder=embedder)
-        from millgate.index.shared.collection import SharedCollection  # noqa: PLC0415  few need it
-
-        return SharedCollection(*here, folder=folder, storage=self._storage, embedder=embedder)
-
-    @staticmethod
-    def _open_storage(place: str, name: str) -> "SharedStorage":
-        from millgate.index.shared.open import open_storage  # noqa: PLC0415  few need it
-
-        return open_storage(place, name)
 
     def _follow_later(self, key: Key) -> None:
         with self._changed:
@@ -228,7 +164,7 @@ class Indexes:
     def _follow(self, key: Key) -> bool:
         """Take in one batch of changes; True if nothing is left to do."""
         try:
-            return self._follower(*key).follow_batch()
+            return self._collection(*key).follow_batch()
         except EXPECTED as error:
             # the next request finds the same and says so
             LOGGER.warning("the index of %r cannot follow: %s", key[1], describe(error))

@@ -92,11 +92,6 @@ class SegmentSnapshot:
         """What went wrong with the index on the way to this snapshot; empty if nothing did."""
         return self._degraded
 
-    @property
-    def narrowed_to(self) -> str:
-        """Empty: a snapshot is the whole collection."""
-        return ""
-
     @lazy_property
     def stale(self) -> "SegmentSnapshot":
         """The same snapshot, which says that the store has gone on since."""
@@ -341,15 +336,12 @@ class SegmentSnapshot:
         return found
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
-        counts = self.name_frequencies(keys)
+        counts = total_counts([live.name_counts for live in self.lives], self._find_names(keys))
         return np.where(counts > limit, 0, counts)
 
     def find_names(self, keys: Keys) -> Postings:
         parts = [live.segment.names for live in self.lives]
         return self._living(copy_lists(parts, self._find_names(keys), self.bases))
-
-    def name_frequencies(self, keys: Keys) -> Ints:
-        return total_counts([live.name_counts for live in self.lives], self._find_names(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""

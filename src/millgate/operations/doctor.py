@@ -17,7 +17,6 @@ from typing import Literal
 
 from millgate import __version__
 from millgate.errors import MillgateError
-from millgate.index.shared.open import open_storage
 from millgate.settings import Settings
 from millgate.stores.open import open_store
 from millgate.stores.sqlite.store import FILE, SqliteStore, has_store
@@ -35,7 +34,6 @@ _EXTRAS = {
     "fastapi": "service",
     "httpx2": "http",
     "mcp": "mcp",
-    "obstore": "s3",
     "psycopg": "postgres",
     "usearch": "vectors",
 }
@@ -136,26 +134,10 @@ def _check_database(url: str) -> Iterator[Advice]:
             yield Advice("store", "warning", LOCAL.format(len(local)), DISTRIBUTE)
         if away := opened.unreachable_workers():
             yield Advice("workers", "problem", f"they cannot be reached: {', '.join(away)}", "start them: their tenants are refused meanwhile")  # fmt: skip
-        if opened.segments:
-            yield _check_segments(*opened.segments)
     finally:
         opened.close()
     if folder is not None:
         yield Advice("indexes", "ok", f"they are in {folder}, {_mb(shutil.disk_usage(folder).free)} are free there")  # fmt: skip
-
-
-def _check_segments(place: str, name: str) -> Advice:
-    """Whether the storage where gateways share ready indexes can be read."""
-    try:
-        storage = open_storage(place, name)
-        storage.list_files(
-            "doctor"
-        )  # there is none of that name: whether it may be asked is what counts
-    except MillgateError as error:
-        return Advice("segments", "problem", error.message, error.hint)
-    except OSError as error:
-        return Advice("segments", "problem", f"{place} cannot be read: {error.strerror}", "correct segments in the store address")  # fmt: skip
-    return Advice("segments", "ok", f"ready indexes are shared in {storage}")
 
 
 def _check_folder(folder: Path, path: Path, free: int) -> Iterator[Advice]:

@@ -175,8 +175,6 @@ class RequestRun:
                     found[name] = step.sift(self._load_whole(name, vector))
                 else:
                     found[name] = step.sift(self._search(name, vector))
-                    if narrowed_to := self.views[name].narrowed_to:
-                        step.facts["narrowed_to"] = narrowed_to
         return found
 
     def _embed(self, query: str) -> "npt.ArrayLike | None":

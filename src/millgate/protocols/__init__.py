@@ -14,7 +14,7 @@
 
 No part but a dialect needs a base class: an object fits if it has the members of its protocol. An object that is
 handed in replaces the one that the settings name. The other protocols here are what our own parts read of each
-other: the postings of the index, and abilities that a store may have beyond Store (store.py, posting_store.py).
+other: the postings of the index, and abilities that a store may have beyond Store (store.py).
 
 >>> import numpy as np
 >>> from millgate import Chunk, Guard, Millgate
@@ -117,16 +117,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from millgate.protocols.posting_store import (
-    BLOCK_BITS,
-    KeyLists,
-    Placement,
-    PostingBlock,
-    PostingStore,
-    RecordRows,
-    Totals,
-    VectorGraphStore,
-)
 from millgate.protocols.snapshot import (
     Postings,
     Snapshot,
@@ -140,7 +130,6 @@ from millgate.protocols.store import (
     ClusterStore,
     DocumentStore,
     EdgeStore,
-    EmbeddingWorkStore,
     FactFeed,
     FactStore,
     KeyStore,
@@ -148,7 +137,6 @@ from millgate.protocols.store import (
     RequestScopedStore,
     ReviewStore,
     SecretStore,
-    SegmentSharingStore,
     SharedState,
     SharedUpkeepStore,
     SpendStore,
@@ -165,7 +153,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "BLOCK_BITS",
     "AttachmentStore",
     "Bands",
     "ChangeFeed",
@@ -175,24 +162,17 @@ __all__ = [
     "DocumentStore",
     "EdgeStore",
     "Embedder",
-    "EmbeddingWorkStore",
     "FactFeed",
     "FactStore",
     "Grader",
     "GraderWithBands",
-    "KeyLists",
     "KeyStore",
     "MemoryProvider",
-    "Placement",
-    "PostingBlock",
-    "PostingStore",
     "Postings",
     "ReadOnlyStore",
-    "RecordRows",
     "RequestScopedStore",
     "ReviewStore",
     "SecretStore",
-    "SegmentSharingStore",
     "SharedState",
     "SharedUpkeepStore",
     "Snapshot",
@@ -203,10 +183,8 @@ __all__ = [
     "TermPositions",
     "TokenCounter",
     "TokenStreams",
-    "Totals",
     "TraceBatchStore",
     "TraceStore",
-    "VectorGraphStore",
     "WebSearch",
 ]
 

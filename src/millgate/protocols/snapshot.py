@@ -45,14 +45,11 @@ class Snapshot(Protocol):
     """One collection at one moment: its chunks are numbered 0 .. size - 1, and `count` of them are alive.
 
     Dead ones never show up in an answer. `degraded` says what went wrong with the index on the way here, empty if
-    nothing did. `narrowed_to` says which part of a large collection it is, empty if it is all of it; `count`,
-    `frequencies` and `name_frequencies` are then those of the whole.
+    nothing did.
     """
 
     @property
     def degraded(self) -> str: ...
-    @property
-    def narrowed_to(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property
@@ -108,7 +105,6 @@ class Snapshot(Protocol):
         """How many chunks each name would find, 0 for one that stands in more than `limit`."""
 
     def find_names(self, keys: "npt.NDArray[np.uint64]") -> Postings: ...
-    def name_frequencies(self, keys: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def is_proper(
         self, keys: "npt.NDArray[np.uint64]", *, share: float
     ) -> "npt.NDArray[np.bool_]": ...

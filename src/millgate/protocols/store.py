@@ -348,38 +348,6 @@ class RequestScopedStore(Protocol):
 
 
 @runtime_checkable
-class SegmentSharingStore(Protocol):
-    """A store whose gateways share ready indexes.
-
-    `segments` is the folder or bucket that all of them reach, and the name of this store's part of it; None if they
-    share none.
-    """
-
-    @property
-    def segments(self) -> tuple[str, str] | None: ...
-
-
-@runtime_checkable
-class EmbeddingWorkStore(Protocol):
-    """A store that divides the chunks without an embedding among many workers; in others one worker does them all.
-
-    `offer_embeddings` makes parts of all chunks that lack an embedding, and answers how many chunks are in parts now;
-    `embeddings_left` answers how many are in parts that are not done. `embed_part` does a part that no other worker
-    does, and answers how many embeddings were made, or None if no part is free.
-    """
-
-    def offer_embeddings(self, tenant: str, collection: str, kind: str) -> int: ...
-    def embeddings_left(self, tenant: str, collection: str, kind: str) -> int: ...
-    def embed_part(
-        self,
-        tenant: str,
-        collection: str,
-        kind: str,
-        compute: Callable[[Sequence[Chunk]], Mapping[str, bytes]],
-    ) -> int | None: ...
-
-
-@runtime_checkable
 class SharedState(Protocol):
     """A store in which gateways on several machines share what they count and remember beside its records.
 

@@ -57,10 +57,6 @@ def find_name_postings(
     for row, names in zip(owned, mine, strict=True):
         row[np.searchsorted(keys, names[within(keys, names)])] = True
     counts = [np.bincount(which[found], minlength=len(keys)) for found in (inside, titled)]
-    if view.narrowed_to:
-        # the candidates hold a part of a name's postings: it is as common as in the whole collection
-        growth = np.maximum(view.name_frequencies(keys) / np.maximum(hits.counts, 1), 1.0)
-        counts = [np.rint(count * growth).astype(np.int64) for count in counts]
     return NamePostings(keys, owned, hits.ords, which, inside, titled, *counts)
 
 

@@ -207,7 +207,7 @@ def _match_terms(
     if not known.any():
         return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
-    term_idf = idf(view.count, view.frequencies(keys) if view.narrowed_to else hits.counts)
+    term_idf = idf(view.count, hits.counts)
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * term_idf, by)
     depth = max(policy.phrase_depth, SEEDS)

@@ -2,7 +2,6 @@
 
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -17,7 +16,6 @@ from millgate.stores.postgres.citus import TableLayout, distribute, distribute_s
 from millgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
 from millgate.stores.postgres.rows import insert_rows
 from millgate.stores.postgres.store import PostgresStore
-from millgate.stores.postgres.vectors import _GRAPH
 from millgate.testing.samples import document
 from millgate.types import Edge, Fact, Key
 
@@ -62,11 +60,11 @@ def test_all_locks_are_taken_before_anything_is_changed_and_not_waited_for_in_tu
 
 def test_only_what_is_still_to_do_is_done():
     assert distribute_sql(TableLayout(local=(), unlogged=())) == []
-    lines = distribute_sql(TableLayout(local=("traces", "posting_vectors"), unlogged=()))
+    lines = distribute_sql(TableLayout(local=("traces", "spends"), unlogged=()))
     moves = [line for line in lines if "create_" in line]
     assert [re.search(r"millgate\.(\w+)", line)[1] for line in moves] == [
         "traces",
-        "posting_vectors",
+        "spends",
     ]
     assert distribute_sql(TableLayout(local=(), forced=("chunks",), unlogged=())) == [
         "ALTER TABLE millgate.chunks NO FORCE ROW LEVEL SECURITY"
@@ -234,33 +232,6 @@ def test_the_sizes_of_tables_are_those_of_their_shards(postgres, postgres_url):
         admin.execute("DROP TABLE pg_dist_partition; DROP FUNCTION citus_total_relation_size")
     store.close()
     assert after == before | {"chunks": before["chunks"] + 10**9}
-
-
-def test_a_graph_that_is_being_made_is_seen_wherever_it_is_made(postgres, postgres_url):
-    """On Citus the workers make it, and the progress that PostgreSQL reports is theirs."""
-    if has_distributed_tables(postgres.url):
-        pytest.skip(OWN)  # a lock at the coordinator does not hold up the workers
-    store = PostgresStore(postgres_url)
-    make = "CREATE INDEX CONCURRENTLY vectors_0 ON millgate.removed (seq)"
-
-    def look():
-        with store.session() as connection:
-            return connection.execute(_GRAPH, ("vectors_0", "vectors_0")).fetchone()
-
-    def build():
-        with store.session() as connection:
-            connection.execute(make)
-
-    with ThreadPoolExecutor() as pool, store.session() as other:
-        other.execute("BEGIN; LOCK TABLE millgate.removed IN ROW EXCLUSIVE MODE")  # it waits for us
-        made = pool.submit(build)
-        while (found := look()) is None:
-            assert not made.done()
-        other.execute("COMMIT")
-        made.result()
-        assert (found, look()) == ((False, True), (True, False))
-        other.execute("DROP INDEX millgate.vectors_0")
-    store.close()
 
 
 # -- on a cluster ------------------------------------------------------------------------------------------------------

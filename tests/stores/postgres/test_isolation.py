@@ -3,7 +3,6 @@
 import psycopg
 import pytest
 
-from millgate.protocols import PostingBlock, Totals
 from millgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
 from millgate.stores.postgres.store import PostgresStore
 from millgate.testing.samples import document, trace
@@ -29,12 +28,6 @@ def store(gateway_url):
         store.amend_spends(tenant, [("tenant", "")], lambda rows: rows)
         store.take_request(tenant, "k", per_second=1.0, burst=2)
         store.remember(tenant, b"k", b"value")
-        store.offer_embeddings(tenant, "main", "embedding/none/2")
-        store.lease_postings(tenant, "main", Totals())
-        block = PostingBlock(
-            [("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1)
-        )
-        store.save_block(tenant, "main", block, after=Totals())
     yield store
     store.close()
 

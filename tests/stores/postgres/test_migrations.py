@@ -13,6 +13,8 @@ from millgate.stores.postgres.address import parse_address
 from millgate.stores.postgres.migrations import (
     BY_TENANT,
     DIRECTORY,
+    DROP_POSTINGS,
+    DROPPED,
     LOCK,
     NODE_KEYS,
     STEPS,
@@ -91,6 +93,18 @@ def test_edges_of_an_older_release_are_found_without_case(url):
     store = PostgresStore(url)
     assert store.edges_touching("t", ["payments"]) == [Edge("Payments", "uses", "Ledger", 0.5)]
     assert store.unlink("t", [Edge("PAYMENTS", "uses", "ledger")]) == 1
+    store.close()
+
+
+def test_the_postings_that_an_older_release_kept_are_dropped(url):
+    before = STEPS[: STEPS.index(DROP_POSTINGS)]
+    with psycopg.connect(url) as connection:
+        migrate(connection, parse_address(url), steps=before)
+        for table in DROPPED:
+            connection.execute(f"CREATE TABLE millgate.{table} (tenant text)")
+    store = PostgresStore(url)
+    assert store.put("t", [document("a", "kept")]) == 1
+    assert not store.tables().keys() & {*DROPPED}
     store.close()
 
 

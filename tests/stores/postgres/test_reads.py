@@ -138,8 +138,6 @@ def test_citus_is_told_the_tenant_after_a_begin(postgres, postgres_url, cluster)
             with begun as connection:
                 assert connection.execute(TOLD).fetchone() == (told,)
         assert store._pool.fetch("t", TOLD) == [(told,)]
-        width = "SELECT current_setting('hnsw.ef_search')"
-        assert store._pool.fetch("t", width, settings=["hnsw.ef_search = 7"]) == [("7",)]
         assert store._pool.fetch("t", NOW) == [("t", "on")]
         last = {query for (query,) in admin.execute(LAST)}
         store.close()

@@ -47,8 +47,6 @@ class Address:
     """0 for a pooler that does not know them, as PgBouncer before 1.21 in transaction mode."""
     cache: Path | None = None
     """The folder of the indexes."""
-    segments: str = ""
-    """A folder or a bucket that all gateways reach, for ready indexes."""
 
     def __str__(self) -> str:
         here = self.parameters
@@ -97,8 +95,6 @@ def parse_address(url: str) -> Address:
 
 def _read_option(name: str, value: str) -> object:
     read, least, most = OPTIONS[name]
-    if read is str:
-        return value
     if read is Path:
         return Path(value).expanduser()
     try:
@@ -118,5 +114,4 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], float, float]] = {
     "timeout_s": (float, 0.1, 3600.0),
     "prepared_statements": (int, 0, 1),
     "cache": (Path, 0, 0),
-    "segments": (str, 0, 0),
 }

@@ -16,7 +16,7 @@ from psycopg import errors
 
 from millgate.errors import NotReady, StoreError
 from millgate.stores.postgres.address import Address
-from millgate.stores.postgres.migrations import BY_TENANT, has_vectors
+from millgate.stores.postgres.migrations import BY_TENANT
 from millgate.stores.postgres.rows import Link
 
 # Seconds for which `distribute` tries to lock all tables. One try is shorter than the second after which PostgreSQL
@@ -57,11 +57,10 @@ def read_layout(connection: Link, address: Address) -> TableLayout:
             " CREATE EXTENSION citus; or stay on one server: nothing needs Citus",
         )
     found = {name: rest for name, *rest in connection.execute(_LAYOUT)}
-    by_tenant = (*BY_TENANT, *["posting_vectors"] * has_vectors(connection))
     return TableLayout(
-        local=tuple(name for name in by_tenant if not found[name][2]),
-        forced=tuple(name for name in by_tenant if found[name][2] and found[name][0]),
-        unlogged=tuple(name for name in by_tenant if found[name][1]),
+        local=tuple(name for name in BY_TENANT if not found[name][2]),
+        forced=tuple(name for name in BY_TENANT if found[name][2] and found[name][0]),
+        unlogged=tuple(name for name in BY_TENANT if found[name][1]),
     )
 
 

@@ -124,11 +124,10 @@ class Pool:
         sql: str,
         values: Sequence[object] = (),
         *,
-        settings: Sequence[str] = (),
         binary: bool = False,
     ) -> list[TupleRow]:
-        """The rows of one statement that reads, in one round trip; `settings` hold for it alone."""
-        return self._fetch(tenant, [(sql, values)], settings, binary=binary)[0]
+        """The rows of one statement that reads, in one round trip."""
+        return self._fetch(tenant, [(sql, values)], binary=binary)[0]
 
     def fetch_first(self, tenant: str, sql: str, *values: object) -> list[TupleRow]:
         """The same for what every request reads: with its first read comes what others read after that one."""
@@ -167,23 +166,17 @@ class Pool:
             _REQUEST.reset(before)
 
     def _fetch(
-        self,
-        tenant: str,
-        asks: Sequence[Ask],
-        settings: Sequence[str] = (),
-        *,
-        binary: bool = False,
+        self, tenant: str, asks: Sequence[Ask], *, binary: bool = False
     ) -> list[list[TupleRow]]:
         """A pipeline is a transaction. But Citus tells workers only what SET LOCAL says after a BEGIN."""
         with self._connection() as connection:
-            begun = connection.is_citus or bool(settings)
             with connection.pipeline():
-                if begun:
-                    _begin(connection, "BEGIN READ ONLY", tenant, settings)
+                if connection.is_citus:
+                    _begin(connection, "BEGIN READ ONLY", tenant, ())
                 else:
                     connection.execute(_READ_AS, (tenant,))
                 found = [connection.execute(*ask, binary=binary) for ask in asks]
-                if begun:
+                if connection.is_citus:
                     connection.execute("COMMIT", prepare=False)
             return [one.fetchall() for one in found]
 

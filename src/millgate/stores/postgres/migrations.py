@@ -113,40 +113,11 @@ CREATE TABLE millgate.spends (
 CREATE INDEX spends_recent ON millgate.spends (tenant, last);
 """
 
-# See postings.py. Drafts stay in their rows: hundreds are read for a query, and one kept aside costs much more.
-POSTINGS = f"""
-CREATE TABLE millgate.postings (
-  tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0,
-  totals text NOT NULL DEFAULT '{{}}', leased timestamptz NOT NULL DEFAULT '-infinity',
-  PRIMARY KEY (tenant, collection)
-) WITH (fillfactor = 50);
-CREATE TABLE millgate.posting_terms (
-  tenant {NAME}, collection {NAME}, term bigint NOT NULL, chunks bigint NOT NULL,
-  PRIMARY KEY (tenant, collection, term)
-) WITH (fillfactor = 70);
-CREATE TABLE millgate.posting_lists (
-  tenant {NAME}, collection {NAME}, term bigint NOT NULL, block integer NOT NULL, part integer NOT NULL,
-  list bytea NOT NULL, PRIMARY KEY (tenant, collection, term, block, part));
-ALTER TABLE millgate.posting_lists ALTER list SET STORAGE MAIN;
-CREATE INDEX posting_lists_blocks ON millgate.posting_lists (tenant, collection, block, part);
-CREATE TABLE millgate.posting_blocks (
-  tenant {NAME}, collection {NAME}, block integer NOT NULL, chunks bigint NOT NULL, gone bigint NOT NULL,
-  PRIMARY KEY (tenant, collection, block)
-) WITH (fillfactor = 50);
-CREATE TABLE millgate.posting_drafts (
-  tenant {NAME}, collection {NAME}, place bigint NOT NULL, id {NAME}, draft bytea NOT NULL,
-  PRIMARY KEY (tenant, collection, place)
-) WITH (toast_tuple_target = 8160);
-ALTER TABLE millgate.posting_drafts ALTER draft SET STORAGE EXTERNAL;
-CREATE INDEX posting_drafts_id ON millgate.posting_drafts (tenant, collection, id);
-"""
-
-# See embedding_work.py.
-EMBEDDING_WORK = f"""
-CREATE TABLE millgate.embedding_work (
-  tenant {NAME}, collection {NAME}, kind {NAME}, part bigint NOT NULL, chunks bigint NOT NULL,
-  PRIMARY KEY (tenant, collection, kind, part));
-"""
+# Two steps once made tables for postings and embedding work; the last step drops them where they are.
+NOTHING = "-- nothing any more"
+DROPPED = (
+    "postings", "posting_terms", "posting_lists", "posting_blocks", "posting_drafts", "posting_vectors", "embedding_work",
+)  # fmt: skip
 
 # Rates need not outlive the server.
 SHARED = f"""
@@ -163,7 +134,6 @@ CREATE INDEX remembered_age ON millgate.remembered (tenant, written);
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
     "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
-    "postings", "posting_terms", "posting_lists", "posting_blocks", "posting_drafts", "embedding_work",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")
@@ -202,24 +172,13 @@ CREATE INDEX edges_out ON millgate.edges (tenant, source_key, weight DESC, sourc
 CREATE INDEX edges_in ON millgate.edges (tenant, target_key, weight DESC, source, predicate, target);
 """
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES, NODE_KEYS)
+DROP_POSTINGS = f"DROP TABLE IF EXISTS {', '.join(f'millgate.{table}' for table in DROPPED)};"
 
+STEPS = (
+    STORE, DOCUMENTS, RECORDS, TRACES, SHARED, NOTHING, NOTHING, POLICIES, NODE_KEYS, DROP_POSTINGS,
+)  # fmt: skip
 
-# Only if the database has pgvector: vectors.py. A step of its own kind, since the extension may come later.
-VECTORS = f"""
-CREATE TABLE millgate.posting_vectors (
-  tenant {NAME}, collection {NAME}, kind {NAME}, place bigint NOT NULL, embedding {{schema}}.halfvec NOT NULL,
-  PRIMARY KEY (tenant, collection, kind, place)
-) WITH (toast_tuple_target = 8160);
-ALTER TABLE millgate.posting_vectors ALTER embedding SET STORAGE EXTERNAL;
-{protect("posting_vectors", _OWN)}"""
-
-_HALFVEC = """
-SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-JOIN pg_catalog.pg_type t ON t.typname = 'halfvec' AND t.typnamespace = e.extnamespace
-JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
-"""
-_VECTORS_THERE = """
+_THERE = """
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'millgate' AND tablename = 'posting_vectors'
 """
 _THERE = """
@@ -247,22 +206,6 @@ def version(connection: Connection[TupleRow]) -> int:
     return int(found)
 
 
-def vector_schema(connection: Connection[TupleRow]) -> str:
-    """The schema of pgvector, quoted for SQL; empty if the database has none, or one without half floats."""
-    row = connection.execute(_HALFVEC).fetchone()
-    return str(row[0]) if row else ""
-
-
-def has_vectors(connection: Connection[TupleRow]) -> bool:
-    """Whether the store has a table for vectors."""
-    return connection.execute(_VECTORS_THERE).fetchone() != (0,)
-
-
-def lacks_vectors(connection: Connection[TupleRow]) -> bool:
-    """Whether the database has pgvector, and the store no table for it yet."""
-    return not has_vectors(connection) and bool(vector_schema(connection))
-
-
 def owns_tables(connection: Connection[TupleRow]) -> bool:
     """Whether this role may change the tables; a role that gateways alone use may not."""
     return connection.execute(_OWNED).fetchone() == (True,)
@@ -273,13 +216,10 @@ def grant_sql(connection: Connection[TupleRow], role: str) -> list[str]:
     return [SQL(line).format(Identifier(role)).as_string(connection) + ";\n" for line in _GRANTS]
 
 
-def pending(current: int, *, steps: tuple[str, ...] = STEPS, vectors_in: str = "") -> list[str]:
-    """The SQL that a store of this version still needs, step by step; `vectors_in` if it lacks its table for
-    vectors.
-    """
+def pending(current: int, *, steps: tuple[str, ...] = STEPS) -> list[str]:
+    """The SQL that a store of this version still needs, step by step."""
     start = [START] if not current else []
-    last = [VECTORS.format(schema=vectors_in).strip() + "\n"] if vectors_in else []
-    return [*start, *(step.strip() + "\n" for step in steps[current:]), *last]
+    return [*start, *(step.strip() + "\n" for step in steps[current:])]
 
 
 def refuse_newer(address: Address, current: int, *, steps: tuple[str, ...] = STEPS) -> None:
@@ -304,8 +244,6 @@ def migrate(
         for number, step in enumerate(steps[current:], current + 1):
             connection.execute(step)
             connection.execute("INSERT INTO millgate.migrations (number) VALUES (%s)", (number,))
-        if lacks_vectors(connection):
-            connection.execute(VECTORS.format(schema=vector_schema(connection)))
         connection.execute(
             "INSERT INTO millgate.store SELECT %s, %s, %s, 0"
             " WHERE NOT EXISTS (SELECT 1 FROM millgate.store)",
@@ -323,13 +261,12 @@ def migrate_postgres(url: str, *, dry_run: bool, role: str = "") -> list[str]:
             grants = _grants_for(connection, role) if role else []
             current = version(connection)
             refuse_newer(address, current)
-            vectors_in = "" if has_vectors(connection) else vector_schema(connection)
             if not dry_run:
                 migrate(connection, address)
                 with connection.transaction():
                     for statement in grants:
                         connection.execute(statement)
-            return [*pending(current, vectors_in=vectors_in), *grants]
+            return [*pending(current), *grants]
     finally:
         pool.close()
 

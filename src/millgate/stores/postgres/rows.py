@@ -5,7 +5,7 @@ inserted from there; a few are inserted in one round trip. Citus would copy the 
 the shards, so there is always an ON CONFLICT. It counts what was selected, so what was inserted comes back.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -27,11 +27,6 @@ SELECT (SELECT coalesce(sum(bytes), 0) FROM millgate.collections WHERE tenant = 
 """
 
 Link = Connection[TupleRow]
-
-
-def as_array(numbers: Iterable[int]) -> str:
-    """Numbers as the text of an array, for `%s::bigint[]`: written at once; a list would be adapted item by item."""
-    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def as_text_array(texts: Collection[str]) -> str:

@@ -13,16 +13,13 @@ from millgate.stores.postgres.address import Address, parse_address
 from millgate.stores.postgres.citus import is_distributed
 from millgate.stores.postgres.connection import Pool
 from millgate.stores.postgres.documents import PostgresDocuments
-from millgate.stores.postgres.embedding_work import PostgresEmbeddingWork
 from millgate.stores.postgres.migrations import (
     STEPS,
-    lacks_vectors,
     migrate,
     owns_tables,
     refuse_newer,
     version,
 )
-from millgate.stores.postgres.postings import PostgresPostings
 from millgate.stores.postgres.records import PostgresRecords
 from millgate.stores.postgres.replicas import Replicas
 from millgate.stores.postgres.rows import fetch_one
@@ -33,11 +30,9 @@ from millgate.stores.postgres.upkeep import PostgresUpkeep
 
 class PostgresStore(
     PostgresDocuments,
-    PostgresEmbeddingWork,
     PostgresRecords,
     PostgresTraces,
     PostgresAccounts,
-    PostgresPostings,
     PostgresShared,
     PostgresUpkeep,
 ):
@@ -67,7 +62,6 @@ class PostgresStore(
         self._tenants = KnownTenants(self._pool)
         self._clock = clock
         self._tenant_bytes = tenant_bytes
-        self._looked = {}
         try:
             self._upgrade(migrates=migrates)
         except BaseException:  # the caller gets no store that it could close
@@ -76,11 +70,6 @@ class PostgresStore(
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self.address)!r})"
-
-    @property
-    def segments(self) -> tuple[str, str] | None:
-        """The place where gateways share ready indexes, and this store's part of it; None if they share none."""
-        return (self.address.segments, self.id) if self.address.segments else None
 
     def close(self) -> None:
         self._replicas.close()
@@ -91,8 +80,7 @@ class PostgresStore(
             current = version(connection)
             refuse_newer(self.address, current)
             behind = current < len(STEPS)
-            may = migrates and (not current or owns_tables(connection))
-            if may and (behind or lacks_vectors(connection)):
+            if behind and migrates and (not current or owns_tables(connection)):
                 migrate(connection, self.address)
             elif behind:
                 raise StoreError(
