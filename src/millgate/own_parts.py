@@ -6,6 +6,7 @@ A part is what the user hands in (protocols/__init__.py), or a plug-in. Whatever
     part                   runs                                   at most
     embedder               in a thread of its own, `ThreadCalls`  embed.timeout_s for 32 texts
     grader, search         on an event loop, `await_part`         grade.deadline_s
+    retriever              in a thread of its own, `ThreadCalls`  grade.deadline_s
     memory provider        in a thread or on a loop of its own    recall.deadline_s
     counter, clock         in the thread that asks, `or_ours`     no limit: they are asked all the time
     store                  in the thread that asks, `contain`     no limit

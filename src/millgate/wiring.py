@@ -16,6 +16,7 @@ from millgate.explain.as_data import redact_session, redact_trace
 from millgate.explain.log import NAME, PerformanceLog
 from millgate.explain.savings import with_savings
 from millgate.forks import call_in_children
+from millgate.index.candidates import CandidateIndex
 from millgate.index.indexes import Indexes
 from millgate.memory.memory import Memory
 from millgate.memory.plugins import load_plugins
@@ -37,6 +38,7 @@ from millgate.protocols import (
     MemoryProvider,
     ReadOnlyStore,
     RequestScopedStore,
+    Retriever,
     Store,
     TokenCounter,
     TraceBatchStore,
@@ -65,6 +67,7 @@ class UserComponents:
     providers: Sequence[MemoryProvider] | None = None
     counter: TokenCounter | None = None
     clock: Clock | None = None
+    retriever: Retriever | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -178,7 +181,12 @@ def _build_over(
     own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
     vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
     clock = own.clock or time.time
-    indexes = Indexes(store, folder and folder / "index", vectors, settings.index)
+    candidates = None
+    if own.retriever is not None:
+        candidates = CandidateIndex(own.retriever, store, vectors, settings.grade.deadline_s)
+    indexes = Indexes(
+        store, folder and folder / "index", vectors, settings.index, candidates=candidates
+    )
     providers = load_plugins() if own.providers is None else own.providers
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
@@ -198,6 +206,7 @@ def _build_over(
         CollectionTokens(store, count, policy.compose.notice),
         memory,
         vectors=indexes.vector,
+        measures=own.retriever is None,
         grader=own.grader or llm_grader(settings.grader),
         search=own.search or searcher(settings.search),
         # those of ours have limits for each call to a model or server
@@ -265,7 +274,9 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
 def _stages_wait(settings: Settings, own: UserComponents) -> bool:
     """Whether a stage may wait for a network; a part of the caller's own may."""
     remote = bool(settings.embed.url) or is_postgres(settings.store)
-    return remote or any(part is not None for part in (own.store, own.embedder, own.counter))
+    return remote or any(
+        part is not None for part in (own.store, own.embedder, own.counter, own.retriever)
+    )
 
 
 def _pass_redact_on(settings: Settings) -> Settings:

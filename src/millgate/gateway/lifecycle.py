@@ -15,6 +15,7 @@ from millgate.protocols import (
     Embedder,
     Grader,
     MemoryProvider,
+    Retriever,
     Store,
     TokenCounter,
     WebSearch,
@@ -112,6 +113,7 @@ class Lifecycle:
         providers: Sequence[MemoryProvider] | None = None,
         counter: TokenCounter | None = None,
         clock: Clock | None = None,
+        retriever: Retriever | None = None,
         wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
@@ -123,9 +125,9 @@ class Lifecycle:
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Millgate.open("./kb", grade={"floor": 0})`.
 
-        `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
-        fit the protocols in `millgate.protocols`; they take the place of what the settings name. With a store of
-        your own, `path` is the folder of the indexes over it; without one they live in memory. An embedder may be
+        `store`, `embedder`, `grader`, `search`, `providers`, `counter`, `clock` and `retriever` take objects of your
+        own that fit the protocols in `millgate.protocols`; they take the place of what the settings name. With a store
+        of your own, `path` is the folder of the indexes over it; without one they live in memory. An embedder may be
         named: `embedder="static"` is `embed={"model": "static"}`.
 
         A request waits until the index has caught up with the store, so it sees all that was written before. With
@@ -150,7 +152,7 @@ class Lifecycle:
         if tenant is not None:
             given["tenant"] = tenant
         settings = _join(settings, given)
-        own = UserComponents(store, embedder, grader, search, providers, counter, clock)
+        own = UserComponents(store, embedder, grader, search, providers, counter, clock, retriever)
         _check_parts(own)
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
@@ -263,6 +265,7 @@ _MEMBERS = {
     "providers": ("prefetch",),
     "counter": ("__call__",),
     "clock": ("__call__",),
+    "retriever": ("retrieve",),
 }
 """What is asked of each part of the user's own, whatever else it has."""
 

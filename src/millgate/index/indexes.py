@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from millgate.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import NotReady
+from millgate.index.candidates import CandidateIndex
 from millgate.index.collection import Collection
 from millgate.index.folder import folder_of
 from millgate.index.vectors import EmbedderFailed, embed
@@ -32,7 +33,8 @@ Key = tuple[str, str]
 class Indexes:
     """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
-    With a folder the indexes are kept there, each in its own; without one they live in memory.
+    With a folder the indexes are kept there, each in its own; without one they live in memory. With `candidates` an
+    engine of the user's own answers each query, and what is added is not indexed.
     """
 
     def __init__(
@@ -41,7 +43,10 @@ class Indexes:
         folder: Path | None = None,
         embedder: Embedder | None = None,
         policy: IndexPolicy = IndexPolicy.default(),  # noqa: B008  (frozen)
+        *,
+        candidates: CandidateIndex | None = None,
     ) -> None:
+        self._candidates = candidates
         self._store = store
         self._policy = policy
         self._folder = folder
@@ -58,6 +63,8 @@ class Indexes:
 
     def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The postings of one collection, caught up with the store."""
+        if self._candidates and query:
+            return self._candidates.snapshot(tenant, collection, query)
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         if opened.unchecked:
@@ -69,6 +76,8 @@ class Indexes:
 
         NotReady if there are none yet. What is missing is followed in the background.
         """
+        if self._candidates and query:
+            return self._candidates.snapshot(tenant, collection, query)
         opened = self._collection(tenant, collection)
         try:
             snapshot, behind = opened.latest()
@@ -81,7 +90,7 @@ class Indexes:
 
     def follow(self, tenant: str, collection: str) -> None:
         """Take in what was just written, a batch of it; the rest is followed in the background."""
-        if not self._collection(tenant, collection).follow_batch():
+        if not self._candidates and not self._collection(tenant, collection).follow_batch():
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
@@ -117,6 +126,8 @@ class Indexes:
             self._closing = True
             self._changed.notify_all()
             thread, opened = self._thread, list(self._open.values())
+        if self._candidates:
+            self._candidates.close()
         until = time.monotonic() + CLOSE_S
         if thread is not None:
             thread.join(CLOSE_S)

@@ -137,7 +137,7 @@ class RequestRun:
         request, resources = self.request, self.resources
         tokens: int | None = None
         chunks: int | None = None
-        if request.context_budget is not None:
+        if request.context_budget is not None and resources.measures:
             with self.recorder.attempt(Stage.DECIDE):
                 sizes = {c: resources.store.size(request.tenant, c) for c in request.collections}
                 counted = [

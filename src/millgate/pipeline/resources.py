@@ -60,6 +60,8 @@ class Resources:
     sizes: CollectionTokens
     memory: Memory | None = None
     vectors: Vectors = lambda _: None
+    measures: bool = True
+    """Whether the store holds all of a collection, so that its size tells whether it fits whole."""
     grader: Grader | None = None
     grader_s: float | None = None
     """Seconds that the grader may take; None if it has limits of its own."""

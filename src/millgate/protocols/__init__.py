@@ -5,6 +5,7 @@
     embedder   Embedder                                  Millgate.open(embedder=...), or the settings embed.*
     grader     Grader                                    Millgate.open(grader=...), or the settings grader.*
     search     WebSearch                                 Millgate.open(search=...), or the settings search.*
+    retriever  Retriever                                 Millgate.open(retriever=...)
     provider   MemoryProvider                            Millgate.open(providers=[...]), or entry points millgate.memory
     counter    TokenCounter                              Millgate.open(counter=...), or the setting tokens
     clock      Clock                                     Millgate.open(clock=...)
@@ -62,6 +63,16 @@ A search is asked if the collection does not know. What it finds is untrusted an
 >>> with Millgate.open(":memory:", search=Almanac()) as hg:
 ...     print(hg.context("what moves the sea?", budget=100).sources)
 ('https://example.org/moon',)
+
+A retriever is an engine that holds a collection too large to be indexed here. It brings the chunks that may answer, and
+they are ranked, cut and packed as always.
+
+>>> class Harbor:
+...     def retrieve(self, tenant, collection, query):
+...         return [Chunk(row["id"], row["text"]) for row in rows if "tide" in query]
+>>> with Millgate.open(":memory:", retriever=Harbor()) as hg:
+...     print(hg.context("when does the tide turn?", budget=100).chunks[0].id)
+tide
 
 A memory provider is another memory that answers in text. A package offers its own under the entry-point group
 millgate.memory: each entry names a class or function that makes a provider without arguments.
@@ -171,6 +182,7 @@ __all__ = [
     "Postings",
     "ReadOnlyStore",
     "RequestScopedStore",
+    "Retriever",
     "ReviewStore",
     "SecretStore",
     "SharedState",
@@ -225,6 +237,15 @@ class WebSearch(Protocol):
     """Looks a query up outside; the chunks it returns are untrusted and carry their address."""
 
     async def search(self, query: str, *, limit: int) -> Sequence[Chunk]: ...
+
+
+class Retriever(Protocol):
+    """An engine that brings the chunks of a collection that may answer a query: some hundred of them, best first.
+
+    They need not be in the store. `retrieve` may be called by several threads at once.
+    """
+
+    def retrieve(self, tenant: str, collection: str, query: str) -> Sequence[Chunk]: ...
 
 
 @runtime_checkable
