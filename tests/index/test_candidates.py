@@ -42,7 +42,9 @@ def test_what_an_engine_brings_is_ranked_and_nothing_of_it_is_in_the_store():
         assert (found.chunks[0].id, found.degraded) == ("kiel", ())
         assert "northern dock" in found.text
         assert engine.asked == [("default", "main", QUESTION)]
-        known_window = gate.context(QUESTION, window=["We talk of ships."], context_budget=ContextBudget(128_000, 0))
+        known_window = gate.context(
+            QUESTION, window=["We talk of ships."], context_budget=ContextBudget(128_000, 0)
+        )
         assert known_window.chunks[0].id == "kiel"
 
 

@@ -9,7 +9,7 @@ from millgate.index import merging, segment_list
 from millgate.index.files import join
 from millgate.index.indexes import Indexes
 from millgate.index.live_segment import LiveSegment
-from millgate.index.segment import build
+from millgate.index.segment import Segment, build
 from millgate.index.segment_list import absorb, tidy
 from millgate.index.snapshot import SegmentSnapshot
 from millgate.stages.propagate import PropagatePolicy, propagate
@@ -142,22 +142,26 @@ def test_a_view_stays_as_it_was_while_the_store_goes_on():
     assert [c.chunk.id for c in retrieve("harbor", before, RetrievePolicy()).kept] == ["a/0"]
 
 
-def test_what_requests_have_read_of_a_view_is_derived_before_the_next_one_is_handed_out():
+def test_what_a_part_adds_up_to_is_counted_once_however_much_is_added_or_removed(monkeypatch):
     store = MemoryStore()
-    store.put("t", [document("a", ["harbor contract", "Vega engine"], "Lisbon")])
+    store.put("t", [document(f"a{n}", ["harbor contract", "Vega engine"], "") for n in range(200)])
     indexes = Indexes(store)
     view = indexes.snapshot("t", "main")
-    asked = view.norms(b=0.75, title=1.0, head=True), view.conversational
-    assert len(asked[0]) == 2
-    assert len(view.lives[0].case_counts)
+    norms, conversational = view.norms(b=0.75, title=1.0, head=True), view.conversational
+    counted, count = [], Segment.add_up
+
+    def add_up(segment, some):
+        found = count(segment, some)
+        counted.append(int(found.languages.sum()))
+        return found
+
+    monkeypatch.setattr(Segment, "add_up", add_up)
     store.put("t", [document("b", ["turbine valve pump"], "")])
+    store.remove("t", "main", documents=["a7"])
     fresh = indexes.snapshot("t", "main")
-    assert fresh is not view
-    assert {"conversational"} <= vars(fresh).keys()
-    assert "unseen_rate" not in vars(fresh), "nobody asked for it"
-    assert all("case_counts" in vars(live) for live in fresh.lives)
-    assert not any("name_counts" in vars(live) for live in fresh.lives), "nobody asked for it"
-    assert [len(norms) for norms in fresh._norms.values()] == [3]
+    assert fresh.conversational == conversational
+    assert len(fresh.norms(b=0.75, title=1.0, head=True)) == len(norms) + 1
+    assert sorted(counted) == [1, 2], "the new chunk, and the two that went"
 
 
 def test_an_empty_collection_finds_nothing():

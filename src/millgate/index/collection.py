@@ -295,10 +295,8 @@ class Collection:
         """Go on to a state, and hand its snapshot out if it is complete or no complete one was there before."""
         self._state = state
         if state.complete or not self._current.complete:
-            fresh = self._snapshot_of(state.lives, complete=state.complete)
-            if state.complete:
-                fresh.derive_like(self._current)
-            self._current, self._words_seen = fresh, 0
+            self._current = self._snapshot_of(state.lives, complete=state.complete)
+            self._words_seen = 0
 
     def _flush(self, *, least: int) -> bool:
         """Save if at least `least` changes are unsaved, unless another process is saving; whether it was saved."""

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from millgate.classes import lazy_property
-from millgate.index.arrays import Ints
+from millgate.index.arrays import Ints, Keys, ranges
 from millgate.index.posting_list import Frequencies, living_counts
-from millgate.index.segment import Segment
+from millgate.index.segment import Segment, Totals
 from millgate.index.vectors import SEARCH_WIDTH, Halves, NearestNeighbors, nearest
+from millgate.rank.fields import DATE, SPEAKER, TITLE
+from millgate.rank.lexical import distinct
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,20 @@ class LiveSegment:
         flags = np.ones(len(self.segment), bool)
         flags[self.dead] = False
         return flags
+
+    @lazy_property
+    def totals(self) -> Totals:
+        """What the living chunks add up to."""
+        whole = self.segment.totals
+        return whole.join(self.segment.add_up(self.dead), -1) if len(self.dead) else whole
+
+    @lazy_property
+    def speakers(self) -> Keys:
+        """The terms of the speakers' names, sorted."""
+        fields, terms = self.segment.fields[self.alive], self.segment.terms
+        starts = terms.own_starts[:-1][self.alive]
+        where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
+        return terms.keys[distinct(terms.own[where])]
 
     @lazy_property
     def term_counts(self) -> Frequencies:

@@ -12,17 +12,50 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from millgate.classes import lazy_property
 from millgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets
+from millgate.index.collection_kind import CERTAIN, DECLARED, SHORT
 from millgate.index.posting_list import Counts, PostingList
 from millgate.index.tokenized_batch import TokenizedBatch
 from millgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
+from millgate.text.languages import LANGUAGES
 from millgate.text.terms import numbers
 from millgate.types import Chunk
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What some chunks add up to: terms by field, chunks by language, by what they show of being turns, by speaker."""
+
+    fields: Ints
+    languages: Ints
+    declared: int
+    certain: int
+    short: int
+    speakers: Keys
+    lines: Ints
+
+    def join(self, other: "Totals", sign: int = 1) -> "Totals":
+        """The totals of both; with -1, without those of the other."""
+        speakers, at = np.unique(
+            np.concatenate([self.speakers, other.speakers]), return_inverse=True
+        )
+        lines = np.zeros(len(speakers), np.int64)
+        np.add.at(lines, at, np.concatenate([self.lines, sign * other.lines]))
+        return Totals(
+            self.fields + sign * other.fields,
+            self.languages + sign * other.languages,
+            self.declared + sign * other.declared,
+            self.certain + sign * other.certain,
+            self.short + sign * other.short,
+            speakers[lines > 0],
+            lines[lines > 0],
+        )
+
+
+@dataclass(frozen=True)
 class Segment:
-    """The postings of a run of chunks."""
+    """The postings of a run of chunks. What they add up to is computed once, and kept as long as the segment is."""
 
     ids: Bytes
     id_starts: Ints
@@ -43,6 +76,41 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.place)
+
+    def add_up(self, some: Ints | slice) -> Totals:
+        """What some of the chunks add up to."""
+        speaker, evidence = self.speaker[some], self.evidence[some]
+        speakers, lines = np.unique(speaker[speaker > 0], return_counts=True)
+        return Totals(
+            self.fields[some].sum(0),
+            np.bincount(self.language[some], minlength=len(LANGUAGES)),
+            int((evidence & DECLARED > 0).sum()),
+            int((evidence & CERTAIN > 0).sum()),
+            int((self.chars[some] < SHORT).sum()),
+            speakers,
+            lines,
+        )
+
+    @lazy_property
+    def totals(self) -> Totals:
+        """What all chunks add up to."""
+        return self.add_up(slice(None))
+
+    @lazy_property
+    def _lengths(self) -> dict[tuple[float, bool], npt.NDArray[np.float64]]:
+        return {}
+
+    def lengths(self, title: float, *, head: bool) -> npt.NDArray[np.float64]:
+        """The length of each chunk in terms, its title weighed."""
+        if (title, head) not in self._lengths:
+            self._lengths[title, head] = weigh_fields(self.fields, title, head=head)
+        return self._lengths[title, head]
+
+
+def weigh_fields(fields: Ints, title: float, *, head: bool) -> npt.NDArray[np.float64]:
+    """The length of texts of so many terms in each field; a title's count `title` times."""
+    length: npt.NDArray[np.float64] = fields[..., BODY] + title * fields[..., TITLE]
+    return np.asarray(length + fields[..., DATE] + fields[..., SPEAKER] if head else length)
 
 
 def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:

@@ -7,17 +7,15 @@ for the living chunks, so it ranks the same however they are spread over segment
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from millgate.classes import lazy_property
-from millgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
+from millgate.index.arrays import Ints, Keys, find, offsets, split_texts, union
 from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from millgate.index.collection_kind import (
-    CERTAIN,
-    DECLARED,
-    SHORT,
     Heads,
     alternate,
     is_called,
@@ -32,14 +30,19 @@ from millgate.index.posting_list import (
     own_term_ids,
     total_counts,
 )
+from millgate.index.segment import Totals, weigh_fields
 from millgate.protocols import Postings, TermPositions, TokenStreams
 from millgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
-from millgate.rank.lexical import distinct, within
+from millgate.rank.lexical import within
 from millgate.rank.top import best
 from millgate.text.languages import LANGUAGES
 from millgate.text.stopwords import ENGLISH
 from millgate.text.terms import number
 from millgate.types import Chunk
+
+_NONE = Totals(
+    np.zeros(4, np.int64), np.zeros(len(LANGUAGES), np.int64), 0, 0, 0, np.zeros(0, np.uint64), np.zeros(0, np.int64)
+)  # fmt: skip
 
 Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
@@ -47,10 +50,6 @@ _MOST_KEY = (1 << 64) - 1
 _SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it ...
 _SAMPLED_POSTINGS = 250_000  # ... or postings, of texts that are denser than most
 
-# what is computed once, from all chunks
-_DERIVED = {
-    "conversational", "language", "repetition", "unseen_rate", "_reading", "_order", "_speakers",
-}  # fmt: skip
 BEHIND = "the index is behind the store and follows in the background"
 
 
@@ -74,18 +73,6 @@ class SegmentSnapshot:
         self._fetch = fetch
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
-
-    def derive_like(self, former: "SegmentSnapshot") -> None:
-        """Compute now what an earlier snapshot of the collection has been asked for, since this one will be too."""
-        asked = former.__dict__.get("stale", former)
-        for name in (vars(former).keys() | vars(asked).keys()) & _DERIVED:
-            getattr(self, name)
-        for b, title, head in [*former._norms]:  # noqa: SLF001  one of its own kind
-            self.norms(b=b, title=title, head=head)
-        counted = {name for live in former.lives for name in vars(live)}
-        for live in self.lives:
-            for name in counted - vars(live).keys():
-                getattr(live, name)
 
     @property
     def degraded(self) -> str:
@@ -125,17 +112,15 @@ class SegmentSnapshot:
     # -- what kind of collection this is ---------------------------------------------------------
 
     @lazy_property
+    def _totals(self) -> Totals:
+        """What all living chunks add up to; of each part it is known."""
+        return reduce(Totals.join, (live.totals for live in self.lives), _NONE)
+
+    @lazy_property
     def conversational(self) -> bool:
-        speaker = self._column("speaker")[self.alive].astype(np.uint64)
-        evidence = self._column("evidence")[self.alive].astype(np.uint8)
-        lines = np.unique(speaker[speaker > 0], return_counts=True)[1]
+        t = self._totals
         heads = Heads(
-            self.count,
-            declared=int((evidence & DECLARED > 0).sum()),
-            with_speaker=int(lines.sum()),
-            certain=int((evidence & CERTAIN > 0).sum()),
-            lines=lines,
-            short=int((self._column("chars")[self.alive] < SHORT).sum()),
+            self.count, t.declared, int(t.lines.sum()), t.certain, lines=t.lines, short=t.short
         )
         return is_conversation(heads, self._take_turns)
 
@@ -163,16 +148,12 @@ class SegmentSnapshot:
     @lazy_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
-        return name_languages(self._language_votes, self.count)
+        return name_languages(self._totals.languages, self.count)
 
     @lazy_property
     def all_languages(self) -> str:
         """The same with those of a few chunks."""
-        return name_languages(self._language_votes, self.count, all_of_them=True)
-
-    @lazy_property
-    def _language_votes(self) -> Ints:
-        return np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
+        return name_languages(self._totals.languages, self.count, all_of_them=True)
 
     # -- terms -----------------------------------------------------------------------------------
 
@@ -190,9 +171,7 @@ class SegmentSnapshot:
     @lazy_property
     def repetition(self) -> float:
         postings = sum(live.term_counts.total for live in self.lives)
-        # without a copy of all lengths: there is a new snapshot after each write
-        parts = [(live.segment.fields, live.dead) for live in self.lives]
-        length = sum(int(fields.sum()) - int(fields[dead].sum()) for fields, dead in parts)
+        length = int(self._totals.fields.sum())
         return 1 - postings / length if length else 0.0
 
     @lazy_property
@@ -284,7 +263,9 @@ class SegmentSnapshot:
         own = [LANGUAGES.index(name) for name in self.language.split("+")]
         found: list[dict[int, int] | None] = [None] * len(chunks)
         for at, length, language in zip(
-            there.tolist(), *self._columns_of(ords[there], "chars", "language"), strict=True
+            there.tolist(),
+            *self._columns_of(ords[there], "chars", "language").tolist(),
+            strict=True,
         ):
             if length == len(chunks[at].text) and language in own:
                 found[at] = {}
@@ -297,27 +278,25 @@ class SegmentSnapshot:
                 mine[position + field] = term
         return found
 
-    def _columns_of(self, ords: Ints, *names: str) -> list[list[int]]:
+    def _columns_of(self, ords: Ints, *names: str) -> Ints:
         found = np.zeros((len(names), len(ords)), np.int64)
         for at, local, index in self._by_segment(ords):
             found[:, index] = [getattr(self.lives[at].segment, name)[local] for name in names]
-        return found.tolist()
+        return found
 
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
         """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
         if (b, title, head) not in self._norms:
-            length, mean = self._weigh_lengths(title, head=head)
-            norms = (1 - b) + (b / max(mean, 1e-6)) * length
-            self._norms[b, title, head] = norms.astype(np.float32)
+            total = float(weigh_fields(self._totals.fields, title, head=head))
+            mean = total / self.count if self.count else 1.0
+            parts = [
+                ((1 - b) + (b / max(mean, 1e-6)) * live.segment.lengths(title, head=head)).astype(
+                    np.float32
+                )
+                for live in self.lives
+            ]
+            self._norms[b, title, head] = np.concatenate([np.zeros(0, np.float32), *parts])
         return self._norms[b, title, head]
-
-    def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
-        """The length of each chunk in terms, its title weighed, and the mean over the living ones."""
-        fields = self._column("fields").reshape(-1, 4)
-        length = fields[:, BODY] + title * fields[:, TITLE]
-        if head:
-            length = length + fields[:, DATE] + fields[:, SPEAKER]
-        return length, float(length[self.alive].mean()) if self.count else 1.0
 
     def _find_terms(self, terms: Keys) -> Ints:
         """The id of each term in each segment, -1 if the segment does not have it."""
@@ -391,18 +370,17 @@ class SegmentSnapshot:
 
     # -- reading order ---------------------------------------------------------------------------
 
-    @lazy_property
-    def _reading(self) -> Ints:
-        return (self._column("place") << 24) + self._column("position")
-
     def reading_order_key(self, ords: Ints) -> Ints:
         """A number per chunk that grows in reading order; ties in rank are broken by it."""
-        return self._reading[ords]
+        place, position = self._columns_of(ords, "place", "position")
+        found: Ints = (place << 24) + position
+        return found
 
     @lazy_property
     def _order(self) -> tuple[Ints, Ints]:
         living = np.flatnonzero(self.alive)
-        standing = living[np.argsort(self._reading[living], kind="stable")]
+        reading = (self._column("place") << 24) + self._column("position")
+        standing = living[np.argsort(reading[living], kind="stable")]
         rank = np.full(self.size, -1, np.int64)
         rank[standing] = np.arange(len(standing))
         return rank, standing
@@ -413,14 +391,7 @@ class SegmentSnapshot:
 
     @lazy_property
     def _speakers(self) -> Keys:
-        found = [np.zeros(0, np.uint64)]
-        for live in self.lives:
-            fields = live.segment.fields[live.alive]
-            starts = live.segment.terms.own_starts[:-1][live.alive]
-            where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
-            term_ids = distinct(live.segment.terms.own[where])
-            found.append(live.segment.terms.keys[term_ids])
-        return distinct(np.concatenate(found))
+        return union([live.speakers for live in self.lives])
 
     def speakers(self) -> Keys:
         """The terms of all speakers' names, sorted."""
