@@ -47,7 +47,7 @@ from rich.console import Console
 from rich.table import Table
 
 from millgate.guard import masks
-from millgate.guard.calls import Reader, events_of
+from millgate.guard.calls import Reader
 from millgate.guard.ladder import ClimbCache, annotate, climb
 from millgate.guard.policy import CirclesPolicy
 from millgate.guard.steps import Step
@@ -67,7 +67,7 @@ def fires_by_arguments(messages) -> bool:
     """The rule of the peers."""
     reader, last, count = Reader(), None, 0
     for at, message in enumerate(messages):
-        for step in reader.read(at, events_of(message)):
+        for step in reader.read(at, message):
             call = step.call if step is not None else None
             count = count + 1 if call is not None and call == last else 1
             last = call
@@ -111,7 +111,7 @@ def compare_recorded(folder: Path) -> Table:
 def most_repeated(messages) -> int:
     """How often the call was made that was made most often, wherever it stands and whatever came back."""
     reader = Reader()
-    steps = [step for at, m in enumerate(messages) for step in reader.read(at, events_of(m))]
+    steps = [step for at, m in enumerate(messages) for step in reader.read(at, m)]
     return max(
         Counter(step.call for step in steps if step is not None and step.tool).values(), default=0
     )

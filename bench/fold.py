@@ -33,9 +33,9 @@ from rich.table import Table
 import millgate
 from millgate.folding import Folder
 from millgate.folding.cache import FoldCache
-from millgate.folding.parts import PartReader
 from millgate.folding.pointer import find_pointers, read_shown, resolve
 from millgate.folding.rules import RULES
+from millgate.folding.texts import TextReader
 from millgate.guard.calls import is_from_model
 from millgate.guard.steps import as_json
 from millgate.prices import Price, Prices
@@ -174,7 +174,7 @@ def check_laws(conversation: Conversation) -> dict[str, int]:
 
 
 def _parts(messages: list[dict[str, Any]]) -> Iterator[Any]:
-    reader = PartReader()
+    reader = TextReader()
     for message in messages:
         yield from reader.read(message)
 
@@ -197,7 +197,7 @@ def ask_peer(conversations: list[Conversation], least: int) -> tuple[list[dict[i
     """What the peer saves in each conversation, its pointers, and how many of those are ambiguous."""
     blocks = []
     for conversation in conversations:
-        reader = PartReader()
+        reader = TextReader()
         rows = [(at, part) for at, m in enumerate(conversation.messages) for part in reader.read(m)]
         blocks.append([[at, part.text] for at, part in rows if part.kind == "result"])
     asked = subprocess.run(

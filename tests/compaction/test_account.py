@@ -6,7 +6,7 @@ from millgate.compaction.account import account, account_service
 from millgate.compaction.items import find_items, find_todos
 from millgate.compaction.notice import notice
 from millgate.compaction.window import read_window
-from millgate.guard.parts import Part
+from millgate.transcript.parts import Part
 
 
 def accounted(messages, after, **more):

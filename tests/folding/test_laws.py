@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 import millgate
 from millgate.folding import Folder
-from millgate.folding.parts import PartReader, text_at
 from millgate.folding.pointer import find_pointers, read_shown, resolve
 from millgate.folding.rules import is_failed, lists_conflicts
+from millgate.folding.texts import TextReader
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.places import text_at
 
 sessions = st.builds(
     lambda seed, kind: render_all(coding_session(seed), kind, seed=seed),
@@ -49,7 +50,7 @@ def test_a_conversation_that_grows_is_folded_as_if_read_at_once(messages, data):
 @given(sessions)
 def test_a_pointer_names_one_place_and_no_other_pointer(messages):
     sent, report = millgate.fold(messages)
-    reader, earlier, seen = PartReader(), [], 0
+    reader, earlier, seen = TextReader(), [], 0
     for message in sent:
         for part in reader.read(message):
             lines = part.text.split("\n")
@@ -67,10 +68,10 @@ def test_a_pointer_names_one_place_and_no_other_pointer(messages):
 @given(sessions)
 def test_only_long_runs_of_honest_results_are_folded(messages):
     _, report = millgate.fold(messages)
-    reader = PartReader()
-    parts = [{part.path: part for part in reader.read(message)} for message in messages]
+    reader = TextReader()
+    parts = [{part.place: part for part in reader.read(message)} for message in messages]
     for fold in report.folds:
-        part = parts[fold.at][fold.path]
+        part = parts[fold.at][fold.place]
         assert fold.lines >= 20
         assert part.kind == "result"
         assert part.text.count("\n") >= 40
@@ -84,7 +85,7 @@ def test_no_request_gets_longer(messages):
     for before, after in zip(messages, sent, strict=True):  # each request is a beginning of these
         assert len(orjson.dumps(after)) <= len(orjson.dumps(before))
     for fold in report.folds:
-        text = text_at(messages[fold.at], fold.path).split("\n")
+        text = text_at(messages[fold.at], fold.place).split("\n")
         lines = "\n".join(text[fold.start : fold.start + fold.lines])
         assert 0 < fold.tokens == estimate_tokens(lines) - estimate_tokens(fold.pointer)
 

@@ -1,81 +1,20 @@
-"""Messages of every API as events: calls, results, texts of the model, and what a person said."""
+"""Messages of every API as steps: calls with their results, and texts of the model."""
 
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, render
 
-from millgate.guard.calls import (
-    Event,
-    Reader,
-    begins_turn,
-    events_of,
-    is_from_model,
-    is_plain,
-    last_results,
-    opening,
-)
+from millgate.guard.calls import Reader, begins_turn, is_plain, last_results, opening
+from millgate.guard.tools import check
 
 CALL = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
-
-
-def kinds(message):
-    return [event.kind for event in events_of(message)]
 
 
 def said(*messages):
     """The steps of a conversation, as tool and place; None where a person spoke."""
     reader, found = Reader(), []
     for at, message in enumerate(messages):
-        found += reader.read(at, events_of(message))
+        found += reader.read(at, message)
     return [step and (step.tool, step.answered) for step in found]
-
-
-@pytest.mark.parametrize(
-    ("message", "event"),
-    [
-        ({"role": "tool", "tool_call_id": "1", "content": "x"}, Event("result", "1", "", "x")),
-        ({"role": "function", "name": "look", "content": "x"}, Event("result", "look", "", "x")),
-        ({"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"}, Event("call", "1", "look", "{}")),
-        ({"type": "local_shell_call", "id": "1", "action": {"a": 1}}, Event("call", "1", "local_shell_call", {"a": 1})),
-        ({"type": "function_call_output", "call_id": "1", "output": "x"}, Event("result", "1", "", "x")),
-    ],
-)  # fmt: skip
-def test_an_item_is_a_call_or_a_result(message, event):
-    assert list(events_of(message)) == [event]
-
-
-def test_the_model_begins_a_turn_and_speaks_only_if_it_calls_nothing():
-    assert kinds({"role": "assistant", "content": "hi"}) == ["turn", "text"]
-    assert kinds({"role": "assistant", "content": [{"type": "text", "text": "hi"}]}) == ["turn", "text"]  # fmt: skip
-    assert kinds({"role": "assistant", "content": "hi", "tool_calls": [CALL]}) == ["turn", "call"]
-    assert kinds({"role": "assistant", "content": ""}) == ["turn"]
-    assert kinds({"role": "assistant", "function_call": {"name": "look"}}) == ["turn", "call"]
-    custom = {"id": "1", "custom": {"name": "look", "input": "go"}}
-    assert events_of({"role": "assistant", "tool_calls": [custom]})[1].value == "go"
-    block = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
-    assert events_of({"role": "assistant", "content": [block]})[1] == Event("call", "1", "look", {})
-
-
-@pytest.mark.parametrize(
-    ("content", "human"),
-    [
-        ("hello", True),
-        ("", False),
-        ("<system-reminder>be brief</system-reminder>", False),
-        ("<system-reminder>be brief</system-reminder> hello", True),
-        ("<environment_context>x</environment_context><system-reminder>y</system-reminder>", False),
-        ("<b>hello</b>", True),
-        ([{"type": "text", "text": "hello"}], True),
-        ([{"type": "image"}], True),
-        ([{"type": "tool_result", "tool_use_id": "1", "content": "x"}], False),
-    ],
-)
-def test_a_person_is_told_from_results_and_reminders(content, human):
-    assert ("human" in kinds({"role": "user", "content": content})) is human
-
-
-@pytest.mark.parametrize("message", [None, "hi", [], {}, {"role": "system", "content": "x"}, {"type": 5}])  # fmt: skip
-def test_anything_else_is_passed_over(message):
-    assert list(events_of(message)) == []
 
 
 def test_calls_of_one_turn_become_steps_together_once_all_are_answered():
@@ -100,26 +39,34 @@ def test_a_result_without_a_call_is_passed_over_and_a_second_one_changes_nothing
     assert said({"role": "assistant", "tool_calls": [CALL]}, result, result) == [("look", True)]
 
 
+def test_the_model_speaks_only_if_it_calls_nothing():
+    asked = {"role": "assistant", "content": "hi", "tool_calls": [CALL]}
+    assert said({"role": "assistant", "content": "hi"}) == [("", True)]
+    assert said(asked, {"role": "assistant", "content": ""}) == [("look", False)]
+
+
+def test_reminders_are_no_persons_words_and_a_picture_is():
+    reminder = {"role": "user", "content": "<system-reminder>be brief</system-reminder>"}
+    assert said(reminder) == []
+    assert said({"role": "user", "content": [{"type": "image"}]}) == [None]
+
+
+def test_results_that_show_other_pictures_differ():
+    def shown(data):
+        image = {"type": "image", "source": {"data": data}}
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [image]}]}  # fmt: skip
+
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look"}]}
+    same = [message for _ in range(3) for message in (call, shown("a"))]
+    assert check(same)
+    assert not check([*same[:-1], shown("b")])
+
+
 def test_the_opening_goes_up_to_the_first_words_of_a_person():
     system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}
     more = {"role": "assistant", "content": "hi"}
     assert opening([system, "odd", user, more]) == "Be brief.\nhello"
     assert opening([system, more]) == "Be brief.\nhi"
-
-
-@pytest.mark.parametrize(
-    ("message", "own"),
-    [
-        ({"role": "assistant"}, True),
-        ({"type": "function_call"}, True),
-        ({"type": "reasoning"}, True),
-        ({"type": "function_call_output"}, False),
-        ({"role": "user"}, False),
-        ("assistant", False),
-    ],
-)
-def test_what_the_model_wrote_is_known(message, own):
-    assert is_from_model(message) is own
 
 
 def test_only_a_message_of_the_model_begins_a_turn():

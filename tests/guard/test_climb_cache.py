@@ -8,9 +8,9 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.guard import ladder
 from millgate.guard.ladder import MESSAGE_SIZE, MIN_MESSAGES, ClimbCache, climb
 from millgate.guard.policy import CirclesPolicy
+from millgate.guard.tools import CircleFinder
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")
@@ -28,13 +28,13 @@ def work(turns, name="a"):
 @pytest.fixture
 def reads(monkeypatch):
     """Counts the messages that are read."""
-    read, real = [], ladder.events_of
+    read, real = [], CircleFinder.feed
 
-    def count(message):
+    def count(finder, at, message, **more):
         read.append(message)
-        return real(message)
+        return real(finder, at, message, **more)
 
-    monkeypatch.setattr(ladder, "events_of", count)
+    monkeypatch.setattr(CircleFinder, "feed", count)
     return read
 
 

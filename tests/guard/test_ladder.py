@@ -8,7 +8,7 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millgate.guard.calls import Reader, events_of
+from millgate.guard.calls import Reader
 from millgate.guard.ladder import annotate, climb, ending
 from millgate.guard.masks import normalize
 from millgate.guard.policy import CirclesPolicy
@@ -176,7 +176,7 @@ def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns,
     messages = render(lead + turns[-4:] * repeat, api)
     finder = CircleFinder()
     for at, message in enumerate(messages):
-        finder.feed(at, events_of(message))
+        finder.feed(at, message)
     for copies in (2, 3, 4):
         found, whole = check(messages, copies=copies), finder.circle(copies)
         if whole and whole.copies > COUNTED:
@@ -198,7 +198,7 @@ def circles_read_plainly(messages, copies=3):
     """Period and copies after each message, by comparing all calls with all, each result normalized as a whole."""
     reader, steps, found = Reader(), [], []
     for at, message in enumerate(messages):
-        for step in reader.read(at, events_of(message)):
+        for step in reader.read(at, message):
             if step is None:
                 steps = []
             elif step.tool:
@@ -222,7 +222,7 @@ def test_the_fast_way_finds_what_the_plain_way_finds(turns, tail, repeat):
     messages = render(turns + turns[-tail:] * repeat, "chat")
     finder = CircleFinder()
     for at, plain in enumerate(circles_read_plainly(messages)):
-        finder.feed(at, events_of(messages[at]))
+        finder.feed(at, messages[at])
         circle = finder.circle()
         assert (circle and (circle.period, circle.copies)) == plain
     assert check(messages) == circle

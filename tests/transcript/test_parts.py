@@ -7,6 +7,7 @@ from millgate.transcript.parts import (
     find_command,
     insert,
     is_from_model,
+    is_from_person,
     join_texts,
     question_of,
     read,
@@ -86,10 +87,16 @@ def test_a_message_of_any_shape_has_its_parts(message, parts):
     assert shown(read(message)) == [(*part, "", "")[:4] for part in parts]
 
 
+def text_or_value(message, place):
+    for step in place:
+        message = message[step] if step in message or isinstance(message, list) else None
+    return message
+
+
 @pytest.mark.parametrize("message", [message for message, _ in SHAPES])
 def test_a_place_leads_to_the_text_and_changes_nothing_else(message):
     for part in read(message):
-        if part.place and isinstance(part.arguments, str | None) and part.kind not in ("image", "unknown"):  # fmt: skip
+        if isinstance(text_or_value(message, part.place), str):
             assert text_at(message, part.place) == part.text
             changed = replace_text(message, part.place, "other")
             assert text_at(changed, part.place) == "other"
@@ -140,6 +147,9 @@ def test_texts_of_one_result_and_of_one_author_are_joined():
     assert (result.text, result.is_error) == ("Hi\nHi", True)
     two = [block, {**block, "tool_use_id": "2"}]
     assert [p.id for p in join_texts(read({"role": "user", "content": two}))] == ["1", "2"]
+    same = [{"functionResponse": {"name": "ls", "response": {"output": text}}} for text in "ab"]
+    assert [p.text for p in join_texts(read({"role": "user", "parts": same}))] == ["a", "b"]
+    assert len(list(join_texts(read({"role": "tool", "content": [TEXT, TEXT]})))) == 1
 
 
 def test_the_question_is_what_a_person_says_in_a_message():
@@ -147,6 +157,16 @@ def test_the_question_is_what_a_person_says_in_a_message():
     both = {"role": "user", "content": [reminder, TEXT, TEXT]}
     assert question_of(read(both)) == "Hi\nHi"
     assert question_of(read({"role": "assistant", "content": "Hi"})) == ""
+
+
+def test_a_person_speaks_or_shows_something():
+    image = {"type": "image", "source": {"data": "a"}}
+    assert is_from_person({"role": "user", "content": "Hi"})
+    assert is_from_person({"role": "user", "content": [image]})
+    assert not is_from_person({"role": "assistant", "content": [image]})
+    assert not is_from_person({"role": "user", "content": REPORT}, CODE)
+    block = {"type": "tool_result", "tool_use_id": "1", "content": [image]}
+    assert not is_from_person({"role": "user", "content": [block]})
 
 
 def test_a_block_is_inserted_before_a_persons_words_alike_in_a_text_and_a_list():

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 
+from millgate.transcript.parts import read as read_parts
 from millgate.xray.analyze import analyze
 from millgate.xray.conversations import read_conversations
 
@@ -103,9 +104,8 @@ def test_opencode_keeps_its_sessions_in_a_database(tmp_path):
     assert session.by_kind["thinking"] > 0
     assert (found.skipped, found.unread, path.read_bytes()) == (0, (), before)
     conversations, _ = read_conversations(path)
-    assert [event.kind for events in conversations["ses_1"] for event in events] == [
-        "human", "turn", "call", "result", "turn", "text",
-    ]  # fmt: skip
+    parts = [part for message in conversations["ses_1"].messages for part in read_parts(message)]
+    assert [part.kind for part in parts] == ["human", "thinking", "call", "result", "text"]
 
 
 def test_a_database_that_is_none_of_opencodes_is_told(tmp_path):

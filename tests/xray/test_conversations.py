@@ -2,6 +2,7 @@
 
 import json
 
+from millgate.transcript.parts import read
 from millgate.xray.conversations import read_conversations
 
 
@@ -11,7 +12,7 @@ def write(path, *lines):
 
 
 def kinds(conversation):
-    return [[event.kind for event in events] for events in conversation]
+    return [[part.kind for part in read(message)] for message in conversation.messages]
 
 
 def block(number, response):
@@ -22,7 +23,8 @@ def block(number, response):
 def test_lines_of_one_response_are_one_turn_and_those_of_another_are_not(tmp_path):
     path = write(tmp_path / "x.jsonl", block(1, "r1"), block(2, "r1"), block(3, "r2"))
     found, skipped = read_conversations(path)
-    assert kinds(found["s1"]) == [["turn", "call"], ["call"], ["turn", "call"]]
+    assert kinds(found["s1"]) == [["call"], ["call"], ["call"]]
+    assert found["s1"].continues == {1}
     assert skipped == 0
 
 
@@ -30,7 +32,7 @@ def test_a_log_without_sessions_is_named_by_its_file(tmp_path):
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
     found, _ = read_conversations(write(tmp_path / "talk.jsonl", *messages))
     assert list(found) == ["talk"]
-    assert kinds(found["talk"]) == [["human"], ["turn", "text"]]
+    assert kinds(found["talk"]) == [["human"], ["text"]]
 
 
 def test_a_request_replaces_what_it_repeats(tmp_path):
@@ -38,7 +40,7 @@ def test_a_request_replaces_what_it_repeats(tmp_path):
     second = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]}  # fmt: skip
     found, _ = read_conversations(write(tmp_path / "log.jsonl", first, second))
     (conversation,) = found.values()
-    assert kinds(conversation) == [["human"], ["turn", "text"]]
+    assert kinds(conversation) == [["human"], ["text"]]
 
 
 def test_a_file_without_messages_has_no_conversation(tmp_path):

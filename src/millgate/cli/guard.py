@@ -19,7 +19,7 @@ import click
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import NotFound
-from millgate.guard.ladder import Mark, climb_events
+from millgate.guard.ladder import Mark, climb
 from millgate.guard.machine import StreamMachine
 from millgate.guard.plot import Profile, target
 from millgate.guard.policy import CirclesPolicy
@@ -145,28 +145,31 @@ def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bo
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="millgate guard --transcript FILE")
     conversations, skipped = read_conversations(path)
-    found = {name: climb_events(messages, policy) for name, messages in conversations.items()}
-    circles = sum(len(climb.marks) for climb in found.values())
+    found = {
+        name: climb(one.messages, policy, continues=one.continues)
+        for name, one in conversations.items()
+    }
+    circles = sum(len(reached.marks) for reached in found.values())
     if as_json:
         print_json(
             {
                 "sessions": [
                     {
                         "session": name,
-                        "messages": len(conversations[name]),
-                        "circles": [_row(mark) for mark in climb.marks],
-                        "ended": climb.ended is not None,
+                        "messages": len(conversations[name].messages),
+                        "circles": [_row(mark) for mark in reached.marks],
+                        "ended": reached.ended is not None,
                     }
-                    for name, climb in found.items()
+                    for name, reached in found.items()
                 ],
                 "skipped": skipped,
             }
         )
         return circles > 0
-    for name, climb in found.items():
-        for mark in climb.marks:
+    for name, reached in found.items():
+        for mark in reached.marks:
             echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
-    messages = sum(map(len, conversations.values()))
+    messages = sum(len(one.messages) for one in conversations.values())
     echo(
         f"{count_of(circles, 'rung')} reached in {count_of(len(found), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped",
         err=True,

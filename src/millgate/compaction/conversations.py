@@ -13,9 +13,9 @@ from millgate.compaction.account import Account, account
 from millgate.compaction.items import Item
 from millgate.compaction.notice import Compaction, notice
 from millgate.compaction.window import Window, read_window
-from millgate.guard.parts import parts_of
 from millgate.text.cache import Cache
 from millgate.text.fence import without_fences
+from millgate.transcript.parts import read
 
 MAX_CHARS = 32 << 20  # of all windows together, as the proxy holds
 MAX_CONVERSATIONS = 8  # of one session: an agent and its subagents
@@ -87,7 +87,7 @@ def _count_shared(old: Window, new: Window) -> int:
 
 def _fences(message: Mapping[str, Any]) -> Iterator[str]:
     """The texts of a message in which a block of ours stands; a window has them without it."""
-    texts = (part.text for part in parts_of(dict(message)))
+    texts = (part.text for part in read(message))
     yield from (text for text in texts if without_fences(text) != text)
 
 

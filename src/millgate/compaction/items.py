@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import orjson
 
 from millgate.compaction.window import Message
-from millgate.guard.parts import Part
+from millgate.transcript.parts import Part
 
 Kind = Literal["instruction", "path", "todo", "decision", "identifier", "number", "error"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millgate.compaction.items import find_names
-from millgate.compaction.window import Message, Window, announces_summary
+from millgate.compaction.window import Message, Window
 from millgate.text.coverage import WindowIndex
+from millgate.transcript.words import announces_summary
 
 Way = Literal["summary", "cleared", "trimmed"]
 
@@ -123,7 +124,11 @@ def _index(window: Window) -> dict[str, int]:
     """In which message of a window each path and identifier was named first."""
     found: dict[str, int] = {}
     for message in window.messages:
-        text = "\n".join(p.text for p in message.parts if p.kind in ("human", "text", "call"))
+        text = "\n".join(
+            p.text
+            for p in message.parts
+            if p.kind in ("human", "summary", "compaction", "text", "call")
+        )
         for name in find_names(text):
             found.setdefault(name, message.at)
     return found

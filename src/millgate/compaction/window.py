@@ -1,43 +1,19 @@
 """Window: the messages of one request, each with its parts and a number by which it is known in another request.
 
-Marks for the provider's cache and the spelling of the content (a text, or a list with one text) do not count. What an
-agent's own program put into a person's message (reminders, the output of a command, a summary) is not what the person
-said.
-
 A provider that compacts a window itself leaves a block or an item in it, and the model sees nothing that stands before
 it. Clients may go on sending that. An item of the responses API leaves the person's own messages.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from millgate.classes import lazy_property
-from millgate.guard.calls import is_report
-from millgate.guard.dialects.turns import human_text
-from millgate.guard.parts import Part, parts_of
 from millgate.text.fence import without_fences
+from millgate.transcript.parts import Part, join_texts, question_of, read, read_all
+from millgate.transcript.words import MOST_CHARS
 
-MOST_CHARS = 200_000  # of one part that are read; a longer one is a file or a log, and begins with what it is
-_OPENING = re.compile(r"<([a-z][a-z_-]{2,40})>")
-_COMPACTED = ("compaction", "compaction_summary", "context_compaction")
-"""Types of the items that stand for a window which the provider compacted itself."""
-BEGINNING = 1_500  # characters of a text in which it announces itself
-# How summaries announce themselves: Claude Code, Codex, OpenCode, Gemini CLI, hermes, pi and others.
-_ANNOUNCED = re.compile(
-    r"^\s*\[PRIOR CONTEXT — for reference|continued from a previous conversation|another language model started|context compaction|<state_snapshot>"
-    r"|<context_summary>|<conversation_summary>|compacted into|was compacted|has been compacted"
-    r"|what did we do so far|handoff (?:from|summary)|checkpoint summary"
-    r"|summary of (?:the |our |this |that |all )?(?:earlier|previous|prior|preceding|conversation|session|work|progress|discussion|history)"
-    r"|(?:conversation|session|context|progress|history) summary|previous conversation summary",
-    re.IGNORECASE,
-)
-# A text that asks for a summary is none.
-_REQUESTED = re.compile(
-    r"\b(?:create|write|provide|produce|generate|give|make|compile)\b[^.\n]{0,60}\b(?:summary|snapshot|handoff)",
-    re.IGNORECASE,
-)
+_SPOKEN = ("human", "system", "summary", "compaction", "text")
 
 
 @dataclass(frozen=True)
@@ -64,7 +40,7 @@ class Message:
     @property
     def words(self) -> str:
         """What a person or the model says in it, without calls, results and thinking."""
-        return "\n".join(part.text for part in self.parts if part.kind in ("human", "text", "system"))  # fmt: skip
+        return "\n".join(part.text for part in self.parts if part.kind in _SPOKEN)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,27 +69,31 @@ class Window:
 
 def read_window(messages: Iterable[Mapping[str, Any]], preamble: Sequence[str] = ()) -> Window:
     """Read the messages of a request of any API, as its dialect gives them."""
-    read: list[Message] = []
+    seen: list[Message] = []
     system = list(preamble)
-    before: object = None
-    for at, message in enumerate(messages):
-        given = dict(message)
-        if given.get("role") in ("system", "developer") and not read:
-            system += [part.text for part in parts_of(given)]
+    given = list(messages)
+    for at, (message, parts) in enumerate(zip(given, read_all(given), strict=True)):
+        if message.get("role") in ("system", "developer") and not seen:
+            system.append("\n".join(part.text for part in parts))
             continue
-        one = _read_message(at, given, before)
-        if one.is_summary:
-            read = [m for m in read if m.said and given.get("type") in _COMPACTED]
-        read.append(one)
-        before = given
-    return Window(tuple(read), "\n".join(system))
+        is_summary = any(part.kind == "compaction" for part in parts)
+        if is_summary:
+            seen = [one for one in seen if one.said and "role" not in message]
+        joined = tuple(join_texts(map(_shorten, parts)))
+        seen.append(Message(at, joined, "" if is_summary else question_of(parts), is_summary))
+    return Window(tuple(seen), "\n".join(system))
 
 
 def first_visible(messages: Sequence[Mapping[str, Any]]) -> int:
     """The place of the last block in which the provider compacted all that stands before it; 0 if there is none."""
-    places = range(len(messages) - 1, 0, -1)
-    found = (at for at in places if messages[at].get("type") not in _COMPACTED and _find_compacted(messages[at]) is not None)  # fmt: skip
-    return next(found, 0)
+    return next((at for at in range(len(messages) - 1, 0, -1) if _is_compacted(messages[at])), 0)
+
+
+def _is_compacted(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if not isinstance(content, list) or not any("compaction" in str(b.get("type")) for b in content if isinstance(b, Mapping)):  # fmt: skip
+        return False
+    return any(part.kind == "compaction" for part in read(message))
 
 
 def count_compacted(body: bytes) -> int:
@@ -121,65 +101,8 @@ def count_compacted(body: bytes) -> int:
     return body.count(b'compaction"') + body.count(b'"compaction_')
 
 
-def announces_summary(text: str) -> bool:
-    """Whether a text begins by saying that it is a summary."""
-    text = text[:BEGINNING]
-    return _ANNOUNCED.search(text) is not None and _REQUESTED.search(text) is None
-
-
-def _read_message(at: int, message: dict[str, Any], before: object) -> Message:
-    parts = tuple(_shorten(part) for part in parts_of(message))
-    if is_report(message, before):
-        # the output of a command that the model wrote as text
-        parts = tuple(p._replace(kind="result") if p.kind == "human" else p for p in parts)
-        return Message(at, parts)
-    found = _find_compacted(message)
-    if found is not None:
-        return Message(at, (*parts, Part("text", found)), is_summary=True)
-    return Message(at, parts, _find_said(message))
-
-
-def _find_said(message: dict[str, Any]) -> str:
-    """What a person says in a message. Agents put their summary into the same one, as a text of its own."""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    others = [b for b in blocks if not (isinstance(b, Mapping) and announces_summary(str(b.get("text", ""))))]  # fmt: skip
-    words = human_text({**message, "content": others})
-    return without_fences(_without_elements(words[:MOST_CHARS])).strip()
-
-
 def _shorten(part: Part) -> Part:
-    text = part.text if len(part.text) <= MOST_CHARS else part.text[:MOST_CHARS]
-    if part.kind in ("human", "text"):
+    text = part.text[:MOST_CHARS]
+    if part.kind in _SPOKEN:
         text = without_fences(text)
-    return part if text is part.text else part._replace(text=text)
-
-
-def _find_compacted(message: Mapping[str, Any]) -> str | None:
-    """The text of an item or block in which the provider compacted a window, "" if it is encrypted; None if none is.
-
-    A block without either is left by a compaction that failed.
-    """
-    content = message.get("content")
-    for block in (message, *(content if isinstance(content, list) else ())):
-        if isinstance(block, Mapping) and block.get("type") in _COMPACTED:
-            text = block.get("content") or block.get("summary")
-            if isinstance(text, str) or block.get("encrypted_content"):
-                return text if isinstance(text, str) else ""
-    return None
-
-
-def _without_elements(text: str) -> str:
-    """A person's text without the XML elements that the agent's program put into it."""
-    kept, at, unclosed = [], 0, set[str]()
-    for opening in _OPENING.finditer(text):
-        name = opening[1]
-        if opening.start() < at or name in unclosed:
-            continue
-        end = text.find(f"</{name}>", opening.end())
-        if end < 0:
-            unclosed.add(name)
-            continue
-        kept.append(text[at : opening.start()])
-        at = end + len(name) + 3
-    return "".join((*kept, text[at:]))
+    return part._replace(text=text) if text is not part.text else part

@@ -21,7 +21,6 @@ import orjson
 
 from millgate.errors import InputError
 from millgate.folding.lines import Lines, Run, extend
-from millgate.folding.parts import Part, PartReader, Path, replace_text, text_at
 from millgate.folding.pointer import (  # fmt: skip
     MIN_LINES,
     Pointer,
@@ -41,9 +40,10 @@ from millgate.folding.rules import (  # fmt: skip
     is_failed,
     lists_conflicts,
 )
-from millgate.guard.calls import events_of
+from millgate.folding.texts import NamedText, TextReader
 from millgate.guard.tools import CircleFinder
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.places import Place, replace_text, text_at
 
 BLOCK = (
     MIN_LINES // 2
@@ -59,14 +59,14 @@ class _Source:
     """A text in the window, by where it stands: its lines are read again when they are needed."""
 
     at: int
-    path: Path
+    place: Place
     name: str
     edits: tuple[Edit, ...]
     reads: tuple[str, ...]
 
     def shown(self, messages: Sequence[Any]) -> Lines:
         """Its lines as the model sees them."""
-        lines = text_at(messages[self.at], self.path).split("\n")
+        lines = text_at(messages[self.at], self.place).split("\n")
         return read_shown(_apply(lines, self.edits))
 
 
@@ -85,11 +85,11 @@ class Folder:
         rules: frozenset[Rule] = RULES,
     ) -> None:
         self._clears, self._start, self._rules = clears or Clears(), start, rules
-        self._reader, self._finder = PartReader(), CircleFinder()
+        self._reader, self._finder = TextReader(), CircleFinder()
         self._sources: list[_Source] = []
         self._numbers: dict[str, int] = {}  # by name: which source it is
         self._blocks: dict[int, list[tuple[int, int]]] = {}  # by hash: source and line
-        self._edits: dict[int, list[tuple[Path, tuple[Edit, ...]]]] = {}  # by message
+        self._edits: dict[int, list[tuple[Place, tuple[Edit, ...]]]] = {}  # by message
         self._folds: list[Fold] = []
         self._folded: set[tuple[int, int]] = set()  # calls and results that were folded
         self._read_files: set[str] = set()
@@ -139,7 +139,7 @@ class Folder:
     # One message
 
     def _read(self, at: int, message: object) -> None:
-        self._finder.feed(at, events_of(message))
+        self._finder.feed(at, message)
         circle = self._finder.circle() if self._folds and self._stopped is None else None
         if circle is not None:
             self._stopped = at, circle.describe()
@@ -147,10 +147,10 @@ class Folder:
             lines = part.text.split("\n")
             edits = self._fold_result(at, part, lines) if part.kind == "result" else ()
             if edits:
-                self._edits.setdefault(at, []).append((part.path, edits))
+                self._edits.setdefault(at, []).append((part.place, edits))
             self._learn(at, part, lines, edits)
 
-    def _fold_result(self, at: int, part: Part, lines: list[str]) -> tuple[Edit, ...]:
+    def _fold_result(self, at: int, part: NamedText, lines: list[str]) -> tuple[Edit, ...]:
         """What is changed in a result: texts that only read like pointers, and the folds."""
         edits = list(self._escape(lines))
         key = part.call, hash(part.text)
@@ -165,7 +165,7 @@ class Folder:
                 edits += [(fold.start, fold.start + fold.lines, fold.pointer) for fold in found]
         return tuple(sorted(edits))
 
-    def _is_folded(self, at: int, part: Part, lines: int, *, is_first: bool) -> bool:
+    def _is_folded(self, at: int, part: NamedText, lines: int, *, is_first: bool) -> bool:
         """Whether a result may be folded: law 4, and law 6."""
         if self._stopped is not None or at < self._start or lines < MIN_LINES:
             return False
@@ -177,7 +177,7 @@ class Folder:
         }
         return not any(applies[name] for name in self._rules)
 
-    def _note_files(self, at: int, part: Part) -> bool:
+    def _note_files(self, at: int, part: NamedText) -> bool:
         """Remember a call, and which files it read or changed; whether it read one for the first time.
 
         A result may have several texts.
@@ -195,13 +195,13 @@ class Folder:
         self._noted = at, part.call, is_first
         return is_first
 
-    def _learn(self, at: int, part: Part, lines: list[str], edits: tuple[Edit, ...]) -> None:
+    def _learn(self, at: int, part: NamedText, lines: list[str], edits: tuple[Edit, ...]) -> None:
         """Remember a text, so that later ones may point to it."""
         if not part.name or len(lines) < MIN_LINES:
             return
         number = self._numbers[part.name] = len(self._sources)
         reads = tuple(map(_plain, part.files.reads))
-        self._sources.append(_Source(at, part.path, part.name, edits, reads))
+        self._sources.append(_Source(at, part.place, part.name, edits, reads))
         if self._clears.may_clear(part) or lists_conflicts(part.text):
             return
         shown = read_shown(_apply(lines, edits))
@@ -215,7 +215,7 @@ class Folder:
 
     # Finding runs
 
-    def _find_folds(self, at: int, part: Part, lines: list[str]) -> Iterator[Fold]:
+    def _find_folds(self, at: int, part: NamedText, lines: list[str]) -> Iterator[Fold]:
         """The folds of a text, from its beginning to its end."""
         here = read_shown(lines)
         keys = [hash(body.strip()) for body in here.bodies]
@@ -246,7 +246,9 @@ class Folder:
                 best, longest = (run, number), run.end - run.start
         return best
 
-    def _make_fold(self, at: int, part: Part, here: Lines, run: Run, number: int) -> Fold | None:
+    def _make_fold(
+        self, at: int, part: NamedText, here: Lines, run: Run, number: int
+    ) -> Fold | None:
         """The fold of a run; None if it is too short, or its pointer is not shorter or cannot be read back."""
         if run.end - run.start < MIN_LINES:
             return None
@@ -258,7 +260,7 @@ class Folder:
         read = read_pointer(pointer)
         if saved <= 0 or read is None or resolve(read, there) != lines:
             return None
-        return Fold(at, part.path, run.start, len(lines), saved, pointer, source.name, is_stale)
+        return Fold(at, part.place, run.start, len(lines), saved, pointer, source.name, is_stale)
 
     def _read_source(self, number: int) -> Lines:
         """The lines of a source, read once while the conversation is extended."""
@@ -326,7 +328,7 @@ def fold(
 def expand(messages: Sequence[Any]) -> list[Any]:
     """The messages as they were before `fold`, byte for byte."""
     _check(messages)
-    reader = PartReader()
+    reader = TextReader()
     known: dict[str, list[str]] = {}  # by name: its lines
     expanded = list(messages)
     for at, message in enumerate(messages):
@@ -335,7 +337,7 @@ def expand(messages: Sequence[Any]) -> list[Any]:
             if part.kind == "result":
                 whole = _expand(lines, known)
                 if whole is not None:
-                    expanded[at] = replace_text(expanded[at], part.path, "\n".join(whole))
+                    expanded[at] = replace_text(expanded[at], part.place, "\n".join(whole))
             if part.name:
                 known[part.name] = lines
     return expanded

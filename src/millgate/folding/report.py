@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millgate.folding.parts import Path, text_at
 from millgate.text.table import count_of
+from millgate.transcript.places import Place, text_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Fold:
 
     at: int
     """The place of the message in the conversation."""
-    path: Path
+    place: Place
     """Where in the message its text stands."""
     start: int
     """The first of the lines in that text, from 0."""
@@ -29,7 +29,7 @@ class Fold:
 
     def text_in(self, messages: Sequence[Any]) -> str:
         """The lines that were folded, in the messages as they came."""
-        lines = text_at(messages[self.at], self.path).split("\n")
+        lines = text_at(messages[self.at], self.place).split("\n")
         return "\n".join(lines[self.start : self.start + self.lines])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from millgate.folding.parts import Part
+from millgate.folding.texts import NamedText
 
 Rule = Literal["error", "conflict", "short", "first reading"]
 RULES: frozenset[Rule] = frozenset(get_args(Rule))
@@ -35,7 +35,7 @@ _HARMLESS = "clear_thinking"
 _CLEARS_RESULTS = "clear_tool_uses"
 
 
-def is_failed(part: Part) -> bool:
+def is_failed(part: NamedText) -> bool:
     """Whether a result tells of an error."""
     return part.is_error or _FAILED.match(part.text[:HEAD]) is not None or _TRACEBACK in part.text
 
@@ -58,7 +58,7 @@ class Clears:
     kept_tools: frozenset[str] = frozenset()
     """Tools whose calls and results stay."""
 
-    def may_clear(self, part: Part) -> bool:
+    def may_clear(self, part: NamedText) -> bool:
         """Whether the server may clear this text."""
         if self.everything:
             return True

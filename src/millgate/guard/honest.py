@@ -15,10 +15,9 @@ from typing import Literal, NamedTuple
 
 from millgate.guard.channels import REASONING, TOOL, Channel
 from millgate.guard.detectors import Stall
-from millgate.guard.dialects.turns import human_text
 from millgate.guard.resume import Message, SentText
 from millgate.guard.unit_kinds import SHORT, TINY, WORDS, kind_of
-from millgate.text.fence import without_fences
+from millgate.transcript.parts import is_from_model, question_of, read
 
 _fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")
 _start = re.compile(r"\n|[.!?] ")  # behind which a line or a sentence starts
@@ -30,8 +29,6 @@ STARTS = 32
 # Characters on one side of a unit that tell a quotation from a request: who asks for a unit has other words around it.
 CONTEXT = TINY
 PLACES = 50  # of a unit in a request that are looked at: chosen, not measured
-DEPTH = 8  # how deep the parts of a message nest in the APIs that are known, twice over
-_BINARY = ("data", "url", "image_url", "signature", "encrypted_content")  # no text for a reader
 
 # Of `hopeless_chars`: 262 144 characters, some 64 000 tokens. Few models write a longer answer.
 ASKED = 16
@@ -185,14 +182,16 @@ class RequestText:
         others: list[_Text] = []
         size = 0
         for message in self._messages:
-            if _is_of_model(message):
-                own.append(_normalize(_words(message)))
+            parts = read(message)
+            if is_from_model(message):
+                said = (part.text for part in parts if part.kind in ("text", "thinking"))
+                own.append(_normalize("\n".join(said)))
                 size += len(own[-1]) + 1
                 continue
-            words = without_fences(human_text(message))
-            if words.strip():
+            if words := question_of(parts):
                 persons.append(_Text(_normalize(words), size, SHORT, is_of_person=True))
-            others.append(_Text(_normalize("\n".join(_texts(message))), size, SHORT))
+            brought = (part.text for part in parts if part.kind != "image")
+            others.append(_Text(_normalize("\n".join(brought)), size, SHORT))
         if persons:
             persons[-1] = persons[-1]._replace(least=TINY)
         self._texts = [*reversed(persons), *others]
@@ -250,31 +249,3 @@ def _normalize(text: str) -> str:
     for escape in ("\\n", "\\r", "\\t"):
         text = text.replace(escape, " ")
     return " ".join(text.replace("\\", "").casefold().split())
-
-
-def _words(message: Message) -> str:
-    """What a message says; not what it calls, and not what a tool returned."""
-    content = message.get("content", message.get("parts"))
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else ()
-    said = (part.get("text", part.get("thinking")) for part in parts if isinstance(part, Mapping))
-    return "\n".join(text for text in said if isinstance(text, str))
-
-
-def _is_of_model(message: Message) -> bool:
-    role, kind = message.get("role"), str(message.get("type", ""))
-    return role in ("assistant", "model") or (role is None and not kind.endswith("_output"))
-
-
-def _texts(value: object, depth: int = DEPTH) -> Iterator[str]:
-    """Every text inside a message."""
-    if isinstance(value, str):
-        yield value
-    elif depth and isinstance(value, Mapping):
-        for name, part in value.items():
-            if name not in _BINARY:
-                yield from _texts(part, depth - 1)
-    elif depth and isinstance(value, Sequence):
-        for part in value:
-            yield from _texts(part, depth - 1)

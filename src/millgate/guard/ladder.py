@@ -8,16 +8,17 @@ The prefix law holds: whether message i gets a note, and its bytes, depend on me
 conversation stand at the same places in every later request, and the provider's cache of its prefix stays valid.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from millgate.guard.calls import ENDING, RESULT_TYPES, Event, events_of, is_plain, kind_of
+from millgate.guard.calls import ENDING, is_plain
 from millgate.guard.masks import note_of
 from millgate.guard.policy import CirclesPolicy, CircleStep
 from millgate.guard.tools import Circle, CircleFinder
 from millgate.text.cache import ENTRY_BYTES, Cache
+from millgate.transcript.parts import is_result
 
 Message = dict[str, Any]
 
@@ -56,9 +57,9 @@ class Climber:
         self._marks: list[Mark] = []
         self._last: tuple[int, CircleStep] | None = None  # period and rung in which it stands
 
-    def feed(self, at: int, events: Sequence[Event]) -> None:
-        """Take the next message in, as its events."""
-        if not self._rungs or not self._finder.feed(at, events):
+    def feed(self, at: int, message: object, *, continues: bool = False) -> None:
+        """Take the next message in. `continues`: it goes on with the model's turn before it."""
+        if not self._rungs or not self._finder.feed(at, message, continues=continues):
             return
         run = self._finder.run
         tail = run.tail(self._least)
@@ -86,16 +87,16 @@ class Climber:
         return Climb(tuple(self._marks), self._finder.circle(self._end) if self._end else None)
 
 
-def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
-    """All rungs that a conversation has reached, message by message."""
-    return climb_events(map(events_of, messages), policy)
+def climb(
+    messages: Sequence[Any], policy: CirclesPolicy, *, continues: Collection[int] = ()
+) -> Climb:
+    """All rungs that a conversation has reached, message by message.
 
-
-def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> Climb:
-    """As `climb`, of messages that are read already."""
+    `continues` are the messages that go on with the model's turn before them.
+    """
     climber = Climber(policy)
-    for at, events in enumerate(messages):
-        climber.feed(at, events)
+    for at, message in enumerate(messages):
+        climber.feed(at, message, continues=at in continues)
     return climber.climb
 
 
@@ -141,14 +142,14 @@ def with_note(message: Message, note: str) -> Message:
     """The message with a note behind its last tool result, or behind its text if that is the result."""
     if message.get("role") in ("tool", "function"):
         return {**message, "content": _append(message.get("content"), note, "text")}
-    if kind_of(message) in RESULT_TYPES and "output" in message:
+    if is_result(message) and "output" in message:
         return {**message, "output": _append(message["output"], note, "input_text")}
     blocks = message.get("content")
     if isinstance(blocks, str):  # what came back of code in the model's text
         return {**message, "content": blocks + note}
     if not isinstance(blocks, list):
         return message
-    places = [n for n, b in enumerate(blocks) if isinstance(b, dict) and kind_of(b) in RESULT_TYPES]
+    places = [n for n, block in enumerate(blocks) if is_result(block)]
     if not places:
         return {**message, "content": _append(blocks, note, "text")}
     block = blocks[places[-1]]
@@ -214,7 +215,7 @@ class ClimbCache:
         entry = self._check_out(given, rungs) or _Entry(rungs, (), 0, Climber(policy))
         climber, known = entry.climber, entry.messages
         for at in range(len(known), len(given)):
-            climber.feed(at, events_of(given[at]))
+            climber.feed(at, given[at])
         found = climber.climb
         if len(given) >= MIN_MESSAGES and size <= self._max_size // 4:
             longer = _Entry(rungs, known + given[len(known) :], size - ENTRY_BYTES, climber)

@@ -22,6 +22,7 @@ from millgate.guard.masks import (
     without_counts,
     without_note,
 )
+from millgate.transcript.parts import as_json
 
 NAME = 128  # characters of a tool's name that are looked at; no API takes longer ones
 _GLANCE = 2_000  # characters at each end of a result in which it may say that work is under way
@@ -58,12 +59,12 @@ class Step:
             None  # whether it is the same but for drawn ids; None if it repeats nothing
         )
         self.call = _call_number(tool, arguments)
-        self.result: Any = None
+        self.result = ""
         self._text: str | None = None
         self._head: Head | None = None
         self._waits: bool | None = None
 
-    def answer(self, result: Any, at: int) -> None:  # noqa: ANN401
+    def answer(self, result: str, at: int) -> None:
         """Take in what came back."""
         self.result, self.at, self.answered = result, at, True
 
@@ -71,7 +72,7 @@ class Step:
     def text(self) -> str:
         """The result as the tool gave it."""
         if self._text is None:
-            self._text = without_note(text_of(self.result))
+            self._text = without_note(self.result)
         return self._text
 
     @property
@@ -124,31 +125,6 @@ class Step:
             return False
         counted = without_counts(ours, theirs)
         return counted is not None and is_same(*counted)
-
-
-def text_of(content: object) -> str:
-    """The text of a result: a string, the texts of its parts, or its JSON."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list | tuple):
-        return _part(content[0]) if len(content) == 1 else "\n".join(map(_part, content))
-    return _part(content)
-
-
-def _part(part: object) -> str:
-    if isinstance(part, dict) and isinstance(text := part.get("text"), str) and len(part) <= 3:
-        return text
-    return as_json(part)
-
-
-def as_json(value: object) -> str:
-    """A value as JSON with sorted names; what cannot be written is equal to itself only."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=repr).decode()
-    except (TypeError, ValueError, RecursionError):
-        return f"unwritable {id(value)}"
 
 
 def _is_under_way(text: str) -> bool:

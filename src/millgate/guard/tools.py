@@ -15,9 +15,10 @@ from itertools import islice
 from typing import Any, Literal
 
 from millgate.errors import InputError
-from millgate.guard.calls import TURN, Event, Reader, begins_turn, events_of
+from millgate.guard.calls import Reader, begins_turn
 from millgate.guard.masks import without_note
-from millgate.guard.steps import Step, text_of
+from millgate.guard.steps import Step
+from millgate.transcript.parts import as_json
 
 __all__ = ["Circle", "CircleFinder", "Tried", "check"]
 
@@ -128,10 +129,13 @@ class CircleFinder:
         self._reader = Reader()
         self._calls, self._texts = Run("calls"), Run("text")
 
-    def feed(self, at: int, events: Iterable[Event]) -> bool:
-        """Take the next message in, as its events; whether it completed a step or ended a circle."""
+    def feed(self, at: int, message: object, *, continues: bool = False) -> bool:
+        """Take the next message in; whether it completed a step or ended a circle.
+
+        `continues`: it goes on with the model's turn before it.
+        """
         changed = False
-        for step in self._reader.read(at, events):
+        for step in self._reader.read(at, message, continues=continues):
             changed = True
             if step is None:
                 self._calls.clear()
@@ -216,11 +220,11 @@ def _steps_back(messages: Sequence[Any]) -> Iterator[Step]:
         start = max(0, end - BLOCK)
         while start and not begins_turn(messages[start]):
             start -= 1
-        reader, steps = Reader(), []
+        reader, steps = Reader(), list[Step | None]()
         for at in range(start, end):
-            steps += reader.read(at, events_of(messages[at]))
+            steps += reader.read(at, messages[at])
         if end < len(messages):
-            steps += reader.read(end, (TURN,))
+            steps += reader.end_turn()
         for step in reversed(steps):
             if step is None:
                 return
@@ -238,8 +242,8 @@ def _circle(steps: Sequence[Step], period: int) -> Circle:
 
 def shorten(step: Step) -> Tried:
     """A step as it is shown: on one line, and not whole."""
-    arguments = step.arguments if isinstance(step.arguments, str) else text_of(step.arguments)
-    return Tried(step.tool, clip(arguments), clip(without_note(text_of(step.result))))
+    arguments = step.arguments if isinstance(step.arguments, str) else as_json(step.arguments)
+    return Tried(step.tool, clip(arguments), clip(without_note(step.result)))
 
 
 def clip(text: str, most: int = SHOWN) -> str:

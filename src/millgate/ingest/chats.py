@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from millgate.guard.calls import plain_text
+from millgate.transcript.parts import read
 from millgate.xray.entries import read_entries
 from millgate.xray.files import Lines
 from millgate.xray.formats import Entry, entries_of, session_of, text_of
@@ -68,9 +68,14 @@ def _turns(messages: Iterable[Mapping[str, Any]]) -> str:
     return "\n\n".join(
         f"{speaker}: {said}"
         for message in messages
-        if (speaker := _SPEAKERS.get(text_of(message.get("role"))))
-        and (said := plain_text(message.get("content")).strip())
+        if (speaker := _SPEAKERS.get(text_of(message.get("role")))) and (said := _words_of(message))
     )
+
+
+def _words_of(message: Mapping[str, Any]) -> str:
+    """What is said in a message, without calls, results and thinking."""
+    said = (p.text for p in read(message) if p.kind in ("human", "system", "summary", "text"))
+    return "\n".join(said).strip()
 
 
 def _exported_chat(line: object) -> Chat | None:

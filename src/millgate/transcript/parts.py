@@ -45,10 +45,7 @@ _DECORATION = ("cache_control", "part")
 
 
 class Part(NamedTuple):
-    """One part of a message. `place` leads to its text there; it is empty if the text does not stand there as it is.
-
-    That of an image leads to its block.
-    """
+    """One part of a message. `place` leads to its text there, or to the value of which the text is the JSON."""
 
     kind: Kind
     text: str
@@ -113,7 +110,7 @@ def insert(message: Mapping[str, Any], block: str) -> Mapping[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": f"{block}\n\n{content}" if content else block}
-    results = [at for at, one in enumerate(content) if isinstance(one, Mapping) and _type_of(one).endswith(_RESULTS)]  # fmt: skip
+    results = [at for at, one in enumerate(content) if is_result(one)]
     at = results[-1] + 1 if results else 0
     return {**message, "content": [*content[:at], text_block(block, content), *content[at:]]}
 
@@ -130,22 +127,39 @@ def is_from_model(message: object) -> bool:
     )
 
 
+def is_result(block: object) -> bool:
+    """Whether a block or item is what came back of a call."""
+    return isinstance(block, Mapping) and _type_of(block).endswith(_RESULTS)
+
+
+def is_from_person(message: object, before: object = None) -> bool:
+    """Whether a person says or shows something in a message."""
+    return any(p.kind == "human" or _is_shown(p, message) for p in read(message, before))
+
+
+def _is_shown(part: Part, message: object) -> bool:
+    return part.kind == "image" and not part.id and not is_from_model(message)
+
+
 def join_texts(parts: Iterable[Part]) -> Iterator[Part]:
     """The parts with the texts of one result, and what one author says in a row, as one part."""
     last: Part | None = None
     for part in parts:
-        if (
-            last is not None
-            and (part.kind, part.id) == (last.kind, last.id)
-            and part.kind in _JOINED
-        ):
-            last = last._replace(text=f"{last.text}\n{part.text}", is_error=last.is_error or part.is_error)  # fmt: skip
+        if last is not None and part.kind in _JOINED and owner_of(part) == owner_of(last):
+            is_error = last.is_error or part.is_error
+            last = last._replace(text=f"{last.text}\n{part.text}", is_error=is_error)
             continue
         if last is not None:
             yield last
         last = part
     if last is not None:
         yield last
+
+
+def owner_of(part: Part) -> tuple[object, ...]:
+    """What a text belongs to: a result in a message that may bring several has its block; all else has its author."""
+    in_block = part.kind == "result" and part.place[2:3] not in ((), ("text",))
+    return part.kind, part.id, part.place[:2] if in_block else ()
 
 
 def _read_authored(message: Mapping[str, Any], author: Kind) -> Iterator[Part]:
@@ -245,8 +259,8 @@ def _results(content: object, id: object, place: Place, *, is_error: bool) -> It
             images += [part._replace(id=name) for part in _read_image(block, where)]
         else:
             json = as_json(_undecorated(block))
-            texts.append(Part("result", json, name, is_error=is_error))
-    yield from texts or (Part("result", "", name, is_error=is_error),)
+            texts.append(Part("result", json, name, place=where, is_error=is_error))
+    yield from texts or (Part("result", "", name, place=place, is_error=is_error),)
     yield from images
 
 
@@ -261,7 +275,7 @@ def _read_gemini_result(block: Mapping[str, Any], place: Place) -> Iterator[Part
             where = (*place, "functionResponse", "response", name)
             yield Part("result", value, id, place=where, is_error=name == "error")
             return
-    yield Part("result", as_json(given), id)
+    yield Part("result", as_json(given), id, place=(*place, "functionResponse", "response"))
 
 
 def _read_thoughts(block: Mapping[str, Any], place: Place) -> Iterator[Part]:

@@ -13,12 +13,16 @@ Place = tuple[str | int, ...]
 PARSED = "\0json"
 
 
+def value_at(message: Any, place: Place) -> Any:  # noqa: ANN401  any JSON
+    """What stands at a place of a message."""
+    for step in place:
+        message = orjson.loads(message) if step == PARSED else message[step]
+    return message
+
+
 def text_at(message: object, place: Place) -> str:
     """The text at a place of a message."""
-    value: Any = message
-    for step in place:
-        value = orjson.loads(value) if step == PARSED else value[step]
-    return str(value)
+    return str(value_at(message, place))
 
 
 def replace_text(message: Any, place: Place, text: str) -> Any:  # noqa: ANN401  any JSON

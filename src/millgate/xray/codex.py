@@ -5,7 +5,7 @@ One request holds them once, so they count once.
 
 from typing import Any
 
-from millgate.guard.parts import parts_of
+from millgate.transcript.parts import read
 from millgate.xray.formats import Entry, entries_of
 
 
@@ -30,7 +30,7 @@ class CodexReader:
         message = entry.message or {}
         if message.get("role") not in ("system", "developer"):
             return entry
-        text = "\n".join(part.text for part in parts_of(message))
+        text = "\n".join(part.text for part in read(message))
         if text and text == self._base:
             return Entry(time=entry.time)
         if begins:

@@ -13,13 +13,12 @@ from typing import Any
 from millgate.compaction.account import account
 from millgate.compaction.notice import Compaction as Lost
 from millgate.compaction.window import read_window
-from millgate.guard.calls import events_of, is_from_model, kind_of
-from millgate.guard.parts import IMAGE_TOKENS, Part, parts_of
-from millgate.guard.steps import Step, as_json
+from millgate.guard.steps import Step
 from millgate.guard.tools import CircleFinder
 from millgate.guard.touched import Touched, touched_files
 from millgate.prices import Prices
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.parts import IMAGE_TOKENS, Part, as_json, is_from_model, join_texts, read
 from millgate.xray.cache import CacheFollower
 from millgate.xray.findings import KINDS, Compaction, FoldSaving, Loop, Session, ToolUse, Window
 from millgate.xray.folds import FoldFollower
@@ -29,6 +28,7 @@ from millgate.xray.usage import CallUsage
 
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
+_KINDS = {"summary": "human", "compaction": "system", "image": "human"}  # as the figures count them
 LARGEST = 200  # sessions of which windows are kept
 OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
@@ -169,8 +169,7 @@ class SessionBuilder:
         for part in parts:
             self._add(part, origin)
         self._note_message(message, parts)
-        events = events_of(message)
-        self._follow(event for event in events if not (continues and event.kind == "turn"))
+        self._follow(message, continues=continues)
 
     def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
         """A whole window: what is new in it is added, and if it shrank the rest is dropped."""
@@ -188,7 +187,7 @@ class SessionBuilder:
             for part in parts:
                 self._add(part, origin)
             self._note_message(message, parts)
-            self._follow(events_of(message))
+            self._follow(message)
         self._messages = list(whole)
 
     def _note_message(self, message: dict[str, Any], parts: tuple[Part, ...]) -> None:
@@ -196,13 +195,9 @@ class SessionBuilder:
             self.folds.add(message, sum(len(part.text) for part in parts))
 
     def _add(self, part: Part, origin: int) -> None:
-        held = _Held(
-            part.kind,
-            part.tool,
-            estimate_tokens(part.text) + IMAGE_TOKENS * part.images,
-            self._turn,
-            origin,
-        )
+        text = "" if part.kind == "image" else part.text
+        tokens = estimate_tokens(text) if part.kind != "image" else IMAGE_TOKENS
+        held = _Held(_KINDS.get(part.kind, part.kind), part.tool, tokens, self._turn, origin)
         if part.kind == "call":
             held.call = Step(part.tool, part.arguments).call
             self._asked[part.id] = _Asked(
@@ -211,12 +206,16 @@ class SessionBuilder:
             self._tools.setdefault(part.tool, _Tally()).calls += 1
         elif part.kind == "result":
             self._result(part, held)
+        elif part.kind == "image" and part.id and self._parts:  # it follows the text of its result
+            held.kind, held.tool = "result", self._parts[-1].tool
+            self._tools.setdefault(held.tool, _Tally()).tokens += tokens
+            self._steps[-1] += tokens
         self._parts.append(held)
         self._added += held.tokens
-        self._sizes[part.kind] += held.tokens
-        self._kinds[part.kind] += held.tokens
-        self._pending.append((held, part.text))
-        self._pending_chars += len(part.text)
+        self._sizes[held.kind] += held.tokens
+        self._kinds[held.kind] += held.tokens
+        self._pending.append((held, text))
+        self._pending_chars += len(text)
         if self._pending_chars > BATCH_CHARS:
             self._measure()
 
@@ -232,8 +231,8 @@ class SessionBuilder:
             was = self._compactions[at]
             self._compactions[at] = replace(was, fetched_again=was.fetched_again + held.tokens)
         for path in asked.files.edits:
-            for read in self._reads.pop(_plain(path), ()):
-                self._go_stale(read)
+            for held_read in self._reads.pop(_plain(path), ()):
+                self._go_stale(held_read)
         for path in asked.files.reads:
             self._reads.setdefault(_plain(path), []).append(held)
 
@@ -341,9 +340,9 @@ class SessionBuilder:
         if self.folds is not None:
             self.folds.begin()
 
-    def _follow(self, events: Iterable[Any]) -> None:
+    def _follow(self, message: object, *, continues: bool = False) -> None:
         """Look for circles of calls or texts, and note the last one as it grows."""
-        if not self._finder.feed(self._turn, events):
+        if not self._finder.feed(self._turn, message, continues=continues):
             return
         circle = self._finder.circle()
         if circle is None:
@@ -377,9 +376,9 @@ def _origin(parts: Iterable[Part]) -> int:
 
 def _parts_of(message: dict[str, Any]) -> tuple[Part, ...]:
     """What a message brings into the window; the tools that Codex sends as a message count with its instructions."""
-    if kind_of(message) == "additional_tools":
+    if message.get("type") == "additional_tools":
         return (Part("system", as_json(message.get("tools"))),)
-    return tuple(parts_of(message))
+    return tuple(join_texts(part for part in read(message) if part.kind != "unknown"))
 
 
 def _plain(path: str) -> str:

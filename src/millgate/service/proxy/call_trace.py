@@ -18,16 +18,15 @@ from millgate.compaction.keep import NOT_PUT_BACK
 from millgate.guard.caps import CapStatus
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
-from millgate.guard.parts import parts_of
 from millgate.guard.policy import CircleStep
 from millgate.guard.report import Cut
-from millgate.guard.steps import as_json
 from millgate.guard.tools import Circle
 from millgate.notes import Stage
 from millgate.service.proxy.model_call import ModelCall
 from millgate.text.bounded_json import loads
 from millgate.text.fence import LABEL, without_fences
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.parts import as_json, read
 from millgate.types import Request, Step, Trace
 from millgate.xray.findings import KINDS
 from millgate.xray.formats import entries_of
@@ -287,7 +286,7 @@ def _count_injected(message: dict[str, Any]) -> int:
     if isinstance(content, str) and f"<{LABEL} " not in content:
         return 0
     return sum(
-        _count_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system")
+        _count_fenced(part.text) for part in read(message) if part.kind in ("human", "system")
     )
 
 

@@ -11,13 +11,14 @@ from millgate.bugs import surviving
 from millgate.folding.cache import FoldCache
 from millgate.folding.policy import FoldPolicy
 from millgate.folding.rules import clears_of
-from millgate.guard.calls import is_from_model, is_plain, opening
+from millgate.guard.calls import is_plain, opening
 from millgate.guard.dialects.dialect import digest
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, ProxyRequest
 from millgate.service.proxy.folded_call import FoldedCall, FoldGroup
 from millgate.text.bounded_json import HUGE
 from millgate.text.table import count_of
+from millgate.transcript.parts import is_from_model
 
 LARGE = (
     200_000  # bytes of a request that is folded in a thread: the first time that takes milliseconds

@@ -15,7 +15,7 @@ import orjson
 
 from millgate.bugs import surviving
 from millgate.errors import ConfigError, LoopError, MillgateError, PartialCallError
-from millgate.guard.calls import events_of, is_from_model, is_plain, is_report, last_results
+from millgate.guard.calls import is_plain, last_results
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from millgate.guard.ladder import Climb, ClimbCache, annotate, ending
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
@@ -33,6 +33,7 @@ from millgate.service.proxy.sse import encode
 from millgate.service.proxy.transport import NOT_REACHED, Response, codings_of, header
 from millgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
 from millgate.text.bounded_json import HUGE
+from millgate.transcript.parts import is_from_model, is_from_person
 from millgate.types import Context, Request
 
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
@@ -176,8 +177,7 @@ def _first_new(messages: Sequence[object]) -> int:
     for at in range(len(messages) - 1, -1, -1):
         if is_from_model(messages[at]):
             return at + 1
-        is_human = any(event.kind == "human" for event in events_of(messages[at]))
-        if is_human and not (at and is_report(messages[at], messages[at - 1])):
+        if is_from_person(messages[at], messages[at - 1] if at else None):
             return at + 1
     return 0
 
