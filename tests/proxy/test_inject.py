@@ -390,12 +390,13 @@ async def test_the_system_prompt_is_part_of_the_window():
 async def test_a_block_stands_in_front_of_the_words_and_behind_tool_results():
     image = {"type": "image_url", "image_url": {"url": "data:,"}}
     request, _ = await sent("chat", [{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["text", "image_url", "text"]  # fmt: skip
+    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["image_url", "text"]  # fmt: skip
     result = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
     request, _ = await sent("messages", [{"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["tool_result", "text", "text"]  # fmt: skip
+    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["tool_result", "text"]  # fmt: skip
+    assert request.fields["messages"][0]["content"][1]["text"] == "<context 0/>\n\nAnd now?"
     request, _ = await sent("responses", [{"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert [part["type"] for part in request.fields["input"][0]["content"]] == ["input_text"] * 2
+    assert request.fields["input"][0]["content"] == [{"type": "input_text", "text": "<context 0/>\n\nAnd now?"}]  # fmt: skip
 
 
 async def test_a_prompt_is_one_question():

@@ -18,6 +18,7 @@ from millgate.transcript.places import replace_text, text_at
 MARK = {"cache_control": {"type": "ephemeral"}}
 TEXT = {"type": "text", "text": "Hi"}
 REPORT = "<returncode>0</returncode>\n<output>ok</output>"
+SUMMARY = "This session is being continued from a previous conversation."
 CODE = {"role": "assistant", "content": "Look:\n```bash\nls\n```"}
 
 # a message, and its parts as kind, text, id, tool
@@ -64,7 +65,7 @@ SHAPES = [
         [("call", "{}", "1", "ls"), ("result", "ok", "1")],
     ),
     # windows that were compacted
-    ({"role": "user", "content": "This session is being continued from a previous conversation."}, [("summary", "This session is being continued from a previous conversation.")]),
+    ({"role": "user", "content": SUMMARY}, [("summary", SUMMARY)]),
     ({"role": "assistant", "content": [{"type": "compaction", "content": "So far"}]}, [("compaction", "So far")]),
     ({"type": "compaction", "encrypted_content": "x"}, [("compaction", "")]),
     # nothing, and what nobody knows
@@ -175,6 +176,15 @@ def test_a_block_is_inserted_before_a_persons_words_alike_in_a_text_and_a_list()
     assert marked["content"] == [{"type": "text", "text": "<c/>\n\nHi"} | MARK]
     reminder = {"type": "text", "text": "<system-reminder>x</system-reminder>"}
     assert insert({"role": "user", "content": [reminder, TEXT]}, "<c/>")["content"][0] == reminder
+
+
+@pytest.mark.parametrize("texts", [(SUMMARY, "Hi"), ("Hi", SUMMARY)])
+def test_a_block_stands_before_the_question_and_without_one_before_the_summary(texts):
+    both = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+    changed = insert(both, "<c/>")["content"]
+    assert {block["text"] for block in changed} == {"<c/>\n\nHi", SUMMARY}
+    alone = insert({"role": "user", "content": SUMMARY}, "<c/>")
+    assert alone["content"] == f"<c/>\n\n{SUMMARY}"
 
 
 def test_a_block_in_a_message_without_words_stands_behind_the_results():

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from millgate.errors import InputError
 from millgate.guard.policy import SAMPLING, Resume
+from millgate.transcript.places import text_block
 
 Message = Mapping[str, Any]
 History = Literal["kept", "before", "opening"]  # see ResumeAttempt
@@ -193,15 +194,8 @@ def _append_turn(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...
     if last.get("role") == "user" and isinstance(content, str):
         return (*messages[:-1], {**last, "content": f"{content}\n\n{turn}"})
     if last.get("role") == "user" and isinstance(content, Sequence):
-        return (*messages[:-1], {**last, "content": [*content, text_part(turn, content)]})
+        return (*messages[:-1], {**last, "content": [*content, text_block(turn, content)]})
     return (*messages, {"role": "user", "content": turn})
-
-
-def text_part(text: str, beside: Sequence[Any]) -> Message:
-    """A text as a part of a user turn, of the type that the parts beside it have."""
-    kinds = {str(part.get("type")) for part in beside if isinstance(part, Mapping)}
-    of_responses = any(kind.startswith("input_") for kind in kinds - {"input_audio"})
-    return {"type": "input_text" if of_responses else "text", "text": text}
 
 
 ENDS = ("\n", ". ", "! ", "? ", "。", "！", "？")  # of a line or a sentence

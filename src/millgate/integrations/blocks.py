@@ -18,10 +18,10 @@ from typing import Any
 from millgate.compaction.conversations import Conversation, Conversations
 from millgate.errors import InputError, MillgateError
 from millgate.gateway import Millgate
-from millgate.guard.dialects.turns import human_text
 from millgate.text.cache import Cache
 from millgate.text.fence import without_fences
 from millgate.text.small_talk import asks_nothing, is_reply
+from millgate.transcript.parts import question_of, read, texts_of
 from millgate.types import Context, ContextBudget, Request, Window
 
 LOGGER = logging.getLogger("millgate.integrations")
@@ -97,7 +97,7 @@ class Blocks:
         placed: list[Any] = []
         texts, new = list(preamble), None
         for message in messages:
-            question, own = question_of(message), texts_of(message)
+            question, own = question_of(read(message)), texts_of(message)
             if question and not (texts and is_block(texts[-1])):
                 seen = [*texts, *own]
                 known = self.known_block(seen)
@@ -204,18 +204,6 @@ class Placed:
 def as_message(block: str) -> dict[str, str]:
     """A block as a message of its own."""
     return {"role": "user", "content": block}
-
-
-def question_of(message: Mapping[str, Any]) -> str:
-    """What a person asks in a chat message; nothing for answers, calls, results and blocks of ours."""
-    text = human_text(message).strip()
-    return "" if is_block(text) else text
-
-
-def texts_of(message: Mapping[str, Any]) -> list[str]:
-    """The texts of a chat message that the model sees, results of tools included."""
-    content = message.get("content") or message.get("output") or ""
-    return list(Window.of([{"content": content}]).texts)
 
 
 def _text_of(context: Context) -> str:

@@ -20,7 +20,8 @@ from millgate.folding.cache import FoldCache
 from millgate.gateway import Millgate
 from millgate.guard.adapters import GuardedEvents
 from millgate.guard.dialects.responses import END, ResponsesDialect
-from millgate.integrations.blocks import Asking, Blocks, question_of, texts_of
+from millgate.integrations.blocks import Asking, Blocks
+from millgate.transcript.parts import question_of, read, texts_of
 
 try:
     from agents import Model, ModelResponse, ModelSettings, Usage
@@ -92,7 +93,7 @@ class RecallingSession:
         items: list[Any] = await self._session.get_items(most)
         if most is None or len(items) < most:
             return items
-        first = next((n for n, item in enumerate(items) if question_of(item)), 0)
+        first = next((n for n, item in enumerate(items) if question_of(read(item))), 0)
         return items[first:]
 
     async def add_items(self, items: list[Any]) -> None:

@@ -41,6 +41,7 @@ _BY_FIELD = (
 )  # Gemini's parts have no type
 _RESULTS = ("_call_output", "tool_result")  # how their types end
 _JOINED = ("result", "human", "text", "system", "thinking")
+_SHOWN = ("system", "human", "text", "result", "summary", "compaction")
 _DECORATION = ("cache_control", "part")
 
 
@@ -98,12 +99,19 @@ def question_of(parts: Iterable[Part]) -> str:
     return "\n".join(words for words in asked if words)
 
 
+def texts_of(message: object) -> list[str]:
+    """The texts that stand in the window with a message, results included; not what the model called or thought."""
+    return [part.text for part in read(message) if part.text and part.kind in _SHOWN]
+
+
 def insert(message: Mapping[str, Any], block: str) -> Mapping[str, Any]:
     """A user message with a block before a person's words; without words, behind the results that it brings.
 
     A text and a list with that text get the same words, so that a client may write now one and now the other.
     """
-    place = next((part.place for part in read(message) if part.kind in ("human", "summary")), ())
+    parts = read(message)
+    words = (part.place for kind in ("human", "summary") for part in parts if part.kind == kind)
+    place = next(words, ())
     if place:
         changed: Mapping[str, Any] = replace_text(message, place, f"{block}\n\n{text_at(message, place)}")  # fmt: skip
         return changed

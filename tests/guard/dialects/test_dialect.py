@@ -2,6 +2,8 @@
 
 import pytest
 
+from millgate.guard.dialects.chat import ChatDialect
+from millgate.guard.dialects.completions import CompletionsDialect
 from millgate.guard.dialects.dialect import (
     InvalidRequest,
     check_messages,
@@ -9,6 +11,11 @@ from millgate.guard.dialects.dialect import (
     pick,
     subtract_used,
 )
+from millgate.guard.dialects.gemini import GeminiDialect
+from millgate.guard.dialects.messages import MessagesDialect
+from millgate.guard.dialects.responses import ResponsesDialect
+
+SUMMARY = "This session is being continued from a previous conversation."
 
 
 def test_sampling_is_never_cooler_than_asked_for_and_only_what_the_api_knows():
@@ -54,3 +61,30 @@ def test_messages_come_back_as_they_are():
     given = [{"role": "user", "content": "hi"}, {"role": "tool", "content": [{"text": "x"}]}, {"role": "x"}]  # fmt: skip
     assert check_messages(given, "messages") == tuple(given)
     assert check_messages([{"type": "item"}], "input", roles=False) == ({"type": "item"},)
+
+
+# what a person sends to an API, and the same with a block in front of the words
+BLOCKS = {
+    ChatDialect: ({"messages": [{"role": "user", "content": "Hi"}]}, {"messages": [{"role": "user", "content": "<c/>\n\nHi"}]}),
+    CompletionsDialect: ({"prompt": "Hi"}, {"prompt": "<c/>\n\nHi"}),
+    GeminiDialect: (
+        {"contents": [{"role": "user", "parts": [{"inlineData": {}}, {"text": "Hi", "videoMetadata": {}}]}]},
+        {"contents": [{"role": "user", "parts": [{"inlineData": {}}, {"text": "<c/>\n\nHi", "videoMetadata": {}}]}]},
+    ),
+    MessagesDialect: ({"messages": [{"role": "user", "content": "Hi"}]}, {"messages": [{"role": "user", "content": "<c/>\n\nHi"}]}),
+    ResponsesDialect: ({"input": "Hi"}, {"input": [{"role": "user", "content": "<c/>\n\nHi"}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", BLOCKS)
+def test_a_block_goes_up_in_the_words_of_a_person(dialect):
+    (fields, expected), api = BLOCKS[dialect], dialect()
+    (message,) = api.conversation(fields)
+    assert api.human_text(message) == "Hi"
+    assert api.replace_conversation([api.add_block(message, "<c/>")]) == expected
+
+
+def test_a_summary_stands_for_what_a_person_said():
+    assert ChatDialect().human_text({"role": "user", "content": SUMMARY}) == SUMMARY
+    assert ChatDialect().human_text({"role": "assistant", "content": SUMMARY}) == ""
+    assert ChatDialect().human_text({"role": "tool", "content": "42"}) == ""

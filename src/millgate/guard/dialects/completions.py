@@ -44,9 +44,6 @@ class CompletionsDialect(ChatDialect):
     def answer_now(self, fields: Fields) -> dict[str, Any]:  # no reasoning here
         return {}
 
-    def add_block(self, message: Message, block: str) -> Message:
-        return {**message, "content": f"{block}\n\n{message['content']}"}
-
     def plain_text(self, event: Event) -> str | None:
         match event:
             case {"choices": [{"text": str(text), "finish_reason": None, "index": 0}]}:

@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Protocol
 
 from millgate.errors import InputError, MillgateError
 from millgate.guard.channels import Piece
-from millgate.guard.dialects.turns import add_block, human_text
 from millgate.guard.policy import Resume
 from millgate.guard.resume import Message
+from millgate.transcript.parts import insert, question_of, read
 
 Event = dict[str, Any]
 Fields = Mapping[str, Any]
@@ -136,12 +136,13 @@ class TurnFormat(Protocol):
         return ()
 
     def human_text(self, message: Message) -> str:
-        """What a person said in this message; nothing for tool results, and for all other roles."""
-        return human_text(message)
+        """What a person said in this message, or the summary of it; nothing for tool results and all other roles."""
+        parts = read(message)
+        return question_of(parts) or "\n".join(p.text for p in parts if p.kind == "summary")
 
     def add_block(self, message: Message, block: str) -> Message:
         """The message with a block in front of its words, and behind the tool results that it brings."""
-        return add_block(message, block)
+        return dict(insert(message, block))
 
 
 class StreamFormat(Protocol):

@@ -344,6 +344,8 @@ def _as_part(block: Message) -> Any:  # noqa: ANN401  # a part as the client sen
     if "part" not in block:
         return {"text": block["text"]}
     part = block["part"]
+    if block["type"] == "text":
+        return {**part, "text": block["text"]}
     if block["type"] != "tool_result":
         return part
     result = part["functionResponse"]

@@ -23,7 +23,7 @@ from millgate.compaction.notice import Compaction
 from millgate.compaction.window import read_window as read_messages
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
-from millgate.integrations.blocks import LOGGER, Asking, Blocks, question_of, texts_of
+from millgate.integrations.blocks import LOGGER, Asking, Blocks
 from millgate.integrations.hermes.host import (
     Store,
     is_compression_enabled,
@@ -33,6 +33,7 @@ from millgate.integrations.hermes.host import (
 from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import SessionMemory, engines, memories
 from millgate.text.small_talk import asks_nothing
+from millgate.transcript.parts import question_of, read, texts_of
 from millgate.types import ContextBudget
 
 NOTE = (
@@ -182,7 +183,7 @@ class MillgateEngine:
 
         An agent that calls `select_context` gets the latter with each question, and here only for a focus.
         """
-        asked = [question for message in stays if (question := question_of(message))]
+        asked = [question for message in stays if (question := question_of(read(message)))]
         question = focus or ("" if self._selects else next(reversed(asked), ""))
         block = ""
         if question:

@@ -12,7 +12,7 @@ with the words of that question, and gets no block if the question has one. A gr
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -27,6 +27,7 @@ from millgate.service.proxy.exchange import ProxyRequest
 from millgate.service.proxy.options import Options
 from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.parts import texts_of
 from millgate.types import Context, ContextBudget, Request, Window
 
 BuildContext = Callable[[Request], Awaitable["Context | Block"]]
@@ -203,24 +204,13 @@ class _Seen:
 
     def read_up_to(self, messages: Sequence[Message], at: int) -> None:
         """Read the messages before a question, which have their blocks, and the question, which has none yet."""
-        self.add(_texts(messages[self.read : at]))
-        self.question, self.read = _texts(messages[at : at + 1]), max(self.read, at)
-
-
-def _texts(messages: Sequence[Message]) -> tuple[str, ...]:
-    return Window.of([_readable(message) for message in messages]).texts
+        for message in messages[self.read : at]:
+            self.add(texts_of(message))
+        self.question, self.read = tuple(texts_of(messages[at])), max(self.read, at)
 
 
 def _count(texts: Iterable[str]) -> int:
     return sum(map(estimate_tokens, texts))
-
-
-def _readable(message: Message) -> Mapping[str, object]:
-    """A message with its text under `content`: the results of tools stand elsewhere in some APIs."""
-    if message.get("content") is not None:
-        return message
-    output = message.get("output")
-    return {"content": output} if isinstance(output, str | list) else {}
 
 
 def _context_request(options: Options, query: str, seen: _Seen, tenant: str, asker: str) -> Request:
