@@ -5,16 +5,19 @@ block. Texts are not kept. A segment holds a checksum, its length, and a name th
 quotes at most some words.
 
 Two spellings of the same piece are one segment: `"content": "Hi"` and `"content": [{"type": "text", "text": "Hi"}]`.
-`cache_control` marks are not part of a segment, because clients move them with each turn. They are kept beside it.
+The order of names in an object does not count. Nor do `cache_control` marks, which clients move each turn; they are
+kept beside the segment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 import orjson
+
+from millgate.transcript.parts import Part, as_json, read
 
 Kind = Literal["tool", "system", "message"]
 
@@ -133,7 +136,7 @@ def read_prompt(
 def quote_system_line(fields: Mapping[str, Any], block: int, line: int) -> str:
     """The beginning of a line of a system block, both counted from 0; "" if there is none."""
     system = _split(fields)[0]
-    lines = _text_of(system[block]).split("\n") if block < len(system) else []
+    lines = _read_system(system[block]).split("\n") if block < len(system) else []
     return _quote(lines[line], 4 * QUOTED) if line < len(lines) else ""
 
 
@@ -185,35 +188,56 @@ class _Marks:
 def _segments(place: _Place, marks: _Marks) -> Iterator[Segment]:
     """The segments of one element: a tool and a system block are one, a message has one for each block."""
     message = place.values[place.at]
-    if place.kind != "message" or not isinstance(message, dict):
-        yield _segment(place, message, "", marks)
-        return
+    if place.kind == "tool":
+        tool = _tool_name(message)
+        yield _segment(place, message, f'tools[{place.at}] "{tool}"' if tool else f"tools[{place.at}]", marks)  # fmt: skip
+    elif place.kind == "system":
+        text = _read_system(message)
+        name = f"system block {place.at + 1}"
+        yield _segment(place, message, f"{name} ({_quote(text)})" if text else name, marks, text)
+    elif isinstance(message, dict):
+        message, is_marked = marks.strip(message)
+        for segment in _message_segments(place, message, marks):
+            yield replace(segment, marked=True) if is_marked else segment
+    else:
+        name = _name_block(place, message, "user", read(message))
+        yield from (_segment(place, block, name, marks, role="user") for block in _blocks_of(message))  # fmt: skip
+
+
+def _message_segments(place: _Place, message: dict[str, Any], marks: _Marks) -> Iterator[Segment]:
     role = str(message.get("role") or message.get("type") or "")
-    content = message.get("content", message.get("parts"))
+    field = "content" if message.get("content") is not None else "parts"
+    content, parts = message.get(field), read(message)
     blocks = _blocks_of(content) if isinstance(content, str | list) else ()
-    for block in blocks:
-        yield _segment(place, block, role, marks)
+    for at, block in enumerate(blocks):
+        mine = [part for part in parts if part.place[:2] in ((field,), (field, at))]
+        yield _segment(place, block, _name_block(place, block, role, mine), marks, role=role)
     rest = {
         k: v for k, v in message.items() if k not in ("content", "parts", "role", "id", "status")
     }
     if rest.keys() - {"type"} or not blocks:
-        yield _segment(place, rest, role, marks)
+        others = [part for part in parts if part.place[:1] != (field,)]
+        name = _name_block(place, rest, role, others or parts)
+        yield _segment(place, rest, name, marks, role=role)
 
 
-def _segment(place: _Place, value: object, role: str, marks: _Marks) -> Segment:
+def _segment(
+    place: _Place, value: object, name: str, marks: _Marks, text: str = "", *, role: str = ""
+) -> Segment:
+    """A segment; `text` is that of a system block."""
     marked = False
     if isinstance(value, dict):
         value, marked = marks.strip(value)
-    data = orjson.dumps(value, default=str)
-    if b'"cache_control"' in data:  # inside a tool result
-        data = orjson.dumps(_without_marks(value, marks), default=str)
-    name = name_segment(place, value, role)
-    checksum = crc32(data, crc32(role.encode()))
-    text = _text_of(value) if place.kind == "system" else ""
-    lines = tuple(
-        crc32(line.encode("utf-8", "replace")) for line in text.split("\n", LINES)[:LINES]
-    )
+    data = as_json(value)
+    if '"cache_control"' in data:  # inside a tool result
+        data = as_json(_without_marks(value, marks))
+    checksum = crc32(_encode(data), crc32(role.encode()))
+    lines = tuple(crc32(_encode(line)) for line in text.split("\n", LINES)[:LINES])
     return Segment(place.kind, place.at, name, checksum, len(data), marked, lines if text else ())
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _without_marks(value: object, marks: _Marks) -> object:
@@ -228,57 +252,34 @@ def _without_marks(value: object, marks: _Marks) -> object:
 # Names
 
 
-def name_segment(place: _Place, value: object, role: str) -> str:
-    """What a person would call the segment: `tools[3] "Bash"`, `message 17 (result of Read src/a.py)`."""
-    if place.kind == "tool":
-        return f'tools[{place.at}] "{_tool_name(value)}"'
-    if place.kind == "system":
-        return f"system block {place.at + 1} ({_quote(_text_of(value))})"
-    inner = _name_block(place, value, role)
+def _name_block(place: _Place, block: object, role: str, parts: Sequence[Part]) -> str:
+    """What a person would call a block: `message 17 (result of Read src/a.py)`; `parts` are what it says."""
+    part = parts[0] if parts else None
+    inner = role
+    if part is None or part.kind == "thinking":
+        kind = str(block.get("type") or role) if isinstance(block, dict) else role
+        inner = "the model's thinking" if kind.endswith(("thinking", "reasoning")) or part else role
+    elif part.kind == "result":
+        inner = f"result of {_find_call(part.id, place)}"
+    elif part.kind == "call":
+        inner = f"call of {_call_name(part)}"
+    elif part.kind not in ("image", "unknown") and part.text.strip():
+        inner = f"{role}: {_quote(part.text)}"
     return f"message {place.at + 1} ({inner})" if inner else f"message {place.at + 1}"
-
-
-def _name_block(place: _Place, value: object, role: str) -> str:
-    if not isinstance(value, dict):
-        return _quote(str(value))
-    type = str(value.get("type") or "")
-    if id := _result_id(value):
-        return f"result of {_find_call(id, place)}"
-    if "functionResponse" in value:
-        return f"result of {_tool_name(value['functionResponse'])}"
-    if type in ("tool_use", "function_call", "custom_tool_call") or "functionCall" in value or value.get("tool_calls"):  # fmt: skip
-        return f"call of {_call_name(value)}"
-    if type in ("thinking", "redacted_thinking", "reasoning"):
-        return "the model's thinking"
-    text = _text_of(value)
-    return f"{role or type}: {_quote(text)}" if text else role or type
-
-
-def _result_id(value: Mapping[str, Any]) -> str:
-    """The id of the call whose result this is; "" if it is no result."""
-    id = value.get("tool_use_id") or value.get("tool_call_id")
-    return str(id or (value.get("call_id") if "output" in value else "") or "")
 
 
 def _find_call(id: str, place: _Place) -> str:
     """The call with this id, which stands a message or a few before its result."""
     for message in reversed(place.values[max(0, place.at - NEAR) : place.at]):
-        if not isinstance(message, dict):
-            continue
-        blocks = (message, *_list_of(message.get("content")), *_list_of(message.get("tool_calls")))
-        for block in blocks:
-            if isinstance(block, dict) and id in (block.get("id"), block.get("call_id")):
-                return _call_name(block)
+        for part in read(message):
+            if part.kind == "call" and part.id == id:
+                return _call_name(part)
     return "a tool"
 
 
-def _call_name(value: Mapping[str, Any]) -> str:
+def _call_name(call: Part) -> str:
     """The tool, and the path or the command that it was called with if it can be told in a few words."""
-    if calls := _list_of(value.get("tool_calls")):
-        return _call_name(calls[0]) if isinstance(calls[0], dict) else "a tool"
-    inner = value.get("function") or value.get("functionCall") or value
-    inner = inner if isinstance(inner, dict) else {}
-    arguments = inner.get("input") or inner.get("arguments") or inner.get("args") or {}
+    arguments = call.arguments
     if isinstance(arguments, str):
         try:
             arguments = orjson.loads(arguments)
@@ -286,7 +287,7 @@ def _call_name(value: Mapping[str, Any]) -> str:
             arguments = {}
     texts = list(arguments.values()) if isinstance(arguments, dict) else []
     first = next((text for text in texts if isinstance(text, str) and text), "")
-    return f"{_tool_name(value)} {_shorten(first, 2 * QUOTED)}".strip()
+    return f"{call.tool[:64]} {_shorten(first, 2 * QUOTED)}".strip()
 
 
 def _tool_name(value: object) -> str:
@@ -297,15 +298,10 @@ def _tool_name(value: object) -> str:
     return str(named.get("name") or value.get("type") or "")[:64]
 
 
-def _text_of(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        text = value.get("text") or value.get("content")
-        if isinstance(text, list):
-            return _text_of(text[0]) if text else ""
-        return text if isinstance(text, str) else ""
-    return ""
+def _read_system(value: object) -> str:
+    """The text of a system message, or of a block of a system prompt."""
+    message = value if _is_system(value) else {"role": "system", "content": [value]}
+    return "\n".join(part.text for part in read(message) if part.kind == "system")
 
 
 def _quote(text: str, length: int = QUOTED) -> str:
