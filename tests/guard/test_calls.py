@@ -27,6 +27,12 @@ def test_calls_of_one_turn_become_steps_together_once_all_are_answered():
     assert said(two, last, {"role": "user", "content": "stop"}) == [None]
 
 
+def test_calls_that_stand_with_their_results_in_one_message_are_those_of_one_turn():
+    state = {"input": {}, "output": "ok"}
+    blocks = [{"type": "tool", "callID": id, "tool": "look", "state": state} for id in "ab"]
+    assert said({"role": "assistant", "content": blocks}) == [("look", True)]
+
+
 def test_a_call_that_was_made_twice_in_one_turn_counts_once():
     twice = {"role": "assistant", "tool_calls": [CALL, {**CALL, "id": "2"}]}
     answers = [{"role": "tool", "tool_call_id": id, "content": "a"} for id in ("1", "2")]

@@ -53,7 +53,8 @@ class Reader:
             done += self._close()
         if words:
             done.append(self._speak(words, parts, at))
-        for part in join_texts(parts):
+        # the calls of one message are made before any result is seen, also where each stands with its own
+        for part in sorted(join_texts(parts), key=lambda part: part.kind == "result"):
             if part.kind == "call":
                 if self._answered:
                     done += self._close()

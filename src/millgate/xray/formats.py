@@ -95,27 +95,11 @@ def _session(line: Line) -> str:
 
 
 def _pi(message: Message, time: str) -> Iterator[Entry]:
-    """A message of pi, in the shape of the messages API."""
-    if message.get("role") == "toolResult":
-        yield Entry({"role": "tool", "tool_call_id": message.get("toolCallId"), "content": message.get("content")}, time=time)  # fmt: skip
-        return
-    content = message.get("content")
-    if isinstance(content, list):
-        content = [_pi_block(block) for block in content if isinstance(block, dict)]
     usage = message.get("usage")
     reported = sum(count_of(usage, name) for name in ("input", "cacheRead", "cacheWrite"))
     yield Entry(
-        {"role": message.get("role"), "content": content},
-        time=time,
-        reported=reported,
-        usage=read_usage(usage, model=message.get("model")),
+        message, time=time, reported=reported, usage=read_usage(usage, model=message.get("model"))
     )
-
-
-def _pi_block(block: Message) -> Message:
-    if block.get("type") != "toolCall":
-        return block
-    return {"type": "tool_use", "id": block.get("id"), "name": block.get("name"), "input": block.get("arguments")}  # fmt: skip
 
 
 def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:

@@ -75,7 +75,7 @@ class GeminiReader:
         for call in _parts(line.get("toolCalls")):
             called = text_of(call.get("id"))
             if self._is_new(called, "call"):
-                yield {"type": "tool_use", "id": called, "name": text_of(call.get("name")), "input": call.get("args")}  # fmt: skip
+                yield {"functionCall": call}
 
     def _results(self, line: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for call in _parts(line.get("toolCalls")):
