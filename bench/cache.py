@@ -16,10 +16,15 @@ import tracemalloc
 import orjson
 
 from millgate.prompt_cache.judgment import CacheCounts
-from millgate.prompt_cache.witness import CacheWitness
+from millgate.prompt_cache.segments import read_prompt
+from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.witness import observe
 
 RUNS = 20
 CHARS_PER_TOKEN = 4
+
+
+SOMEBODY = Owner("t")
 
 
 def make_request(tokens: int, per_turn: int = 1_000) -> dict:
@@ -53,6 +58,19 @@ def least_ms(work) -> float:
     return 1000 * min(times)
 
 
+def compare(conversations, session, fields):
+    """A request beside the last one of its conversation."""
+    known = conversations.of_session(SOMEBODY, session)
+    prompt = read_prompt(fields, before=known[-1].original if known else None)
+    return observe(prompt, conversations.find(SOMEBODY, session, prompt), fields)
+
+
+def remember(conversations, session, fields, counts):
+    """Keep a request as one that was answered."""
+    prompt = read_prompt(fields)
+    conversations.remember(SOMEBODY, Conversation(session, prompt, prompt, counts=counts), None)
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -63,15 +81,15 @@ def main() -> None:
     before = {**whole, "messages": whole["messages"][:-2]}
     broken = orjson.loads(body)
     broken["system"] = "It is 14:32. " + broken["system"]
-    witness = CacheWitness()
-    witness.finish(witness.observe("s", before), CacheCounts(0, given.tokens, 0))
+    conversations = Conversations()
+    remember(conversations, "s", before, CacheCounts(0, given.tokens, 0))
     print(f"{len(body) / 1e6:.1f} MB, {len(whole['messages'])} messages")
-    print(f"first   {least_ms(lambda: witness.observe('other', whole)):7.2f} ms")
-    print(f"adds    {least_ms(lambda: witness.observe('s', whole)):7.2f} ms")
-    print(f"breaks  {least_ms(lambda: witness.observe('s', broken)):7.2f} ms")
+    print(f"first   {least_ms(lambda: compare(conversations, 'other', whole)):7.2f} ms")
+    print(f"adds    {least_ms(lambda: compare(conversations, 's', whole)):7.2f} ms")
+    print(f"breaks  {least_ms(lambda: compare(conversations, 's', broken)):7.2f} ms")
     tracemalloc.start()
-    kept = CacheWitness()
-    kept.finish(kept.observe("s", whole), CacheCounts(0, given.tokens, 0))
+    kept = Conversations()
+    remember(kept, "s", whole, CacheCounts(0, given.tokens, 0))
     held, _ = tracemalloc.get_traced_memory()
     print(f"memory  {held / 1e6:7.2f} MB of a session; taken for {kept.bytes / 1e6:.2f} MB")
 

@@ -48,7 +48,7 @@ from rich.table import Table
 
 from millgate.guard import masks
 from millgate.guard.calls import Reader
-from millgate.guard.ladder import ClimbCache, annotate, climb
+from millgate.guard.ladder import Climber, annotate, climb
 from millgate.guard.policy import CirclesPolicy
 from millgate.guard.steps import Step
 from millgate.guard.tools import check
@@ -138,9 +138,7 @@ def measure_cpu() -> Table:
         body = orjson.dumps(render(conversation(kind), "chat"))
         load = partial(orjson.loads, body)
         parsed = [load() for _ in range(12)]
-        ladder = [
-            _grown(m, known, len(body)) for m, known in zip(parsed[::2], parsed[1::2], strict=True)
-        ]
+        ladder = [_grown(m, known) for m, known in zip(parsed[::2], parsed[1::2], strict=True)]
         runs = (
             [_cpu(check, m) for m in parsed[:6]],
             [_cpu(check, load()) for _ in range(6) if not forget()],
@@ -165,11 +163,18 @@ def _annotate(messages: list) -> list:
     return annotate(messages, climb(messages, POLICY).marks)
 
 
-def _grown(messages: list, known: list, size: int) -> float:
+def _grown(messages: list, known: list) -> float:
     """CPU of the ladder as the proxy climbs it, if all but the last turn was sent before."""
-    climbs = ClimbCache()
-    climbs.climb(known[:-2], POLICY, size=size)
-    return _cpu(lambda: annotate(messages, climbs.climb(messages, POLICY, size=size).marks))
+    climber = Climber(POLICY)
+    for at, message in enumerate(known[:-2]):
+        climber.feed(at, message)
+
+    def go_on():
+        for at in range(climber.read, len(messages)):
+            climber.feed(at, messages[at])
+        return annotate(messages, climber.climb.marks)
+
+    return _cpu(go_on)
 
 
 def _cpu(work, *given) -> float:

@@ -32,7 +32,6 @@ from rich.table import Table
 
 import millgate
 from millgate.folding import Folder
-from millgate.folding.cache import FoldCache
 from millgate.folding.pointer import find_pointers, read_shown, resolve
 from millgate.folding.rules import RULES
 from millgate.folding.texts import TextReader
@@ -281,20 +280,21 @@ def show_cost(conversations: list[Conversation], console: Console) -> None:
             tokens += size
         if tokens > WINDOW:
             break
-    body, cache, times = orjson.dumps(messages), FoldCache(), []
+    body, folder, times = orjson.dumps(messages), Folder(), []
     began = time.process_time()
-    cache.fold(orjson.loads(body)[: -2 * RUNS])
+    folder.extend(orjson.loads(body)[: -2 * RUNS])
     first = time.process_time() - began
     for end in range(len(messages) - 2 * RUNS + 2, len(messages) + 1, 2):
         given = orjson.loads(body)[:end]
         began = time.process_time()
-        cache.fold(given)
+        folder.extend(given)
+        folder.apply(given)
         times.append(1000 * (time.process_time() - began))
     times.sort()
     tracemalloc.start()
-    kept, given = FoldCache(), orjson.loads(body)
+    kept, given = Folder(), orjson.loads(body)
     before = tracemalloc.get_traced_memory()[0]
-    kept.fold(given)
+    kept.extend(given)
     memory = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     console.print(

@@ -13,21 +13,20 @@ from pathlib import Path
 import orjson
 import pytest
 from bench.fixtures.sessions import APIS, healthy_session, looping_session, render
+from tests.prompt_cache.watching import Watcher
 
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
-from millgate.guard.ladder import annotate, climb
-from millgate.guard.policy import CirclesPolicy
 from millgate.guard.resume import Stop, next_call
 from millgate.policy import ProxyPolicy
 from millgate.prompt_cache.difference import common_messages, compare
 from millgate.prompt_cache.judgment import CacheCounts
 from millgate.prompt_cache.segments import read_prompt
-from millgate.prompt_cache.witness import CacheWitness
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import parse_request
-from millgate.service.proxy.inject import inject
+from millgate.service.proxy.inject import find_blocks
+from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.types import Context, Plan, Report, Strategy, Tier, Trace
 
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
@@ -140,7 +139,7 @@ PLANTED = {
 @pytest.mark.parametrize("kind", PLANTED)
 def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind, seeds):
     for seed in seeds:
-        rng, witness = random.Random(f"{kind}{seed}"), CacheWitness()
+        rng, witness = random.Random(f"{kind}{seed}"), Watcher()
         sent = requests_of(api, seed)
         at = rng.randrange(len(sent) // 2, len(sent))  # enough stands before it to be changed
         for fields in sent[:at]:
@@ -149,7 +148,7 @@ def test_each_planted_break_is_named_and_blamed_on_the_client(api, kind, seeds):
         name = PLANTED[kind](api, fields, sent[at - 1], rng)
         seen = witness.observe("s", fields)
         judged = witness.finish(seen, CacheCounts(0, 42_000, 3))
-        assert seen.difference.change == kind, (seed, at)
+        assert seen[1].difference.change == kind, (seed, at)
         assert judged.blame == "client"
         assert judged.reason.startswith(name), (seed, at)
 
@@ -167,16 +166,16 @@ def recorded_requests(file):
 def test_a_recorded_session_only_grows_and_each_break_planted_in_it_is_named(file):
     api, sent = recorded_requests(file)
     for kind, plant in PLANTED.items():
-        rng, witness = random.Random(f"{kind}{file.stem}"), CacheWitness()
+        rng, witness = random.Random(f"{kind}{file.stem}"), Watcher()
         for fields in sent[:-1]:
             seen = witness.observe("s", fields)
-            assert seen.difference is None, kind
+            assert seen[1].difference is None, kind
             witness.finish(seen, CacheCounts(0, 40_000, 3))
         fields = copy.deepcopy(sent[-1])
         name = plant(api, fields, sent[-2], rng)
         seen = witness.observe("s", fields)
         judged = witness.finish(seen, CacheCounts(0, 42_000, 3))
-        assert (seen.difference.change, judged.blame) == (kind, "client")
+        assert (seen[1].difference.change, judged.blame) == (kind, "client")
         assert judged.reason.startswith(name)
 
 
@@ -184,10 +183,10 @@ def test_a_recorded_session_only_grows_and_each_break_planted_in_it_is_named(fil
 @pytest.mark.parametrize("api", APIS)
 def test_no_session_that_only_grows_is_told_to_break(api, seeds):
     for seed in seeds:
-        witness = CacheWitness()
+        witness = Watcher()
         for fields in requests_of(api, seed):
             seen = witness.observe("s", fields)
-            assert seen.difference is None, (seed, seen.difference)
+            assert seen[1].difference is None, (seed, seen[1].difference)
             witness.finish(seen, None)
 
 
@@ -213,16 +212,16 @@ def changing_gate():
 @PREFIXES
 @pytest.mark.parametrize("api", APIS)
 async def test_what_millgate_adds_breaks_no_cache_on_any_prefix(api, seeds):
-    dialect, policy = DIALECTS[api](), CirclesPolicy()
+    dialect = DIALECTS[api]()
     for seed in seeds:
         turns, conversations, build = drawn(seed), ConversationState(), changing_gate()
         last = None
         for end in range(1, len(turns)):
             body = orjson.dumps(request_of(api, render(turns[:end], api)))
             request = parse_request([], body, dialect, ProxyPolicy())
-            request, _ = await inject(request, dialect, build, "t", conversations)
-            noted = annotate(request.messages, climb(request.messages, policy).marks)
-            request = request.with_messages(noted, dialect)
+            blocks, _ = await find_blocks(request, dialect, build, "t", conversations)
+            request = prepare(request, Known(dialect, blocks=[blocks]), Policies()).request
+            noted = request.messages
             prompt = read_prompt(request.fields)
             assert last is None or compare(last, prompt) is None, (seed, end)
             last = prompt

@@ -7,9 +7,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.prompt_cache.watching import Watcher
 
 from millgate.prompt_cache.judgment import CacheCounts, judge
-from millgate.prompt_cache.witness import CacheWitness
+from millgate.prompt_cache.segments import read_prompt
+from millgate.sessions.conversation import Conversation, Conversations, Owner
 
 TOOLS = ("Bash", "Read", "Edit", "Grep")
 CLOCK = "You are an agent. The time is 14:31."
@@ -140,13 +142,13 @@ def test_a_planted_break_is_named_and_blamed_on_the_client(write, change):
     if change == "mark missing" and write is not as_messages:
         return  # other APIs have no marks
     plant, name = PLANTED[change]
-    said, witness = conversation(8), CacheWitness()
+    said, witness = conversation(8), Watcher()
     witness.finish(witness.observe("s", write(said[:13])), CacheCounts(0, 40_000, 3))
     fields = write(said[:15])
     plant(fields)
     observed = witness.observe("s", fields)
     judged = witness.finish(observed, CacheCounts(0, 42_000, 3))
-    assert observed.difference.change == change
+    assert observed[1].difference.change == change
     assert judged.blame == "client"
     assert judged.reason.startswith(name)
     assert judged.lost == 40_000
@@ -156,37 +158,37 @@ def test_a_planted_break_is_named_and_blamed_on_the_client(write, change):
 @given(turns=st.integers(2, 12), seed=st.integers(0, 9))
 @settings(deadline=None)
 def test_a_conversation_that_only_grows_has_no_difference(write, turns, seed):
-    said, witness = conversation(turns, seed), CacheWitness()
+    said, witness = conversation(turns, seed), Watcher()
     for end in range(1, len(said) + 1, 2):
         observed = witness.observe("s", write(said[:end]))
-        assert observed.difference is None
+        assert observed[1].difference is None
         witness.finish(observed, None)
 
 
 @pytest.mark.parametrize("name", ["system", "instructions"])
 def test_a_system_prompt_that_changed_is_told_with_the_line_that_stands_there_now(name):
-    witness = CacheWitness()
+    witness = Watcher()
     text = "You are an agent.\nThe time is 14:31.\nBe brief."
     ask = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], name: text}
     witness.finish(witness.observe("s", ask), None)
-    found = witness.observe("s", {**ask, name: text.replace("14:31", "14:32")}).difference
+    found = witness.observe("s", {**ask, name: text.replace("14:31", "14:32")})[1].difference
     assert found.describe() == 'system block 1 ("You are an agent. The ti…") was changed: line 2 is now "The time is 14:32."'  # fmt: skip
-    longer = witness.observe("s", {**ask, name: f"{text}\nMore."}).difference
+    longer = witness.observe("s", {**ask, name: f"{text}\nMore."})[1].difference
     assert longer.describe().endswith("was changed")
 
 
 def test_a_message_that_changed_is_told_with_what_stands_there_now():
-    witness = CacheWitness()
+    witness = Watcher()
     said = [{"role": "user", "content": f"This is part {n}."} for n in range(6)]
     witness.finish(witness.observe("s", {"model": "m", "messages": said}), None)
     said[3] = {"role": "user", "content": "Another part."}
-    found = witness.observe("s", {"model": "m", "messages": said}).difference
+    found = witness.observe("s", {"model": "m", "messages": said})[1].difference
     assert found.describe() == 'message 4 (user: "This is part 3.") was changed, now user: "Another part."'  # fmt: skip
 
 
 @APIS
 def test_a_subagent_of_the_same_session_breaks_nothing(write):
-    said, witness = conversation(6), CacheWitness()
+    said, witness = conversation(6), Watcher()
     witness.finish(witness.observe("s", write(said[:5])), CacheCounts(0, 9_000, 0))
     other = write([{"role": "user", "content": "Search for the tests."}])
     tell_time(other)
@@ -196,14 +198,14 @@ def test_a_subagent_of_the_same_session_breaks_nothing(write):
 
 
 def test_a_title_by_another_model_is_no_change_of_the_model():
-    said, witness = conversation(2), CacheWitness()
+    said, witness = conversation(2), Watcher()
     title = as_chat(said[:1]) | {"model": "small"}
     witness.finish(witness.observe("s", title), None)
-    assert witness.observe("s", as_chat(said[:1])).difference is None
+    assert witness.observe("s", as_chat(said[:1]))[1].difference is None
 
 
 def test_a_change_of_millgates_own_is_blamed_on_millgate():
-    said, witness = conversation(4), CacheWitness()
+    said, witness = conversation(4), Watcher()
     sent = as_chat(said[:3])
     witness.finish(witness.observe("s", sent), CacheCounts(0, 9_000, 0))
     fields = as_chat(said[:5])
@@ -215,7 +217,7 @@ def test_a_change_of_millgates_own_is_blamed_on_millgate():
 
 def test_an_equal_beginning_that_was_not_read_is_blamed_on_time_or_the_provider():
     now = 1_000.0
-    witness = CacheWitness(clock=lambda: now)
+    witness = Watcher(clock=lambda: now)
     said = conversation(6)
     for end, later, blame in ((3, 0, None), (5, 20, "provider"), (7, 320, "time")):
         now += later
@@ -235,17 +237,27 @@ def test_a_recording_without_requests_is_judged_by_its_counts():
     assert "4.0 h" in cold.reason
 
 
-def test_the_witness_remembers_no_text_and_a_bounded_number_of_requests():
-    witness = CacheWitness(max_bytes=100_000)
+def test_what_is_remembered_is_bounded_and_each_tenant_pays_for_its_own():
+    conversations = Conversations(max_bytes=300_000)
+    quiet, busy = Owner("quiet"), Owner("busy")
     for number in range(200):
-        fields = as_messages(conversation(6, seed=number))
-        witness.finish(witness.observe(f"session {number}", fields), CacheCounts(0, 1_000, 0))
-    assert witness._sessions.bytes <= 100_000
-    names = [
-        segment.name
-        for number in range(200)
-        for seen in witness._sessions.get(f"session {number}") or ()
-        for segment in seen.prompt.segments
-    ]
-    assert names
-    assert max(map(len, names)) < 100
+        prompt = read_prompt(as_messages(conversation(6, seed=number)))
+        owner = quiet if number < 3 else busy
+        conversations.remember(owner, Conversation(f"session {number}", prompt, prompt), None)
+    assert conversations.bytes <= 300_000
+    assert all(conversations.of_session(quiet, f"session {number}") for number in range(3))
+    assert not conversations.of_session(busy, "session 3")
+    assert conversations.forgotten["busy"] > 100
+    assert not conversations.forgotten["quiet"]
+    (last,) = conversations.of_session(busy, "session 199")
+    assert max(len(segment.name) for segment in last.sent.segments) < 100
+
+
+def test_a_session_that_is_resumed_under_another_name_goes_on():
+    conversations, said = Conversations(), conversation(6)
+    first = read_prompt(as_messages(said[:5]))
+    conversations.remember(Owner("t"), Conversation("monday", first, first), None)
+    resumed, other = read_prompt(as_messages(said[:7])), read_prompt(as_messages(conversation(6, seed=2)))  # fmt: skip
+    assert conversations.find(Owner("t"), "tuesday", resumed).session == "monday"
+    assert conversations.find(Owner("t"), "tuesday", other) is None
+    assert conversations.find(Owner("t", "another key"), "tuesday", resumed) is None

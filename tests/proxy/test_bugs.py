@@ -13,16 +13,16 @@ from millgate.guard.detectors import RepeatDetector
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.usage import UsageSum
-from millgate.guard.ladder import ClimbCache
 from millgate.guard.machine import StreamMachine
-from millgate.prompt_cache.witness import CacheWitness
 from millgate.service.proxy import (
     cache_steps,
     compaction_steps,
     exchange,
     guarded,
+    prepare,
     steps,
 )
+from millgate.sessions.conversation import Conversation, Conversations
 
 # A text that is held back for a while, since its second copy begins, and then goes on otherwise.
 HELD = (*PROSE, UNIT, UNIT[:50], "new ground, where nobody had dug before. ", *PROSE[::-1])
@@ -35,11 +35,14 @@ BEFORE = [
     (steps, "parse_request"),
     (steps, "last_results"),
     (steps, "session_of"),
-    (ClimbCache, "climb"),
-    (CacheWitness, "observe"),
-    (CacheWitness, "finish"),
+    (steps, "read_prompt"),
+    (steps, "prepare"),
+    (prepare, "find_new"),
+    (prepare, "observe"),
+    (Conversations, "find"),
+    (Conversations, "remember"),
+    (Conversation, "measure"),
     (cache_steps, "counts_of"),
-    (compaction_steps, "read_prompt"),
     (compaction_steps, "account_service"),
     (steps, "_request_digest"),
     (StreamMachine, "__init__"),

@@ -178,7 +178,7 @@ def test_folding_stops_for_a_session_whose_model_asks_again(rig, upstream):
 
 def test_a_state_that_cannot_be_kept_leaves_the_request_as_it_is(rig, upstream, tmp_path):
     broken = ConversationState(tmp_path / "no folder" / "proxy.db")
-    served, model = rig.serve(fold=ON, conversations=broken), rig.script(STREAMS["messages"])
+    served, model = rig.serve(fold=ON, remembered=broken), rig.script(STREAMS["messages"])
     for copies in (1, 2):
         post(served, "messages", model, reads(copies))
     assert sent(upstream, model) == reads(2)

@@ -18,7 +18,8 @@ from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.policy import Limits, ProxyPolicy
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import parse_request
-from millgate.service.proxy.inject import MAX_NEW, MAX_QUERY, inject
+from millgate.service.proxy.inject import MAX_NEW, MAX_QUERY, find_blocks
+from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
@@ -170,11 +171,14 @@ def asked(api, messages, **headers):
     return parse_request(pairs, body, dialect(), ProxyPolicy())
 
 
+async def prepared(request, dialect, gate, conversations):
+    blocks, told = await find_blocks(request, dialect, gate, "t", conversations)
+    return prepare(request, Known(dialect, blocks=[blocks]), Policies()).request, told
+
+
 async def sent(api, messages, gate, conversations, **headers):
-    request, told = await inject(
-        asked(api, messages, **headers), APIS[api][0](), gate, "t", conversations
-    )
-    return request, told
+    dialect, request = APIS[api][0](), asked(api, messages, **headers)
+    return await prepared(request, dialect, gate, conversations)
 
 
 def prefix(body, messages):
@@ -267,8 +271,12 @@ async def test_other_options_tenants_and_conversations_have_blocks_of_their_own(
     ask = chat_turn("ask", 0)
     bodies = {(await sent("chat", ask, gate, conversations, **headers))[0].body
               for headers in ({}, {"x_millgate_budget": "77"}, {"x_millgate_collection": "docs"}, {"x_millgate_session": "s"})}  # fmt: skip
-    other = await inject(asked("chat", ask), ChatDialect(), gate, "another tenant", conversations)
-    bodies.add(other[0].body)
+    blocks, _ = await find_blocks(
+        asked("chat", ask), ChatDialect(), gate, "another tenant", conversations
+    )
+    bodies.add(
+        prepare(asked("chat", ask), Known(ChatDialect(), blocks=[blocks]), Policies()).request.body
+    )
     assert len(bodies) == 5
 
 
@@ -383,28 +391,29 @@ async def test_the_system_prompt_is_part_of_the_window():
     heard = []
     body = orjson.dumps({"model": "m", "system": [{"type": "text", "text": "Be brief."}], "messages": chat_turn("ask", 0)})  # fmt: skip
     request = parse_request([], body, MessagesDialect(), ProxyPolicy())
-    await inject(request, MessagesDialect(), changing_gate(heard), "t", ConversationState())
+    await find_blocks(request, MessagesDialect(), changing_gate(heard), "t", ConversationState())
     assert heard[0].window.texts == ("Be brief.", "Question 0?")
 
 
-async def test_a_block_stands_in_front_of_the_words_and_behind_tool_results():
-    image = {"type": "image_url", "image_url": {"url": "data:,"}}
-    request, _ = await sent("chat", [{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["image_url", "text"]  # fmt: skip
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
-    request, _ = await sent("messages", [{"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["tool_result", "text"]  # fmt: skip
-    assert request.fields["messages"][0]["content"][1]["text"] == "<context 0/>\n\nAnd now?"
-    request, _ = await sent("responses", [{"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}], changing_gate(), ConversationState())  # fmt: skip
-    assert request.fields["input"][0]["content"] == [{"type": "input_text", "text": "<context 0/>\n\nAnd now?"}]  # fmt: skip
+@pytest.mark.parametrize(("api", "field", "before", "type"), [
+    ("chat", "messages", {"type": "image_url", "image_url": {"url": "data:,"}}, "text"),
+    ("messages", "messages", {"type": "tool_result", "tool_use_id": "t", "content": "42"}, "text"),
+    ("responses", "input", {"type": "input_image", "image_url": "data:,"}, "input_text"),
+])  # fmt: skip
+async def test_a_block_stands_in_the_text_of_the_words_and_behind_what_stands_before(
+    api, field, before, type
+):
+    said = {"type": type, "text": "And now?"}
+    talk = [{"role": "user", "content": [before, said]}]
+    request, _ = await sent(api, talk, changing_gate(), ConversationState())
+    changed = {**said, "text": "<context 0/>\n\nAnd now?"}
+    assert request.fields[field][0]["content"] == [before, changed]
 
 
 async def test_a_prompt_is_one_question():
     body = orjson.dumps({"model": "m", "prompt": "Once upon a time"})
     request = parse_request([], body, CompletionsDialect(), ProxyPolicy())
-    request, _ = await inject(
-        request, CompletionsDialect(), changing_gate(), "t", ConversationState()
-    )
+    request, _ = await prepared(request, CompletionsDialect(), changing_gate(), ConversationState())
     assert request.fields["prompt"] == "<context 0/>\n\nOnce upon a time"
 
 

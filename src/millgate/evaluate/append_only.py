@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millgate.errors import InputError
-from millgate.prompt_cache.witness import CacheWitness
+from millgate.prompt_cache.segments import read_prompt
+from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.witness import observe
 from millgate.xray.files import Lines
 from millgate.xray.formats import entries_of, session_of
 
+NOBODY = Owner("")
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
@@ -37,7 +40,7 @@ def check_append_only(path: Path) -> list[ConversationResult]:
         raise InputError(
             f"there is no file {str(path)!r}", hint="give a file of requests, one a line"
         )
-    witness, found, lines = CacheWitness(), dict[str, ConversationResult](), Lines(path)
+    known, found, lines = Conversations(), dict[str, ConversationResult](), Lines(path)
     for line in lines:
         for entry in entries_of(line):
             if entry.request is None:
@@ -45,8 +48,9 @@ def check_append_only(path: Path) -> list[ConversationResult]:
             name = session_of(entry)
             result = found.setdefault(name, ConversationResult(name))
             result.requests += 1
-            seen = witness.observe(name, entry.request)
-            witness.finish(seen, None)
+            prompt = read_prompt(entry.request)
+            seen = observe(prompt, known.find(NOBODY, name, prompt), entry.request)
+            known.remember(NOBODY, Conversation(name, prompt, prompt), seen.last)
             if seen.difference is not None and result.passed:
                 result.broken_at, result.why = result.requests, seen.difference.describe()
     if not found:

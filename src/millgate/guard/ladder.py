@@ -10,23 +10,15 @@ conversation stand at the same places in every later request, and the provider's
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
-from millgate.guard.calls import ENDING, is_plain
+from millgate.guard.calls import ENDING
 from millgate.guard.masks import note_of
 from millgate.guard.policy import CirclesPolicy, CircleStep
 from millgate.guard.tools import Circle, CircleFinder
-from millgate.text.cache import ENTRY_BYTES, Cache
 from millgate.transcript.parts import is_result
 
 Message = dict[str, Any]
-
-MIN_MESSAGES = 16  # shorter conversations are read as fast as they are looked up
-MAX_CONVERSATIONS = 64  # held at most ...
-# ... and the size of their requests together; one request may have a quarter of it. Parsed, that takes up to 64 MB.
-MAX_SIZE = 16 << 20
-MESSAGE_SIZE = 300  # bytes that a message counts for beside those of the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +48,12 @@ class Climber:
         self._finder = CircleFinder()
         self._marks: list[Mark] = []
         self._last: tuple[int, CircleStep] | None = None  # period and rung in which it stands
+        self.read = 0
+        """How many messages it has taken in."""
 
     def feed(self, at: int, message: object, *, continues: bool = False) -> None:
         """Take the next message in. `continues`: it goes on with the model's turn before it."""
+        self.read = at + 1
         if not self._rungs or not self._finder.feed(at, message, continues=continues):
             return
         run = self._finder.run
@@ -170,75 +165,3 @@ def _append(content: object, note: str, kind: str) -> object:
 
 def _ordinal(number: int) -> str:
     return {3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh", 8: "eighth"}.get(number, f"{number}th")  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
-    """A conversation as far as it is read. One that was read further is another entry."""
-
-    rungs: tuple[tuple[int, CircleStep], ...]
-    messages: tuple[Any, ...]
-    size: int
-    climber: Climber
-
-
-class ClimbCache:
-    """Climbs of recent conversations: one that comes again with more messages is read from there on only.
-
-    An agent sends its whole conversation with every request: 500 messages of 2 MB take 0.5 ms with the cache and 3 to 8
-    ms without (bench/tools.py). Messages are compared as Python compares them, so a history in which only 1 became
-    true keeps its notes. Callers must not change messages that they have handed in. Safe to share between threads; the
-    oldest are forgotten beyond the limits.
-    """
-
-    def __init__(self, *, entries: int = MAX_CONVERSATIONS, max_size: int = MAX_SIZE) -> None:
-        self._max_size = max_size
-        self._names = count()
-        self._entries: Cache[int, _Entry] = Cache(
-            max_size, lambda _, entry: entry.size, max_entries=entries
-        )
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def size(self) -> int:
-        """Size of the requests that are held."""
-        return self._entries.bytes
-
-    def climb(self, messages: Sequence[Any], policy: CirclesPolicy, *, size: int) -> Climb:
-        """As the function `climb`, for the conversation of a request of `size` bytes."""
-        given, rungs = tuple(messages), policy.active
-        size += MESSAGE_SIZE * len(given)
-        if not rungs or is_plain(given):
-            return Climb()
-        entry = self._check_out(given, rungs) or _Entry(rungs, (), 0, Climber(policy))
-        climber, known = entry.climber, entry.messages
-        for at in range(len(known), len(given)):
-            climber.feed(at, given[at])
-        found = climber.climb
-        if len(given) >= MIN_MESSAGES and size <= self._max_size // 4:
-            longer = _Entry(rungs, known + given[len(known) :], size - ENTRY_BYTES, climber)
-            self._entries.put(next(self._names), longer)
-        return found
-
-    def _check_out(
-        self, messages: tuple[Any, ...], rungs: tuple[tuple[int, CircleStep], ...]
-    ) -> _Entry | None:
-        """Take out the longest held conversation that this one begins with: two threads must not extend it."""
-        held = [found for found in self._entries.items() if len(found[1].messages) <= len(messages)]
-        for name, entry in sorted(held, key=lambda found: -len(found[1].messages)):
-            if entry.rungs == rungs and _begins_with(messages, entry.messages):
-                taken = self._entries.pop(name)  # None if another thread was faster
-                if taken is not None:
-                    return taken
-        return None
-
-
-def _begins_with(messages: tuple[Any, ...], known: tuple[Any, ...]) -> bool:
-    """Whether a conversation begins with a known one; the last message first, which tells most apart."""
-    size = len(known)
-    try:
-        return bool(messages[size - 1] == known[-1] and messages[:size] == known)
-    except RecursionError:  # nested deeper than Python compares
-        return False

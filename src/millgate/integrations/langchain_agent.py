@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from millgate.errors import MissingExtra
-from millgate.folding.cache import FoldCache
+from millgate.folding.folder import fold as fold_messages
 from millgate.gateway import Millgate
 from millgate.guard.ladder import annotate, climb, ending
 from millgate.guard.policy import CirclesPolicy
@@ -62,7 +62,7 @@ class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
         self._guard = None if guard is None else dict(guard)
         circles = (self._guard or {}).pop("circles", {})
         self._circles = CirclesPolicy.model_validate(circles)
-        self._folders = FoldCache() if fold else None
+        self._folds = fold
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The context of the question, as a message behind it."""
@@ -115,7 +115,7 @@ class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
         return asked if isinstance(asked, AIMessage) else await handler(asked)
 
     def _prepare(self, request: ModelRequest[Any]) -> ModelRequest[Any] | AIMessage:
-        if self._guard is None and self._folders is None:
+        if self._guard is None and not self._folds:
             return request
         plain = convert_to_openai_messages(request.messages)
         assert isinstance(plain, list)
@@ -125,8 +125,8 @@ class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
             if found.ended is not None:
                 return AIMessage(ending(found.ended))
             changed = annotate(plain, found.marks)
-        if self._folders is not None:
-            changed, _ = self._folders.fold(changed)
+        if self._folds:
+            changed, _ = fold_messages(changed)
         messages = _with_contents(request.messages, plain, changed)
         if self._guard is None:
             return request.override(messages=messages)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from millgate.errors import MissingExtra, UpstreamError
-from millgate.folding.cache import FoldCache
+from millgate.folding.folder import fold as fold_messages
 from millgate.gateway import Millgate
 from millgate.guard.adapters import GuardedEvents
 from millgate.guard.dialects.responses import END, ResponsesDialect
@@ -69,11 +69,10 @@ def fold_input(first: InputFilter | None = None) -> InputFilter:
 
     Another filter may come first: `fold_input(add_context(hg))`.
     """
-    folders = FoldCache()
 
     async def fold(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data if first is None else await first(data)
-        sent, _ = folders.fold(given.input)
+        sent, _ = fold_messages(given.input)
         return ModelInputData(input=sent, instructions=given.instructions)
 
     return fold

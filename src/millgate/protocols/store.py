@@ -352,10 +352,13 @@ class SharedState(Protocol):
     """A store in which gateways on several machines share what they count and remember beside its records.
 
     `take_request` takes one request out of a bucket that fills at `per_second` up to `burst`, and answers how many
-    seconds to wait if there was none. `remember` keeps a value under a key unless there is one, and answers the one
-    that stays; values go after some weeks. `recall` gives the values of those keys that have one.
+    seconds to wait if there was none. `remember` keeps a value under a key, unless there is one that it does not
+    `replace`, and answers the one that stays; values go after some weeks. `recall` gives the values of those keys that
+    have one.
     """
 
     def take_request(self, tenant: str, key: str, *, per_second: float, burst: float) -> float: ...
-    def remember(self, tenant: str, key: bytes, value: bytes) -> bytes: ...
+    def remember(
+        self, tenant: str, key: bytes, value: bytes, *, replace: bool = False
+    ) -> bytes: ...
     def recall(self, tenant: str, keys: Sequence[bytes]) -> dict[bytes, bytes]: ...

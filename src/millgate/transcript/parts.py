@@ -312,13 +312,16 @@ def _read_compaction(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
     field = "content" if block.get("content") else "summary"
     if isinstance(text := block.get(field), str):
         yield Part("compaction", text, place=(*place, field))
-    elif block.get("encrypted_content"):
-        yield Part("compaction", "")
+    elif isinstance(sealed := block.get("encrypted_content"), str) and sealed:
+        yield Part("compaction", "", id=_short_digest(sealed))
 
 
 def _read_image(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
-    data = as_json(_undecorated(block)).encode("utf-8", "surrogatepass")
-    yield Part("image", blake2b(data, digest_size=8).hexdigest(), place=place)
+    yield Part("image", _short_digest(as_json(_undecorated(block))), place=place)
+
+
+def _short_digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 _IMAGES = ("image", "image_url", "screenshot", "document", "file", "audio", "inlineData", "fileData")  # fmt: skip

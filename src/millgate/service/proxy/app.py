@@ -58,7 +58,7 @@ def mount(app: Starlette, service: ServiceState) -> None:
         fold=settings.fold,
         gate_for=service.gate_for,
         observer=observer,
-        conversations=service.conversations,
+        remembered=service.conversations,
         budget=service.budget,
         body_bytes=settings.service.body_bytes,
     )

@@ -9,7 +9,6 @@ What the service cleared itself is told with its answer, and kept when the next 
 """
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,121 +17,128 @@ import orjson
 from millgate.bugs import surviving
 from millgate.compaction.account import account, account_service
 from millgate.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
-from millgate.compaction.memory import Held, Noticed, Owed, WindowMemory
-from millgate.compaction.notice import begins_with_summary, find_results, notice
-from millgate.compaction.policy import CompactionPolicy, Mode
-from millgate.compaction.window import Message, Window, read_window
+from millgate.compaction.notice import begins_with_summary, find_results, least_lost, notice
+from millgate.compaction.policy import CompactionPolicy
+from millgate.compaction.window import Message, Window, count_compacted, read_window
 from millgate.errors import MillgateError
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
-from millgate.prompt_cache.segments import read_prompt
-from millgate.prompt_cache.witness import Seen
+from millgate.prompt_cache.segments import Prompt
 from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.proxy.exchange import Exchange, Observer, ProxyRequest
-from millgate.service.proxy.inject import Block, block_of, inject
+from millgate.service.proxy.exchange import Exchange, Noticed, Observer, ProxyRequest
+from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
+from millgate.service.proxy.kept_windows import keep_window
 from millgate.service.proxy.session_name import UNNAMED
-from millgate.service.proxy.transport import header
-from millgate.text.bounded_json import HUGE, loads
+from millgate.sessions.conversation import Conversation, Conversations, Owed
+from millgate.text.bounded_json import loads
 from millgate.text.tokens import estimate_tokens
+from millgate.transcript.parts import read
 from millgate.types import Request
 
-LARGE = 200_000  # bytes of a request that is compared in a thread
+KEEPING = ("keep", "inject")  # modes that keep what leaves a window
 FEW = 8  # windows of other sessions that a new conversation is compared with
 
 
 async def observe_compaction(
-    exchange: Exchange, windows: WindowMemory, policy: CompactionPolicy
+    exchange: Exchange, conversations: Conversations, policy: CompactionPolicy
 ) -> None:
-    """Compare the request with the last window of its conversation; `exchange.window` says what was found."""
-    request, caller = exchange.original, exchange.caller
+    """Compare the window with the last one of its conversation; `exchange.window` says what was found."""
+    request, caller, call = exchange.original, exchange.caller, exchange.call
     mode = request.options.compaction or policy.mode_for(
-        upstream=exchange.upstream_name, key=caller.key, session=exchange.call.session
+        upstream=exchange.upstream_name, key=caller.key, session=call.session
     )
-    if mode == "off" or len(request.body) > HUGE:
+    if mode == "off" or exchange.prompt is None:
         return
     with surviving("the notice of a compaction"):
-        if len(request.body) > LARGE:
-            is_suspicious = await asyncio.to_thread(_compare, exchange, windows, mode)
-        else:
-            is_suspicious = _compare(exchange, windows, mode)
-        if is_suspicious:
-            await asyncio.to_thread(_notice, exchange, windows)
-        told = exchange.window.told if exchange.window is not None else None
-        if told is not None:
-            exchange.call.compaction = told
-            exchange.call.not_put_back = "" if mode == "inject" else f"compaction.mode is {mode}"
-            exchange.reply_headers["x-millgate-compaction"] = told.describe()
+        last = exchange.last
+        seen = Noticed(mode, last.turn, owed=last.owed) if last else Noticed(mode)
+        exchange.window = seen
+        if candidates := _find_candidates(exchange, conversations):
+            await asyncio.to_thread(_notice, exchange, seen, candidates)
+        if seen.told is not None:
+            call.compaction = seen.told
+            call.not_put_back = "" if mode == "inject" else f"compaction.mode is {mode}"
+            exchange.reply_headers["x-millgate-compaction"] = seen.told.describe()
 
 
-def remember_window(exchange: Exchange, windows: WindowMemory) -> None:
+def _find_candidates(exchange: Exchange, conversations: Conversations) -> list[Conversation]:
+    """The windows of which this may be a compaction, the likeliest first: worth reading the texts of both.
+
+    Messages are gone, or a new conversation begins with a summary.
+    """
+    owner, session, prompt = exchange.owner, exchange.call.session, exchange.prompt
+    assert prompt is not None
+    if exchange.last is not None and exchange.last.session == session:
+        known = [exchange.last]
+    elif known := list(conversations.of_session(owner, session)):
+        known.reverse()
+    else:
+        held = [one for one in conversations.elsewhere(owner, session) if one.body][:FEW]
+        return (
+            held if held and begins_with_summary(_read(exchange.original, exchange.dialect)) else []
+        )
+    compacted = count_compacted(exchange.original.body)
+    return [
+        one
+        for one in known
+        if one.body and (_has_lost(one.original, prompt) or compacted > count_compacted(one.body))
+    ]
+
+
+def _has_lost(old: Prompt, new: Prompt) -> bool:
+    """Whether the later request lacks so much of the messages that it may be compacted."""
+    kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
+    had = [segment for segment in old.segments if segment.kind == "message"]
+    lost = sum(segment.chars for segment in had if segment.checksum not in kept)
+    return lost > 0 and lost >= least_lost(sum(segment.chars for segment in had))
+
+
+def _notice(exchange: Exchange, seen: Noticed, candidates: Sequence[Conversation]) -> None:
+    """Find the window that was compacted; from now on it is the one that the request goes on with."""
+    after = _read(exchange.original, exchange.dialect)
+    for one in candidates:
+        is_same_session = one.session == exchange.call.session
+        before = _read_fields(one.body, exchange.dialect)
+        found = notice(before, after, is_same_session=is_same_session) if before else None
+        if found is not None:
+            exchange.last, seen.found, seen.turn = one, found, one.turn
+            seen.told = account(found, after, turn=one.turn, carried=one.carried)
+            seen.owed = Owed(seen.told, found.at)
+            return
+
+
+async def remember(
+    exchange: Exchange, conversations: Conversations, remembered: ConversationState
+) -> None:
     """Remember the request if the provider got it, and tell what the service cleared from it."""
-    if exchange.window is not None and exchange.call.answered:
-        with surviving("the memory of windows"):
-            _remember(exchange, windows, exchange.window)
+    call, prepared, seen, last = exchange.call, exchange.prepared, exchange.window, exchange.last
+    if prepared is None or prepared.observation is None or not call.answered:
+        return
+    with surviving("the memory of conversations"):
+        observed = prepared.observation
+        now = Conversation(
+            call.session, observed.original, observed.sent, counts=call.cache_counts, followers=prepared.followers
+        )  # fmt: skip
+        if seen is not None:
+            _remember_window(exchange, seen, now)
+        conversations.remember(exchange.owner, now, last)
+        if seen is not None and seen.mode in KEEPING:
+            await keep_window(exchange.owner, now, conversations, remembered)
 
 
-def _remember(exchange: Exchange, windows: WindowMemory, seen: Noticed) -> None:
-    call = exchange.call
+def _remember_window(exchange: Exchange, seen: Noticed, now: Conversation) -> None:
+    call, last = exchange.call, exchange.last
     # a window that was compacted has other results
-    before = seen.last.cleared if seen.last and seen.found is None else None
-    cleared = range(before.stop, before.stop) if before is not None else None
+    before = last.cleared if last and seen.found is None else None
+    now.cleared = range(before.stop, before.stop) if before is not None else None
     told = account_service(exchange.dialect.applied_edits)
     if told is not None:
         start = before.stop if before is not None else 0
-        cleared = range(start, max(start, told[1]))
-        if call.compaction is None and (before is None or cleared):
+        now.cleared = range(start, max(start, told[1]))
+        if call.compaction is None and (before is None or now.cleared):
             call.compaction = told[0]
-    now = Seen(seen.prompt, seen.prompt, time.time())
-    carried = seen.told.owed if seen.told else seen.last.carried if seen.last else ()
-    held = Held(call.session, now, exchange.original.body, seen.turn + 1, seen.owed, carried, cleared)  # fmt: skip
-    windows.remember(exchange.owner, held, seen.last)
-
-
-def _compare(exchange: Exchange, windows: WindowMemory, mode: Mode) -> bool:
-    """Find the window that the request goes on from; whether it is worth reading the texts of both."""
-    exchange.window = _observe(exchange, windows, mode)
-    return _is_suspicious(exchange, windows)
-
-
-def _observe(exchange: Exchange, windows: WindowMemory, mode: Mode) -> Noticed:
-    caller, session = exchange.owner, exchange.call.session
-    newest = windows.newest(caller, session)
-    betas = header(exchange.headers, b"anthropic-beta").decode("latin-1")
-    before = newest.seen.original if newest else None
-    prompt = read_prompt(exchange.original.fields, betas=betas, before=before)
-    last = windows.last(caller, session, prompt)
-    if last is None:
-        return Noticed(prompt, mode)
-    return Noticed(prompt, mode, last, turn=last.turn, owed=last.owed)
-
-
-def _is_suspicious(exchange: Exchange, windows: WindowMemory) -> bool:
-    """Whether it is worth reading the texts: messages are gone, or a new conversation begins with a summary."""
-    seen, caller, session = exchange.window, exchange.owner, exchange.call.session
-    if seen is None:
-        return False
-    if windows.newest(caller, session) is None:
-        return bool(windows.elsewhere(caller, session)) and begins_with_summary(_read(exchange.original, exchange.dialect))  # fmt: skip
-    body = exchange.original.body
-    return bool(windows.find_shortened(caller, session, seen.prompt, body, seen.last))
-
-
-def _notice(exchange: Exchange, windows: WindowMemory) -> None:
-    seen, caller, session = exchange.window, exchange.owner, exchange.call.session
-    assert seen is not None
-    dialect, body = exchange.dialect, exchange.original.body
-    is_known = windows.newest(caller, session) is not None
-    shortened = windows.find_shortened(caller, session, seen.prompt, body, seen.last)
-    candidates = shortened if is_known else windows.elsewhere(caller, session)[:FEW]
-    after = _read(exchange.original, dialect)
-    for held in candidates:
-        before = _read_fields(held.body, dialect)
-        found = notice(before, after, is_same_session=is_known) if before else None
-        if found is not None:
-            seen.last, seen.found, seen.turn = held, found, held.turn
-            seen.told = account(found, after, turn=held.turn, carried=held.carried)
-            seen.owed = Owed(seen.told, found.at)
-            return
+    now.body, now.turn, now.owed = exchange.original.body, seen.turn + 1, seen.owed
+    now.carried = seen.told.owed if seen.told else last.carried if last else ()
 
 
 def _read(request: ProxyRequest, dialect: Dialect) -> Window:
@@ -153,20 +159,20 @@ def _read_fields(body: bytes, dialect: Dialect) -> Window | None:
 
 async def put_back(
     exchange: Exchange,
-    conversations: ConversationState,
+    remembered: ConversationState,
     observer: Observer | None,
     policy: CompactionPolicy,
 ) -> None:
-    """Keep what left, and put back what is gone, if the settings or the request ask for it."""
+    """Keep what left, and find what is put back of what is gone, if the settings or the request ask for it."""
     seen, gate = exchange.window, exchange.gate
-    if seen is None or gate is None or seen.mode not in ("keep", "inject"):
+    if seen is None or gate is None or seen.mode not in KEEPING:
         return
     try:
         with surviving("what a compaction lost", but=MillgateError):
-            session, lost = await _find_session(exchange, seen, conversations), gate.lost_messages
+            session, lost = await _find_session(exchange, remembered), gate.lost_messages
             await _keep_lost(exchange, seen, lost, session)
             if seen.mode == "inject":
-                await _PutBack(exchange, seen, lost, session, policy, observer).run(conversations)
+                await _PutBack(exchange, seen, lost, session, policy, observer).run(remembered)
     except MillgateError as error:
         exchange.reply_headers["x-millgate-degraded"] = f"compaction: {error.message}"
 
@@ -174,13 +180,14 @@ async def put_back(
 async def _keep_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, session: str) -> None:
     """Keep what left the window since the last request, and what the service cleared when it answered that."""
     left: Sequence[Message] = seen.found.lost if seen.found is not None else ()
-    if seen.last is not None and seen.last.cleared:
-        left = [*left, *await asyncio.to_thread(_read_cleared, seen.last, exchange.dialect)]
+    last = exchange.last
+    if last is not None and last.cleared:
+        left = [*left, *await asyncio.to_thread(_read_cleared, last, exchange.dialect)]
     if left:
         await lost.akeep(left, session, key=exchange.caller.key)
 
 
-def _read_cleared(held: Held, dialect: Dialect) -> list[Message]:
+def _read_cleared(held: Conversation, dialect: Dialect) -> list[Message]:
     """The results of tools that the service cleared from a window when it answered."""
     window, fields = _read_fields(held.body, dialect), loads(held.body)
     management = fields.get("context_management")
@@ -192,21 +199,21 @@ def _read_cleared(held: Held, dialect: Dialect) -> list[Message]:
     return find_results(window, excluded)[held.cleared.start : held.cleared.stop] if window else []
 
 
-async def _find_session(exchange: Exchange, seen: Noticed, conversations: ConversationState) -> str:
+async def _find_session(exchange: Exchange, remembered: ConversationState) -> str:
     """The session to which the window belongs.
 
     A client that gives no name has a session named by how its conversation begins, and begins another with its summary.
     What left is kept under the name of the first.
     """
-    session = exchange.call.session
+    session, last = exchange.call.session, exchange.last
     if exchange.request.options.session or not session.startswith(UNNAMED):
         return session
-    key = b"session:" + orjson.dumps([exchange.owner, session])
-    if seen.last is not None and seen.last.session != session:
-        earlier = b"session:" + orjson.dumps([exchange.owner, seen.last.session])
-        first = await conversations.get(earlier) or seen.last.session.encode()
-        return (await conversations.put(key, first)).decode()
-    return (await conversations.get(key) or session.encode()).decode()
+    key = b"session:" + orjson.dumps([*exchange.owner, session])
+    if last is not None and last.session != session:
+        earlier = b"session:" + orjson.dumps([*exchange.owner, last.session])
+        first = await remembered.get(earlier) or last.session.encode()
+        return (await remembered.put(key, first)).decode()
+    return (await remembered.get(key) or session.encode()).decode()
 
 
 @dataclass(slots=True)
@@ -221,26 +228,28 @@ class _PutBack:
     observer: Observer | None
     is_first: bool = True
 
-    async def run(self, conversations: ConversationState) -> None:
+    async def run(self, remembered: ConversationState) -> None:
         exchange, caller = self.exchange, self.exchange.caller
         request, collection = exchange.request, collection_of(self.session, caller.key)
         options = replace(request.options, collection=collection, budget=self.policy.budget, k=MOST_PIECES, session=self.session)  # fmt: skip
         begin = self._find_place(request)
-        changed, headers = await inject(
+        blocks, headers = await find_blocks(
             replace(request, options=options),
             exchange.dialect,
             self.build,
             caller.tenant,
-            conversations,
+            remembered,
             asker=caller.key,
             begin=begin,
+            summaries=True,
+            shown=exchange.blocks.get("context") or {},
         )
         if begin is not None:
             self.seen.owed = None
         elif self.seen.owed is not None:
             exchange.call.not_put_back = "nobody has asked anything since the compaction"
-        if headers:
-            exchange.request = replace(changed, options=request.options)
+        if blocks is not None:
+            exchange.blocks["put back"] = blocks
             tokens = headers["x-millgate-context-tokens"]
             exchange.reply_headers["x-millgate-put-back-tokens"] = tokens
             exchange.call.put_back = int(tokens)
@@ -250,9 +259,9 @@ class _PutBack:
         """The message that gets the first block: the last in which a person speaks, at or behind the compaction."""
         if self.seen.owed is None:
             return None
-        human_text = self.exchange.dialect.human_text
         places = range(len(request.messages) - 1, self.seen.owed.at - 1, -1)
-        return next((at for at in places if human_text(request.messages[at]).strip()), None)
+        messages = request.messages
+        return next((at for at in places if read_question(read(messages[at]), summaries=True)), None)  # fmt: skip
 
     async def build(self, question: Request) -> Block:
         """The block for a question that is new."""
@@ -265,7 +274,7 @@ class _PutBack:
         owed, found, said = self.seen.owed, self.seen.found, ""
         if self.is_first and owed is not None:
             half = self.policy.budget // 2
-            said = await self.lost.acompose_instructions(owed.told, budget=half)
+            said = await self.lost.acompose_instructions(owed.account, budget=half)
         is_summary = self.is_first and found is not None and question.query.strip() in found.summary
         self.is_first = False
         if is_summary:  # it is no question

@@ -2,7 +2,9 @@
 
 That is the blocks that it injected, the ids of answers that were resumed, requests whose answer looped, and reasoning
 that was cut; and for the dashboard who is signed in: small values by key, kept for as long as conversations last. The
-first value under a key stays, and a later writer gets it back. The values stand in a SQLite file beside the store, or
+first value under a key stays, and a later writer gets it back unless it replaces it.
+
+The values stand in a SQLite file beside the store, or
 in a store that gateways share, and the latest of them in memory too. Without either, memory alone holds them. `failure`
 says why the values cannot be kept; memory goes on.
 """
@@ -34,6 +36,10 @@ AGE_S = 30 * 86_400.0  # age beyond which values are deleted; chosen, not measur
 PRUNE_EVERY = (
     500  # writes between two deletions of old values, so that one write in 500 pays for it
 )
+
+
+_INSERT = "INSERT OR IGNORE INTO remembered VALUES (?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO remembered VALUES (?, ?, ?)"
 
 
 class ConversationState:
@@ -74,7 +80,7 @@ class ConversationState:
         for key in found:
             self._memory.move_to_end(key)
         missing = [key for key in keys if key not in found]
-        if missing and (self._path is not None or self._shared is not None):
+        if missing and self.is_kept:
             read = await asyncio.to_thread(self._read, missing)
             found |= {key: self._keep(key, value) for key, value in read.items()}
             for key in missing:
@@ -83,14 +89,21 @@ class ConversationState:
                     found.setdefault(key, value)
         return found
 
-    async def put(self, key: bytes, value: bytes) -> bytes:
-        """Remember a value unless there is one; the one that stays."""
-        if self._path is not None or self._shared is not None:
+    @property
+    def is_kept(self) -> bool:
+        """Whether values outlive this process."""
+        return self._path is not None or self._shared is not None
+
+    async def put(self, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
+        """Remember a value, unless there is one that it does not `replace`; the one that stays."""
+        if self.is_kept:
             self._writing[key] = value
             try:
-                value = await asyncio.to_thread(self._write, key, value)
+                value = await asyncio.to_thread(self._write, key, value, replace=replace)
             finally:
                 self._writing.pop(key, None)
+        if replace and (old := self._memory.pop(key, None)) is not None:
+            self._bytes -= len(old)
         return self._keep(key, value)
 
     async def put_all(self, values: Mapping[bytes, bytes]) -> None:
@@ -98,7 +111,7 @@ class ConversationState:
 
         A client that has the last event of an answer asks again at once.
         """
-        if self._path is not None or self._shared is not None:
+        if self.is_kept:
             self._writing.update(values)
         try:
             for key, value in values.items():
@@ -154,10 +167,10 @@ class ConversationState:
         self.failure = ""
         return found
 
-    def _write(self, key: bytes, value: bytes) -> bytes:
+    def _write(self, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
         if self._shared is not None:
             try:
-                value = self._shared.remember(self._tenant, key, value)
+                value = self._shared.remember(self._tenant, key, value, replace=replace)
                 self.failure = ""
             except StoreError as error:
                 self.failure = error.message
@@ -167,7 +180,7 @@ class ConversationState:
                 connection = self._open()
                 with connection:
                     connection.execute(
-                        "INSERT OR IGNORE INTO remembered VALUES (?, ?, ?)",
+                        _REPLACE if replace else _INSERT,
                         (key, value, time.time()),
                     )
                     self._prune(connection)

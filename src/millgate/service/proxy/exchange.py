@@ -6,12 +6,14 @@ else is the upstream's business and passes untouched.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 from starlette.types import Scope, Send
 
-from millgate.compaction.memory import Noticed
+from millgate.compaction.account import Account
+from millgate.compaction.notice import Compaction
+from millgate.compaction.policy import Mode
 from millgate.errors import InputError
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest
@@ -19,15 +21,21 @@ from millgate.guard.fuse import Hold, Spending
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import Message
 from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.prompt_cache.segments import Prompt
 from millgate.service.own_headers import describe_unknown
 from millgate.service.proxy.asgi import BREAK, Reply
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.options import Options, parse_options
 from millgate.service.proxy.transport import Headers, header
 from millgate.service.request_state import Caller, RequestState, find_state
+from millgate.sessions.conversation import Conversation, Owed, Owner
 from millgate.text.bounded_json import loads
 from millgate.types import Context, Request
 from millgate.types.lengths import NAME_CHARS
+
+if TYPE_CHECKING:
+    from millgate.service.proxy.inject import Blocks
+    from millgate.service.proxy.prepare import Prepared
 
 NOBODY = Caller("", frozenset())
 # Without the service there are no keys: every client of the proxy may use every upstream.
@@ -66,6 +74,20 @@ class Observer(Protocol):
 
 
 @dataclass(slots=True)
+class Noticed:
+    """Whether a request's window was compacted, and what was lost."""
+
+    mode: Mode
+    turn: int = 1
+    found: Compaction | None = None
+    """The compaction before this very request ..."""
+    told: Account | None = None
+    """... and what left in it."""
+    owed: Owed | None = None
+    """A compaction, this or an earlier one, of which nothing was put back yet."""
+
+
+@dataclass(slots=True)
 class Exchange:
     """One request to a model API and its answer: what the steps of the proxy read and fill."""
 
@@ -94,14 +116,20 @@ class Exchange:
     """The request as the client sent it."""
     request: "ProxyRequest" = field(init=False)
     """The request as the upstream gets it."""
-    unrepaired: "ProxyRequest | None" = None
-    """The request before the repair of its cache; None if nothing was repaired."""
     upstream_name: str = ""
     upstream: UpstreamPolicy = field(init=False)
     reply_headers: dict[str, str] = field(default_factory=dict)
     """Headers of ours on the reply."""
+    prompt: Prompt | None = None
+    """The request as the client sent it, cut into segments; None if it is too large to be compared."""
+    last: Conversation | None = None
+    """What is known of the conversation; None if it begins, or was not looked for."""
     window: Noticed | None = None
-    """The window beside the last one of its conversation; None if it was not compared."""
+    """Whether the window was compacted; None if nobody asks."""
+    blocks: "dict[str, Blocks | None]" = field(default_factory=dict)
+    """What stands in front of a person's words, by who puts it there, in this order."""
+    prepared: "Prepared | None" = None
+    """What was done with the request; None if that failed."""
     hold: Hold | None = None
     """What the fuse holds for this call; None if its accounts have no cap."""
     guard: GuardPolicy = field(init=False)
@@ -111,14 +139,19 @@ class Exchange:
     """Fields that we added to ask for usage, which the client did not ask for."""
 
     @property
-    def owner(self) -> str:
-        """Whose request it is: a tenant's, by which key."""
-        return f"{self.caller.tenant}\0{self.caller.key}"
+    def owner(self) -> Owner:
+        """Whose request it is."""
+        return Owner(self.caller.tenant, self.caller.key)
+
+    @property
+    def betas(self) -> str:
+        """The provider's feature headers, which it keys its cache on."""
+        return header(self.headers, b"anthropic-beta").decode("latin-1")
 
     @property
     def conversation_owner(self) -> str:
         """The same, with the session."""
-        return f"{self.owner}\0{self.call.session}"
+        return "\0".join((*self.owner, self.call.session))
 
     @classmethod
     def begin(

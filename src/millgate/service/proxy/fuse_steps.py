@@ -195,7 +195,7 @@ def _note_costs(call: ModelCall, price: Price | None) -> None:
     call.cost = cost_of(call, price)
     seen = call.cache_observation
     if call.cache_judgment is not None and seen is not None:
-        call.cache_cost = call.cache_judgment.cost(price, long=seen.seen.prompt.ttl_s > TTL_S)
+        call.cache_cost = call.cache_judgment.cost(price, long=seen.sent.ttl_s > TTL_S)
     if call.fold is not None and call.answered:
         call.fold.price(price, call.cache_counts)
 
@@ -203,7 +203,7 @@ def _note_costs(call: ModelCall, price: Price | None) -> None:
 def cost_of(call: ModelCall, price: Price) -> float:
     """What a call cost, with all its tries."""
     cached, seen = call.cached_input, call.cache_observation
-    is_long = seen is not None and seen.seen.prompt.ttl_s > TTL_S
+    is_long = seen is not None and seen.sent.ttl_s > TTL_S
     return price.cost(
         fresh=max(0, call.input_tokens - cached.within),
         read=cached.within + cached.read,

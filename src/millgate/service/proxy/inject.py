@@ -10,9 +10,8 @@ to there: the store may change, the block does not.
 with the words of that question, and gets no block if the question has one. A greeting gets none.
 """
 
-import hashlib
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -27,10 +26,13 @@ from millgate.service.proxy.exchange import ProxyRequest
 from millgate.service.proxy.options import Options
 from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens
-from millgate.transcript.parts import texts_of
+from millgate.transcript.digests import digest
+from millgate.transcript.parts import Part, question_of, read_all, texts_of
 from millgate.types import Context, ContextBudget, Request, Window
 
 BuildContext = Callable[[Request], Awaitable["Context | Block"]]
+Blocks = Mapping[int, str]
+"""What stands in front of a person's words, by the place of the message."""
 
 # questions of one request that get a new block; older ones get none, nor do those before one that is known
 MAX_NEW = 32
@@ -66,7 +68,7 @@ class Block:
         return headers | ({"x-millgate-degraded": self.degraded} if self.degraded else {})
 
 
-async def inject(
+async def find_blocks(
     request: ProxyRequest,
     dialect: Dialect,
     build: BuildContext,
@@ -75,27 +77,33 @@ async def inject(
     *,
     asker: str = "",
     begin: int | None = 0,
-) -> tuple[ProxyRequest, dict[str, str]]:
-    """The request with a block for each of its questions, and the headers that tell of the last one.
+    summaries: bool = False,
+    shown: Blocks = {},  # noqa: B006  (never changed)
+) -> tuple[Blocks | None, dict[str, str]]:
+    """The block of each question of a request, and the headers that tell of the last one.
 
-    `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more.
+    `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more,
+    and one that has none gets None. With `summaries`, what stands for a compacted window counts as a question too.
+    `shown` are other blocks that the model sees.
     """
     messages, preamble = list(request.messages), dialect.preamble(request.fields)
-    asked = await read_apart(request.body, _questions, request, dialect)
+    options, earlier = request.options, request.fields.get(dialect.reference_field)
+    wanted = (options.collection, options.budget, options.k, options.window, options.session)
+    before = orjson.dumps([tenant, asker, wanted, earlier])  # `earlier` is stored at the upstream
+    asked, keys = await read_apart(
+        request.body, _read_questions, request, before, summaries=summaries
+    )
     questions = list(asked)  # their positions
-    earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
-    before = (tenant, earlier, *preamble)
-    keys = await read_apart(request.body, _keys, request, questions, before)
     known = await conversations.get_all(keys)
     if begin is None and not known:
-        return request, {}
+        return None, {}
+    for at, shown_there in shown.items():
+        messages[at] = dialect.add_block(messages[at], shown_there)
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
-    block, topic, seen = (
-        Block(reason=_NOBODY_ASKS),
-        _Topic(),
-        _Seen([], counts=bool(request.options.window)),
-    )
+    blocks: dict[int, str] = {}
+    block, topic = Block(reason=_NOBODY_ASKS), _Topic()
+    seen = _Seen([], counts=bool(options.window))
     seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
@@ -104,19 +112,18 @@ async def inject(
             new = Block(reason=_REPLY_HAS_CONTEXT if query else _ASKS_NOTHING)
             if query and not topic.has_block:
                 await read_apart(request.body, seen.read_up_to, messages, at)
-                wanted = _context_request(request.options, query, seen, tenant, asker)
-                new = await _build_block(build, wanted)
+                about = _context_request(options, query, seen, tenant, asker)
+                new = await _build_block(build, about)
             known[key] = await conversations.put(key, orjson.dumps(asdict(new)))
         block = Block(**orjson.loads(known[key])) if key in known else Block()
         if block.text:
+            blocks[at] = block.text
             messages[at] = dialect.add_block(messages[at], block.text)
             topic.has_block = True
     headers = block.headers()
     if conversations.failure:
         headers["x-millgate-degraded"] = f"remembered: {conversations.failure}"
-    # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
-    same = request.with_messages(messages, dialect) if messages else request.with_fields({})
-    return same, headers
+    return blocks, headers
 
 
 async def _build_block(build: BuildContext, request: Request) -> Block:
@@ -151,10 +158,29 @@ def block_of(context: Context) -> Block:
     )
 
 
-def _questions(request: ProxyRequest, dialect: Dialect) -> dict[int, str]:
-    """The positions of the messages in which a person speaks, and what is said."""
-    spoken = ((at, dialect.human_text(m)) for at, m in enumerate(request.messages))
-    return {at: text for at, text in spoken if text.strip()}
+def _read_questions(
+    request: ProxyRequest, before: bytes, *, summaries: bool
+) -> tuple[dict[int, str], list[bytes]]:
+    """What a person asks, by the place of the message, and for each the key of its block.
+
+    The key is a digest of `before`, that is who asks for what, and of the conversation up to there. A message has the
+    same digest however a client marks or spells it, so a block that was put in stays.
+    """
+    asked: dict[int, str] = {}
+    keys: list[bytes] = []
+    key = before
+    for at, parts in enumerate(read_all(request.messages)):
+        key = digest(parts, key)
+        if question := read_question(parts, summaries=summaries):
+            asked[at] = question
+            keys.append(b"block:" + key)
+    return asked, keys
+
+
+def read_question(parts: Sequence[Part], *, summaries: bool = False) -> str:
+    """What a person asks in a message, or the summary that stands there."""
+    told = (part.text for part in parts if part.kind == "summary") if summaries else ()
+    return question_of(parts) or "\n".join(told)
 
 
 @dataclass(slots=True)
@@ -172,19 +198,6 @@ class _Topic:
             return f"{self.question}\n{said}"
         self.question, self.has_block = said, False
         return said
-
-
-def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[object]) -> list[bytes]:
-    """For each question a hash of all that its block depends on: the options, and the conversation up to it."""
-    options = request.options
-    asked = (options.collection, options.budget, options.k, options.window, options.session)
-    digest = hashlib.blake2b(orjson.dumps([asked, before]), digest_size=20)
-    keys, wanted = [], set(questions)
-    for at, message in enumerate(request.messages):
-        digest.update(orjson.dumps(message))
-        if at in wanted:
-            keys.append(b"block:" + digest.digest())
-    return keys
 
 
 @dataclass(slots=True)

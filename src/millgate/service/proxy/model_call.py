@@ -16,9 +16,9 @@ from millgate.guard.ladder import Climb
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
 from millgate.notes import Stage
 from millgate.prompt_cache.judgment import CacheCounts, Judgment
-from millgate.prompt_cache.witness import Observation
 from millgate.service.proxy.folded_call import FoldedCall
 from millgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
+from millgate.sessions.witness import Observation
 from millgate.text.redact import redact
 from millgate.text.table import clip
 from millgate.types.lengths import SUMMARY_CHARS

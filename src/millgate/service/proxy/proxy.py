@@ -12,7 +12,6 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millgate.bugs import LOGGER, surviving
-from millgate.compaction.memory import WindowMemory
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import (
     BusyError,
@@ -22,38 +21,32 @@ from millgate.errors import (
     PartialCallError,
     UpstreamError,
 )
-from millgate.folding.cache import FoldCache
 from millgate.folding.policy import FoldPolicy
 from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
-from millgate.guard.ladder import ClimbCache
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
 from millgate.policy import ProxyPolicy, ServicePolicy
-from millgate.prompt_cache.witness import CacheWitness
 from millgate.service.body import ClientGone, read_apart, read_body
 from millgate.service.byte_budget import ByteBudget
 from millgate.service.problems import drop_traceback
 from millgate.service.proxy.asgi import Reply, break_connection, run_while_connected
-from millgate.service.proxy.cache_steps import judge_cache, observe_cache, repair_cache
-from millgate.service.proxy.compaction_steps import (
-    observe_compaction,
-    put_back,
-    remember_window,
-)
+from millgate.service.proxy.cache_steps import judge_cache
+from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
-from millgate.service.proxy.fold_steps import fold_repeats
 from millgate.service.proxy.fuse_steps import fuse, settle
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.passthrough import pass_on
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.steps import (
+    Settings,
     choose_upstream,
     end_turn,
     inject_context,
-    note_circles,
+    prepare_request,
     read,
+    recall,
     relay,
     send,
 )
@@ -61,6 +54,7 @@ from millgate.service.proxy.transport import GONE, UpstreamReset, header
 from millgate.service.proxy.unpack import unpack
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.request_state import Caller
+from millgate.sessions.conversation import Conversations
 
 Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]
 
@@ -71,7 +65,7 @@ class Proxy:
     `gate_for` gives a caller's Millgate, which builds contexts and counts spending; without it the proxy does neither.
     `observer` gets every exchange when it is over. `circles` is the ladder for agents that repeat their tool calls.
     `fold` says whose requests are folded.
-    `conversations` keeps what later requests of a conversation need. `budget` bounds what answers hold in memory, and
+    `remembered` keeps what later requests of a conversation need. `budget` bounds what answers hold in memory, and
     `body_bytes` a request.
     """
 
@@ -85,25 +79,27 @@ class Proxy:
         gate_for: Callable[[Caller], Gate] | None = None,
         observer: Observer | None = None,
         compaction: CompactionPolicy | None = None,
-        conversations: ConversationState | None = None,
+        remembered: ConversationState | None = None,
         budget: ByteBudget | None = None,
         body_bytes: int | None = None,
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
         _check_rescues(self.guard, policy)
         self.upstreams = Upstreams(policy, budget=budget)
-        self._circles, self._climbs = circles or CirclesPolicy(), ClimbCache()
-        self._fold, self._folders = fold or FoldPolicy(), FoldCache()
-        self._cache_witness = CacheWitness()
-        self._compaction, self._windows = compaction or CompactionPolicy(), WindowMemory()
+        self._settings = Settings(
+            policy,
+            circles or CirclesPolicy(),
+            fold or FoldPolicy(),
+            compaction or CompactionPolicy(),
+        )
         self._gate_for, self._observer = gate_for, observer
-        self._conversations = conversations or ConversationState()
+        self._conversations, self._remembered = Conversations(), remembered or ConversationState()
         self._body_bytes = body_bytes or ServicePolicy().body_bytes
 
     async def close(self) -> None:
         """Close the connections to the upstreams."""
         await self.upstreams.close()
-        self._conversations.close()
+        self._remembered.close()
 
     def app_for(self, kind: type[Dialect]) -> ASGIApp:
         """The application for the path of an API."""
@@ -139,30 +135,28 @@ class Proxy:
         """
         is_read = False
         with surviving("reading a model call", but=MillgateError):
-            await read(exchange, body, self.policy, self._conversations)
+            await read(exchange, body, self.policy, self._remembered)
             is_read = True
         if not is_read:
             await self._pass_on(exchange, body)
             return
         choose_upstream(exchange, self.upstreams)
-        await observe_compaction(exchange, self._windows, self._compaction)
-        await inject_context(exchange, self._conversations, self._observer)
-        await put_back(exchange, self._conversations, self._observer, self._compaction)
-        await note_circles(exchange, self._circles, self._climbs)
+        await recall(exchange, self._conversations, self._remembered)
+        await observe_compaction(exchange, self._conversations, self._settings.compaction)
+        await inject_context(exchange, self._remembered, self._observer)
+        await put_back(exchange, self._remembered, self._observer, self._settings.compaction)
+        await prepare_request(exchange, self._conversations, self._remembered, self._settings)
         if exchange.call.climb.ended:
             await end_turn(exchange)
             return
-        await fold_repeats(exchange, self._fold, self._folders, self._conversations)
         await fuse(exchange)
-        await repair_cache(exchange, self._cache_witness, self.policy)
-        await observe_cache(exchange, self._cache_witness)
         try:
             response = await send(exchange, self.upstreams, self.guard)
-            await relay(exchange, response, self.upstreams, self._conversations)
+            await relay(exchange, response, self.upstreams, self._remembered)
         finally:
             # A client that goes away cancels the steps; what its call spent is booked all the same.
-            judge_cache(exchange, self._cache_witness)
-            remember_window(exchange, self._windows)
+            judge_cache(exchange)
+            await asyncio.shield(remember(exchange, self._conversations, self._remembered))
             with surviving("booking what a model call spent"):
                 await asyncio.shield(settle(exchange))
 
@@ -171,7 +165,7 @@ class Proxy:
         start = f"{exchange.dialect.path}/"
         if exchange.dialect.reference_field and exchange.raw_path.startswith(start):
             id, slash, rest = exchange.raw_path.removeprefix(start).partition("/")
-            stored = await self._conversations.stored_answer(exchange.caller.tenant, id)
+            stored = await self._remembered.stored_answer(exchange.caller.tenant, id)
             exchange.raw_path = f"{start}{stored}{slash}{rest}"
         try:
             await pass_on(exchange, body, self.upstreams)

@@ -39,7 +39,9 @@ def session_of(
     if name := named_session(headers, fields):
         return name
     run = header(headers, SECRET_HEADER).hex()
-    system = fields.get("system") or fields.get("instructions") or ""
+    system = (
+        fields.get("system") or fields.get("instructions") or fields.get("systemInstruction") or ""
+    )
     begin = f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
     return _hashed_name(f"{run} {api}\n{begin}")
 

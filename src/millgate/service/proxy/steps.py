@@ -6,34 +6,39 @@ fuse_steps.py, and those about the provider's cache in cache_steps.py.
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from uuid import uuid4
 
 import orjson
 
 from millgate.bugs import surviving
+from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError, LoopError, MillgateError, PartialCallError
-from millgate.guard.calls import is_plain, last_results
+from millgate.folding.policy import FoldPolicy
+from millgate.guard.calls import last_results
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
-from millgate.guard.ladder import Climb, ClimbCache, annotate, ending
+from millgate.guard.ladder import ending
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
 from millgate.policy import ProxyPolicy
-from millgate.service.body import read_apart, weigh
+from millgate.prompt_cache.segments import read_prompt
+from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState, answer_key
 from millgate.service.proxy.exchange import Exchange, Observer, ProxyRequest, parse_request
+from millgate.service.proxy.fold_steps import choose_group, find_start, stop_folding
 from millgate.service.proxy.guarded import GuardedAnswer
-from millgate.service.proxy.inject import MAX_QUERY, inject
+from millgate.service.proxy.inject import MAX_QUERY, find_blocks
+from millgate.service.proxy.kept_windows import restore_windows
 from millgate.service.proxy.passthrough import copy, copy_counted, copy_noting
+from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.service.proxy.session_name import session_of
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.transport import NOT_REACHED, Response, codings_of, header
 from millgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
+from millgate.sessions.conversation import Conversations
 from millgate.text.bounded_json import HUGE
-from millgate.transcript.parts import is_from_model, is_from_person
 from millgate.types import Context, Request
 
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
@@ -44,6 +49,16 @@ HOUR_S = 3600
 # reads first and takes longer.
 FOLLOW_UP_MESSAGES, FOLLOW_UP_S = 3, 30.0
 STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator wants done with requests."""
+
+    proxy: ProxyPolicy
+    circles: CirclesPolicy = field(default_factory=CirclesPolicy)
+    fold: FoldPolicy = field(default_factory=FoldPolicy)
+    compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
 
 
 # Read, and choose the upstream
@@ -99,87 +114,108 @@ def choose_upstream(exchange: Exchange, upstreams: Upstreams) -> None:
     exchange.reply_headers |= {"x-millgate-upstream": name, "x-millgate-call": call.id}
 
 
-# Inject
+# What is known of the conversation
+
+
+async def recall(
+    exchange: Exchange, conversations: Conversations, remembered: ConversationState
+) -> None:
+    """Find what is known of the conversation: the request that this one goes on with."""
+    original = exchange.original
+    if len(original.body) > HUGE:
+        return
+    with surviving("reading what is kept of a caller's windows"):
+        await restore_windows(exchange.owner, conversations, remembered)
+    with surviving("finding the conversation"):
+        if len(original.body) > LARGE:
+            await asyncio.to_thread(_recall, exchange, conversations)
+        else:
+            _recall(exchange, conversations)
+
+
+def _recall(exchange: Exchange, conversations: Conversations) -> None:
+    owner, session = exchange.owner, exchange.call.session
+    known = conversations.of_session(owner, session)
+    before = known[-1].original if known else None
+    exchange.prompt = read_prompt(exchange.original.fields, betas=exchange.betas, before=before)
+    exchange.last = conversations.find(owner, session, exchange.prompt)
 
 
 async def inject_context(
-    exchange: Exchange, conversations: ConversationState, observer: Observer | None
+    exchange: Exchange, remembered: ConversationState, observer: Observer | None
 ) -> None:
-    """Put a block of context in front of each question, if the request or the settings ask for it."""
-    gate, caller = exchange.gate, exchange.caller
+    """Find the block of context for each question, if the request or the settings ask for it."""
+    gate, caller, call = exchange.gate, exchange.caller, exchange.call
     if gate is None or not exchange.request.options.context:
         return
 
     async def build(question: Request) -> Context:
         # The client may have named none; the trace then stands beside the call that it was made for.
-        named = replace(question, session=question.session or exchange.call.session)
-        context = await gate.acontext_for(named)
+        context = await gate.acontext_for(
+            replace(question, session=question.session or call.session)
+        )
         if observer is not None:
             observer.count_context(context)
         return context
 
     with surviving("the injection of a context", but=MillgateError):
-        exchange.request, headers = await inject(
+        exchange.blocks["context"], headers = await find_blocks(
             exchange.request,
             exchange.dialect,
             build,
             caller.tenant,
-            conversations,
+            remembered,
             asker=caller.key or KEYLESS,
         )
-        exchange.call.context_trace = headers.get("x-millgate-trace", "")
-        exchange.call.context_tokens = int(headers.get("x-millgate-context-tokens", "0"))
+        call.context_trace = headers.get("x-millgate-trace", "")
+        call.context_tokens = int(headers.get("x-millgate-context-tokens", "0"))
         exchange.reply_headers |= headers
 
 
-# Circles: the ladder for agents that repeat their tool calls
-
-
-async def note_circles(exchange: Exchange, circles: CirclesPolicy, climbs: ClimbCache) -> None:
-    """Write notes if the conversation goes in circles. `call.climb` says what this request reached.
-
-    Notes stand in every request of a conversation, at the same places. Only those behind the last words of the model
-    are counted and traced.
-    """
-    request, dialect, call = exchange.request, exchange.dialect, exchange.call
-    policy = request.options.circles or circles.for_key(exchange.caller.key)
-    with surviving("the search for circles of tool calls"):
-        if len(request.body) > LARGE and not is_plain(request.messages):
-            # reading it takes milliseconds, and longer if it is hostile
-            request, call.climb = await asyncio.to_thread(
-                apply_ladder, request, dialect, policy, climbs
-            )
+async def prepare_request(
+    exchange: Exchange,
+    conversations: Conversations,
+    remembered: ConversationState,
+    settings: Settings,
+) -> None:
+    """Take the one step that changes the request; `call` says what was done."""
+    request, call, caller = exchange.request, exchange.call, exchange.caller
+    policies = Policies(
+        request.options.circles or settings.circles.for_key(caller.key),
+        fold=choose_group(exchange, settings.fold),
+        repair=settings.proxy.repair,
+    )
+    with surviving("the state of a fold"):
+        if policies.fold == "on":
+            policies = replace(policies, fold_start=await find_start(exchange, remembered))
+    with surviving("the preparation of a request"):
+        known = Known(
+            exchange.dialect,
+            prompt=exchange.prompt,
+            betas=exchange.betas,
+            last=exchange.last,
+            followers=conversations.lend(exchange.last),
+            blocks=[blocks for blocks in exchange.blocks.values() if blocks is not None],
+        )
+        if len(request.body) > LARGE:
+            exchange.prepared = await asyncio.to_thread(prepare, request, known, policies)
         else:
-            request, call.climb = apply_ladder(request, dialect, policy, climbs)
-        if call.climb.marks or call.climb.ended:
-            rungs = (f"{mark.rung} {mark.circle.copies}" for mark in call.climb.marks)
-            exchange.reply_headers["x-millgate-circles"] = ", ".join(rungs) or "end"
-    exchange.request = request
-    call.sent = request.body if len(request.body) <= HUGE else b""  # reading it takes seconds
-
-
-def apply_ladder(
-    request: ProxyRequest, dialect: Dialect, policy: CirclesPolicy, climbs: ClimbCache
-) -> tuple[ProxyRequest, Climb]:
-    """The request with its notes, and what it reached."""
-    found = climbs.climb(request.messages, policy, size=weigh(request.body))
-    if not found.marks:
-        return request, found
-    noted = annotate(request.messages, found.marks)
-    if any(a is not b for a, b in zip(noted, request.messages, strict=True)):
-        request = request.with_messages(noted, dialect)
-    reached = tuple(mark for mark in found.marks if mark.at >= _first_new(noted))
-    return request, Climb(reached, found.ended)
-
-
-def _first_new(messages: Sequence[object]) -> int:
-    """Where the results begin that the model has not seen: behind its last words and a person's."""
-    for at in range(len(messages) - 1, -1, -1):
-        if is_from_model(messages[at]):
-            return at + 1
-        if is_from_person(messages[at], messages[at - 1] if at else None):
-            return at + 1
-    return 0
+            exchange.prepared = prepare(request, known, policies)
+    done = exchange.prepared
+    if done is None:
+        return
+    exchange.request, call.climb, call.fold, call.repaired = (
+        done.request,
+        done.climb,
+        done.fold,
+        done.repaired,
+    )
+    exchange.reply_headers |= done.headers
+    call.sent = (
+        done.request.body if len(done.request.body) <= HUGE else b""
+    )  # reading it takes seconds
+    if call.fold is not None and call.fold.has_stopped and call.fold.group == "on":
+        await stop_folding(exchange, remembered)
 
 
 async def end_turn(exchange: Exchange) -> None:
@@ -206,10 +242,11 @@ async def send(exchange: Exchange, upstreams: Upstreams, guard: GuardPolicy) -> 
     exchange.guard = _guard_for(exchange.request, guard)
     exchange.is_watched = _is_watched(exchange)
     response = await _send_asking_usage(exchange, upstreams)
-    if exchange.unrepaired is not None and response.status in REFUSED:
+    prepared = exchange.prepared
+    if prepared is not None and prepared.unrepaired is not None and response.status in REFUSED:
         # what we changed may not cost the client its answer
         await response.close()
-        exchange.request, exchange.unrepaired = exchange.unrepaired, None
+        exchange.request, prepared.unrepaired = prepared.unrepaired, None
         exchange.call.repaired = ""
         exchange.reply_headers.pop("x-millgate-repaired", None)
         response = await _send_asking_usage(exchange, upstreams)
@@ -383,5 +420,5 @@ def _request_digest(exchange: Exchange, gone: int = 0) -> bytes:
     """
     messages, model = exchange.request.messages, exchange.request.model
     messages = messages[: max(0, len(messages) - gone)]
-    end = orjson.dumps((exchange.owner, model, len(messages), messages[-2:]), default=dict)
+    end = orjson.dumps((*exchange.owner, model, len(messages), messages[-2:]), default=dict)
     return blake2b(end, digest_size=16).digest()

@@ -46,11 +46,12 @@ class PostgresShared:
             left, taken = connection.execute(_TAKE, values).fetchone() or (0.0, True)
         return 0.0 if taken else float(max(0.0, 1 - left) / per_second)
 
-    def remember(self, tenant: str, key: bytes, value: bytes) -> bytes:
+    def remember(self, tenant: str, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
         now = self._clock()
+        clash = "(tenant, key) DO UPDATE SET value = excluded.value, written = excluded.written" if replace else "DO NOTHING"  # fmt: skip
         with self._pool.write(tenant, durable=False) as connection:
             connection.execute(
-                "INSERT INTO millgate.remembered VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                f"INSERT INTO millgate.remembered VALUES (%s, %s, %s, %s) ON CONFLICT {clash}",
                 (tenant, key, value, now),
             )
             self._values_written += 1

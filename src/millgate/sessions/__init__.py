@@ -1,0 +1,1 @@
+"""Sessions: what happens over many calls of an agent."""

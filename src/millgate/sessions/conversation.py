@@ -1,0 +1,230 @@
+"""Conversation: what is remembered of the requests of one conversation, and how the next request finds it.
+
+A session may hold several conversations at once: an agent, its subagents, a small model that writes titles. A request
+goes on with the one that it shares most messages with. A session that is resumed under another name goes on with the
+conversation whose messages it begins with. All that looks at more than one request looks here: what the provider has
+in its cache, what a compaction took, how far circles and folds are followed.
+
+Nothing is written anywhere. Of what is held a tenant pays for its own: beyond the limit the tenant that holds most
+loses what it used longest ago.
+"""
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import NamedTuple
+
+from millgate.compaction.account import Account
+from millgate.compaction.items import Item
+from millgate.folding.folder import Folder
+from millgate.folding.rules import Clears
+from millgate.guard.ladder import Climber
+from millgate.guard.policy import CirclesPolicy
+from millgate.prompt_cache.difference import common_messages, same_beginning
+from millgate.prompt_cache.judgment import CacheCounts
+from millgate.prompt_cache.segments import Prompt
+
+CONVERSATIONS = 8  # remembered of one session: an agent and the subagents that work at once
+RECENT = 8  # sessions of one caller that a new conversation may go on from
+# Bytes of all together: about 40 conversations of 200 000 tokens with their last requests.
+MAX_BYTES = 64 << 20
+MAX_AGE_S = 6 * 3600.0  # a cache lives for an hour at most; later nothing can be expected
+
+
+class Owner(NamedTuple):
+    """Whose conversations they are: nobody goes on with those of another tenant or key."""
+
+    tenant: str
+    key: str = ""
+
+
+class Owed(NamedTuple):
+    """A compaction of which nothing was put back yet, and from which message on that may be done."""
+
+    account: Account
+    at: int
+
+
+@dataclass(slots=True)
+class Followers:
+    """What has read the messages of a conversation, and need not read them again. One request has it at a time."""
+
+    digests: Sequence[bytes] = ()
+    """Of the messages that were read, as the client sent them ..."""
+    blocks: Sequence[Mapping[int, str]] = ()
+    """... and what was put in front of some of them."""
+    climbers: dict[object, Climber] = field(default_factory=dict)
+    folders: dict[object, Folder] = field(default_factory=dict)
+
+    def go_on(self, digests: Sequence[bytes], blocks: Sequence[Mapping[int, str]]) -> "Followers":
+        """What may read on; it begins anew if these are not the messages that were read, with more behind them."""
+        read = len(self.digests)
+        known = [{at: block for at, block in each.items() if at < read} for each in blocks]
+        is_same = read <= len(digests) and (not read or digests[read - 1] == self.digests[-1])
+        if is_same and list(filter(None, known)) == list(filter(None, self.blocks)):
+            return Followers(digests, blocks, self.climbers, self.folders)
+        return Followers(digests, blocks)
+
+    def climber(self, policy: CirclesPolicy) -> Climber:
+        """What follows the circles of tool calls by these rules."""
+        return self.climbers.setdefault(policy.active, Climber(policy))
+
+    def folder(self, clears: Clears, start: int) -> Folder:
+        """What folds the conversation by these rules."""
+        return self.folders.setdefault((clears, start), Folder(clears=clears, start=start))
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The last request of a conversation that was answered."""
+
+    session: str
+    original: Prompt
+    """The request as the client sent it, cut into segments ..."""
+    sent: Prompt
+    """... and as the provider got it; the same object if Millgate changed nothing."""
+    at: float = 0.0
+    counts: CacheCounts | None = None
+    """What the provider counted; None if it did not."""
+    body: bytes = field(default=b"", repr=False)
+    """The request itself, which a compaction is compared with; empty if nobody asks for that."""
+    turn: int = 1
+    owed: Owed | None = None
+    """A compaction after which no person has spoken yet."""
+    carried: tuple[Item, ...] = ()
+    """Instructions and to-dos that compactions lost so far."""
+    cleared: range | None = None
+    """Which results of tools, counted from the oldest, the service cleared with its answer for the first time; None if
+    it never cleared anything.
+    """
+    followers: Followers | None = field(default=None, repr=False)
+    bytes: int = 0
+    """About how much memory it takes, measured when it is remembered."""
+
+    def measure(self) -> None:
+        """Work out how much memory it takes."""
+        folders = self.followers.folders.values() if self.followers else ()
+        self.bytes = len(self.body) + self.sent.bytes + sum(folder.bytes for folder in folders)
+
+
+class Conversations:
+    """The conversations of many callers; those used longest ago are forgotten. Safe to share between threads."""
+
+    def __init__(
+        self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._max_bytes, self._clock = max_bytes, clock
+        self._owners: dict[Owner, OrderedDict[str, tuple[Conversation, ...]]] = {}
+        self._bytes: Counter[str] = Counter()  # by tenant
+        self._lock = Lock()
+        self.forgotten: Counter[str] = Counter()
+        """How many conversations each tenant has lost for want of room."""
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory all of them take."""
+        return self._bytes.total()
+
+    def of_session(self, owner: Owner, session: str) -> tuple[Conversation, ...]:
+        """The conversations of a session, the newest last."""
+        oldest = self._clock() - MAX_AGE_S
+        found = self._owners.get(owner, OrderedDict()).get(session, ())
+        return tuple(one for one in found if one.at >= oldest)
+
+    def elsewhere(self, owner: Owner, session: str) -> list[Conversation]:
+        """The conversations of the caller's other sessions, those used last first."""
+        names = [
+            name for name in reversed(self._owners.get(owner, OrderedDict())) if name != session
+        ]
+        return [one for name in names[:RECENT] for one in reversed(self.of_session(owner, name))]
+
+    def sessions_of(self, owner: Owner) -> list[str]:
+        """The caller's sessions, those used last first."""
+        return list(reversed(self._owners.get(owner, OrderedDict())))
+
+    def find(self, owner: Owner, session: str, prompt: Prompt) -> Conversation | None:
+        """The conversation that a request goes on with; None if it begins one."""
+        if known := self.of_session(owner, session):
+            return find_last(prompt, known)
+        resumed = (one for one in self.elsewhere(owner, session) if _extends(prompt, one.original))
+        return next(resumed, None)
+
+    def lend(self, last: Conversation | None) -> Followers:
+        """What has followed a conversation; nothing if there is none, or if another request has it."""
+        if last is None:
+            return Followers()
+        with self._lock:
+            lent, last.followers = last.followers, None
+        return lent or Followers()
+
+    def remember(self, owner: Owner, now: Conversation, last: Conversation | None) -> None:
+        """Keep a request that was answered, in the place of the one that it goes on with."""
+        now.at = self._clock()
+        now.measure()
+        with self._lock:
+            sessions = self._owners.setdefault(owner, OrderedDict())
+            before = sessions.pop(now.session, ())
+            kept = tuple(one for one in before if one is not last)[1 - CONVERSATIONS :]
+            sessions[now.session] = (*kept, now)
+            self._bytes[owner.tenant] += now.bytes + _size(kept) - _size(before)
+            while self._bytes.total() > self._max_bytes:
+                self._forget(max(self._bytes, key=self._bytes.__getitem__))
+
+    def _forget(self, tenant: str) -> None:
+        """Forget the session that a tenant used longest ago."""
+        owners = [owner for owner in self._owners if owner.tenant == tenant]
+        oldest = min(owners, key=lambda owner: _newest(next(iter(self._owners[owner].values()))))
+        _, gone = self._owners[oldest].popitem(last=False)
+        if not self._owners[oldest]:
+            del self._owners[oldest]
+        self._bytes[tenant] -= _size(gone)
+        self.forgotten[tenant] += len(gone)
+
+
+def find_last(prompt: Prompt, known: Sequence[Conversation]) -> Conversation | None:
+    """The conversation that a request goes on with: the one that shares most messages, the newest of equals.
+
+    Another model may be asked about the first message of a conversation, for its title. It goes on with the
+    conversation only if it shares more than that. If no message is shared, a compacted conversation still has the
+    model, the tools and the system prompt of a longer one.
+    """
+    best, most = None, 0
+    for one in reversed(known):
+        shared = common_messages(one.original, prompt)
+        if one.original.model == prompt.model:
+            shared *= 2  # of equals the same model
+        elif shared < 2:
+            continue
+        if shared > most:
+            best, most = one, shared
+    if best is not None:
+        return best
+    return next((one for one in reversed(known) if _goes_on(one.original, prompt)), None)
+
+
+def _goes_on(old: Prompt, new: Prompt) -> bool:
+    """Whether a request whose first message is new goes on with the conversation: it holds most of the messages, or it
+    is a compacted one.
+    """
+    if old.model != new.model or not same_beginning(old, new):
+        return False
+    mine, theirs = ({e.checksum for e in p.elements if e.kind == "message"} for p in (old, new))
+    return 2 * len(mine & theirs) > min(len(mine), len(theirs)) or old.chars > new.chars
+
+
+def _extends(new: Prompt, old: Prompt) -> bool:
+    """Whether a request has all messages of an earlier one, of which a model wrote some."""
+    count = sum(element.kind == "message" for element in old.elements)
+    return count > 2 and common_messages(old, new) >= sum(
+        1 for s in old.segments if s.kind == "message"
+    )
+
+
+def _size(known: Sequence[Conversation]) -> int:
+    return sum(one.bytes for one in known)
+
+
+def _newest(known: Sequence[Conversation]) -> float:
+    return max((one.at for one in known), default=0.0)
