@@ -14,8 +14,8 @@ from millgate.models.grade import read_grade
 from millgate.models.web_results import web_chunks
 from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.proxy.call_trace import window_step
-from millgate.service.proxy.exchange import parse_request
 from millgate.service.proxy.proxy import Proxy
+from millgate.service.proxy.proxy_request import parse_request
 from millgate.service.proxy.relay import Relay
 from millgate.service.proxy.session_name import session_of
 from millgate.service.proxy.sse import Splitter, payload

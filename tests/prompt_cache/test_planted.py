@@ -24,9 +24,9 @@ from millgate.prompt_cache.difference import common_messages, compare
 from millgate.prompt_cache.judgment import CacheCounts
 from millgate.prompt_cache.segments import read_prompt
 from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.proxy.exchange import parse_request
 from millgate.service.proxy.inject import find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
+from millgate.service.proxy.proxy_request import parse_request
 from millgate.types import Context, Plan, Report, Strategy, Tier, Trace
 
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}

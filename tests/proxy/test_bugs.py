@@ -17,9 +17,9 @@ from millgate.guard.machine import StreamMachine
 from millgate.service.proxy import (
     cache_steps,
     compaction_steps,
-    exchange,
     guarded,
     prepare,
+    proxy_request,
     steps,
 )
 from millgate.sessions.conversation import Conversation, Conversations
@@ -31,7 +31,7 @@ STREAMS = {
     "/v1/messages": (MessagesDialect, told(*HELD)),
 }
 BEFORE = [
-    (exchange, "loads"),
+    (proxy_request, "loads"),
     (steps, "parse_request"),
     (steps, "last_results"),
     (steps, "session_of"),

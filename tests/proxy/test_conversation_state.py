@@ -57,9 +57,9 @@ def test_values_are_known_while_they_are_written_and_what_the_file_has_stays(tmp
     state, other = (ConversationState(tmp_path / "proxy.db") for _ in range(2))
     written, go = state._write, Event()
 
-    def write_late(key, value):
+    def write_late(key, value, **how):
         assert go.wait(MOST_S)
-        return written(key, value)
+        return written(key, value, **how)
 
     async def ask_at_once():
         await other.put(b"b", b"of another worker")

@@ -25,9 +25,10 @@ from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
 from millgate.prompt_cache.segments import Prompt
 from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.proxy.exchange import Exchange, Noticed, Observer, ProxyRequest
+from millgate.service.proxy.exchange import Exchange, Noticed, Observer
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
 from millgate.service.proxy.kept_windows import keep_window
+from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import UNNAMED
 from millgate.sessions.conversation import Conversation, Conversations, Owed
 from millgate.text.bounded_json import loads

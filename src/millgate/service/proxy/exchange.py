@@ -4,48 +4,35 @@ The ASGI scope is read once, into the Exchange. Of the body the proxy checks onl
 else is the upstream's business and passes untouched.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-import orjson
 from starlette.types import Scope, Send
 
 from millgate.compaction.account import Account
 from millgate.compaction.notice import Compaction
 from millgate.compaction.policy import Mode
-from millgate.errors import InputError
 from millgate.gateway.compactions import LostMessages
-from millgate.guard.dialects.dialect import Dialect, InvalidRequest
+from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.fuse import Hold, Spending
 from millgate.guard.policy import GuardPolicy
-from millgate.guard.resume import Message
-from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.policy import UpstreamPolicy
 from millgate.prompt_cache.segments import Prompt
 from millgate.service.own_headers import describe_unknown
 from millgate.service.proxy.asgi import BREAK, Reply
+from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.model_call import ModelCall
-from millgate.service.proxy.options import Options, parse_options
+from millgate.service.proxy.prepare import Prepared
+from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.transport import Headers, header
 from millgate.service.request_state import Caller, RequestState, find_state
 from millgate.sessions.conversation import Conversation, Owed, Owner
-from millgate.text.bounded_json import loads
 from millgate.types import Context, Request
-from millgate.types.lengths import NAME_CHARS
-
-if TYPE_CHECKING:
-    from millgate.service.proxy.inject import Blocks
-    from millgate.service.proxy.prepare import Prepared
 
 NOBODY = Caller("", frozenset())
 # Without the service there are no keys: every client of the proxy may use every upstream.
 ANYONE = Caller("default", frozenset({"proxy"}))
-
-
-class WrongContentType(InputError):
-    """A body in a form that cannot be read."""
-
-    status = 415
 
 
 class Gate(Protocol):
@@ -112,9 +99,9 @@ class Exchange:
     """... or resets it."""
 
     # What the steps find out, in their order.
-    original: "ProxyRequest" = field(init=False)
+    original: ProxyRequest = field(init=False)
     """The request as the client sent it."""
-    request: "ProxyRequest" = field(init=False)
+    request: ProxyRequest = field(init=False)
     """The request as the upstream gets it."""
     upstream_name: str = ""
     upstream: UpstreamPolicy = field(init=False)
@@ -126,9 +113,9 @@ class Exchange:
     """What is known of the conversation; None if it begins, or was not looked for."""
     window: Noticed | None = None
     """Whether the window was compacted; None if nobody asks."""
-    blocks: "dict[str, Blocks | None]" = field(default_factory=dict)
+    blocks: dict[str, Blocks | None] = field(default_factory=dict)
     """What stands in front of a person's words, by who puts it there, in this order."""
-    prepared: "Prepared | None" = None
+    prepared: Prepared | None = None
     """What was done with the request; None if that failed."""
     hold: Hold | None = None
     """What the fuse holds for this call; None if its accounts have no cap."""
@@ -183,67 +170,4 @@ class Exchange:
             reply_headers={"x-millgate-ignored": call.ignored} if call.ignored else {},
             close_connection=extension["close"] if extension is not None else None,
             reset_connection=extension["reset"] if extension is not None else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyRequest:
-    """A checked request: its bytes, its fields, its conversation, and the options."""
-
-    body: bytes = field(repr=False)
-    fields: Mapping[str, Any] = field(repr=False)
-    messages: tuple[Message, ...] = field(repr=False)
-    model: str
-    options: Options
-
-    def with_fields(self, changed: Mapping[str, Any]) -> "ProxyRequest":
-        """The same request with some fields replaced, each at its place in the body; None takes one out."""
-        gone = [name for name, value in changed.items() if value is None]
-        fields = {name: v for name, v in {**self.fields, **changed}.items() if name not in gone}
-        return replace(self, fields=fields, body=orjson.dumps(fields))
-
-    def with_added(self, added: Mapping[str, Any]) -> bytes:
-        """The body with more fields at its end, and all else as the client wrote it."""
-        if added.keys() & self.fields.keys():
-            return self.with_fields(added).body
-        return b"%b,%b" % (self.body.rstrip()[:-1], orjson.dumps(added)[1:])
-
-    def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
-        """The same request with another conversation."""
-        changed = self.with_fields(dialect.replace_conversation(messages))
-        return replace(changed, messages=tuple(messages))
-
-
-def parse_request(
-    headers: Headers, body: bytes, dialect: Dialect, policy: ProxyPolicy
-) -> ProxyRequest:
-    """The request in a body, or an error that names what is wrong with it."""
-    _check_content_type(headers)
-    try:
-        fields = loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise InvalidRequest("the body is not a JSON object")
-    model = dialect.model(fields)
-    if model is None:
-        raise InvalidRequest("model is missing", hint="name the model to call", param="model")
-    if not isinstance(model, str) or not 0 < len(model) <= NAME_CHARS:
-        raise InvalidRequest(
-            f"model must be a name of at most {NAME_CHARS} characters", param="model"
-        )
-    messages = dialect.conversation(fields)
-    return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
-
-
-def _check_content_type(headers: Headers) -> None:
-    kind = header(headers, b"content-type").split(b";")[0].strip().lower()
-    if kind and kind != b"application/json" and not kind.endswith(b"+json"):
-        raise WrongContentType(
-            f"content-type is {kind.decode('latin-1')!r}; it must be application/json"
-        )
-    packed = header(headers, b"content-encoding").strip().lower()
-    if packed not in (b"", b"identity"):
-        raise WrongContentType(
-            f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
         )

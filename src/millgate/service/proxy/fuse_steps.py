@@ -19,8 +19,9 @@ from millgate.notes import Stage
 from millgate.prices import Price, Prices
 from millgate.prompt_cache.segments import TTL_S
 from millgate.service.body import read_apart
-from millgate.service.proxy.exchange import Exchange, ProxyRequest
+from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.model_call import ModelCall
+from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import named_session
 from millgate.service.proxy.transport import Headers, header
 from millgate.text.bounded_json import loads

@@ -22,8 +22,8 @@ from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.resume import Message
 from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.proxy.exchange import ProxyRequest
 from millgate.service.proxy.options import Options
+from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.digests import digest

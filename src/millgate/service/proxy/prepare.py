@@ -21,9 +21,9 @@ from millgate.guard.ladder import Climb, annotate
 from millgate.guard.policy import CirclesPolicy
 from millgate.prompt_cache.repair import repair
 from millgate.prompt_cache.segments import Prompt
-from millgate.service.proxy.exchange import ProxyRequest
 from millgate.service.proxy.folded_call import FoldedCall, FoldGroup
 from millgate.service.proxy.inject import Blocks
+from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers
 from millgate.sessions.witness import Observation, observe
 from millgate.text.table import count_of

@@ -26,13 +26,14 @@ from millgate.policy import ProxyPolicy
 from millgate.prompt_cache.segments import read_prompt
 from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState, answer_key
-from millgate.service.proxy.exchange import Exchange, Observer, ProxyRequest, parse_request
+from millgate.service.proxy.exchange import Exchange, Observer
 from millgate.service.proxy.fold_steps import choose_group, find_start, stop_folding
 from millgate.service.proxy.guarded import GuardedAnswer
 from millgate.service.proxy.inject import MAX_QUERY, find_blocks
 from millgate.service.proxy.kept_windows import restore_windows
 from millgate.service.proxy.passthrough import copy, copy_counted, copy_noting
 from millgate.service.proxy.prepare import Known, Policies, prepare
+from millgate.service.proxy.proxy_request import ProxyRequest, parse_request
 from millgate.service.proxy.session_name import session_of
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.transport import NOT_REACHED, Response, codings_of, header
