@@ -39,8 +39,7 @@ from bench.fixtures.services import count_descriptors, serve, status
 from millgate.gateway import Millgate
 from millgate.graph.knowledge import GraphPolicy, traverse
 from millgate.memory.facts import Facts
-from millgate.memory.provider_pool import ProviderPool, RecallPolicy
-from millgate.memory.providers import prefetch_all
+from millgate.memory.providers import ProviderPool, RecallPolicy, prefetch_all
 from millgate.operations.backup import backup
 from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore

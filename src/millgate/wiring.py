@@ -19,8 +19,7 @@ from millgate.forks import call_in_children
 from millgate.index.candidates import CandidateIndex
 from millgate.index.indexes import Indexes
 from millgate.memory.memory import Memory
-from millgate.memory.plugins import load_plugins
-from millgate.memory.provider_pool import ProviderPool
+from millgate.memory.providers import ProviderPool, load_plugins
 from millgate.models.embed import OwnEmbedder, embedder
 from millgate.models.grade import llm_grader
 from millgate.models.search import searcher

@@ -37,12 +37,6 @@ def test_facts_are_listed_changed_and_forgotten(run):
     assert json.loads(run("facts", "--json")[1]) == []
 
 
-def test_an_opposing_fact_is_hinted_at(run):
-    old = remembered(run, "Alice lives in Paris")
-    out = run("facts", "remember", "Alice lives in Berlin")[1]
-    assert f"seems to oppose {old}: Alice lives in Paris" in out
-
-
 def test_facts_fade_and_merge(run):
     remembered(run, "Backups run nightly at the Frankfurt site")
     other = remembered(run, "The backups run nightly at the Frankfurt site", "--trust", "0.4")

@@ -157,11 +157,11 @@ def test_every_action_of_fact_store_answers(gate):
     assert use(memory, "fact_store", action="remove", fact_id=first["fact_id"]) == {"removed": True}
 
 
-def test_facts_that_oppose_each_other_are_found(gate):
+def test_facts_about_one_name_are_paired_for_the_model_to_compare(gate):
     memory = initialized(gate)
     use(memory, "fact_store", action="add", content="Ann lives in Berlin")
-    added = use(memory, "fact_store", action="add", content="Ann lives in Lisbon")
-    assert added["conflicts"]
+    use(memory, "fact_store", action="add", content="Ann lives in Lisbon")
+    use(memory, "fact_store", action="add", content="Bob lives in Lyon")
     assert use(memory, "fact_store", action="contradict")["count"] == 1
 
 

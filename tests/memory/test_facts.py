@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import InputError, LimitError, NotFound
 from millgate.memory.facts import Facts, FactsPolicy
+from millgate.notes import NoteCode
 from millgate.stores.memory.store import MemoryStore
 from millgate.testing import FixedClock
 from millgate.types import Plan, Strategy, Tier
@@ -323,15 +324,6 @@ def test_facts_are_listed_by_trust():
     assert [f.trust for f in facts.all(min_trust=0.5)] == [0.9]
 
 
-def test_adding_tells_what_a_fact_opposes():
-    facts = new_facts()
-    old = facts.add("Alice lives in Paris").fact
-    facts.add("Bob lives in Rome")
-    added = facts.add("Alice lives in Berlin")
-    assert [(c.id, c.reason) for c in added.conflicts] == [(old.id, "berlin against paris")]
-    assert added.new
-
-
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30), st.randoms())
 def test_the_fact_index_is_the_same_whatever_path_led_there(names, random):
     """An incrementally kept index ranks as one built from scratch."""
@@ -361,3 +353,21 @@ def test_the_fact_index_is_the_same_whatever_path_led_there(names, random):
 )
 def test_an_article_that_opens_a_fact_is_no_part_of_a_name(content, named):
     assert new_facts().add(content).fact.entities == named
+
+
+def test_each_recalled_fact_that_is_dropped_says_why_and_takes_no_place():
+    facts = new_facts(min_relevance=0.3)
+    for content, trust in (
+        ("A: the ferry ticket", 0.9),
+        ("B: the ferry ticket", 0.8),
+        ("C: the ferry ticket", 0.29),
+    ):
+        facts.add(content, trust=trust)
+    facts.add("a ferry among many other words that say little of it at all today", trust=1.0)
+    sifted = facts.recall("which ferry ticket?", plan(limit=1))
+    assert [c.chunk.text for c in sifted.kept] == ["A: the ferry ticket"]
+    assert {c.chunk.text[:1]: c.notes[-1].code for c in sifted.dropped} == {
+        "B": NoteCode.BEYOND_LIMIT,
+        "C": NoteCode.LOW_TRUST,
+        "a": NoteCode.LOW_RELEVANCE,
+    }

@@ -4,9 +4,10 @@ import pytest
 
 from millgate.errors import InputError
 from millgate.memory.facts import Facts
-from millgate.memory.maintenance import Wording, decay, merge, propose_merges
+from millgate.memory.maintenance import Wording, decay, is_same_fact, merge, propose_merges
 from millgate.stores.memory.store import MemoryStore
 from millgate.testing import FixedClock
+from millgate.types import Fact
 
 DAY = 86_400
 
@@ -107,3 +108,43 @@ def test_wordings_in_other_languages_are_merged(one, other):
     facts.add(one)
     facts.add(other)
     assert len(merge(facts)) == len(facts.all()) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (
+            "Backups run nightly at the Frankfurt site",
+            "The backups run nightly at the Frankfurt site.",
+            True,
+        ),
+        ("Backups run nightly at the site", "Nightly backups run at the site", False),
+        ("Ann reports to Bob", "Bob reports to Ann", False),
+        ("Flights go from Rome to Oslo", "Flights go to Rome from Oslo", False),
+        ("Ann hired Bob", "Ann was hired by Bob", False),
+        ("Windows 10 to 11 needs 4 GB", "Windows 11 to 10 needs 4 GB", False),
+        ("Deploys happen on Friday", "The deploy happens on Friday", True),
+        ("The port is 80", "The port is 81", False),
+        ("Alice likes coffee", "Alice does not like coffee", False),
+        ("Alice likes coffee", "Alice likes tea", False),
+        ("!!!", "???", False),
+        (
+            "The nightly backup of the database is on",
+            "The nightly backup of the database is off",
+            False,
+        ),
+        (
+            "The nightly backup of the database runs",
+            "The nightly backup of the database doesn't run",
+            False,
+        ),
+        (
+            "Die Sicherung der Datenbank läuft in der Nacht",
+            "Die Sicherung der Datenbank läuft nicht in der Nacht",
+            False,
+        ),
+        ("安娜每天早上都喜欢在家里喝咖啡", "安娜每天早上都不喜欢在家里喝咖啡", False),
+    ],
+)
+def test_wordings_of_one_fact_are_the_same(one, other, equal):
+    assert is_same_fact(Fact("a", one), Fact("b", other)) is equal

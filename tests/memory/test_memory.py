@@ -6,7 +6,7 @@ import pytest
 
 from millgate import ContextBudget, Millgate
 from millgate.memory.memory import TENANTS_HELD, Memory
-from millgate.memory.provider_pool import ProviderPool
+from millgate.memory.providers import ProviderPool
 from millgate.stores.memory.store import MemoryStore
 from millgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
 

@@ -8,7 +8,7 @@ from importlib.metadata import PathDistribution
 import pytest
 
 from millgate.errors import ConfigError
-from millgate.memory.plugins import load_plugins
+from millgate.memory.providers import load_plugins
 
 MODULE = """
 class Plain:

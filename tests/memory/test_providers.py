@@ -11,12 +11,13 @@ from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError
 from millgate.gateway import Millgate
-from millgate.memory import provider_pool as pool_module
-from millgate.memory.provider_pool import ProviderPool, RecallPolicy
-from millgate.memory.provider_slot import accepted_options
+from millgate.memory import providers as pool_module
 from millgate.memory.providers import (
     ProviderAnswer,
+    ProviderPool,
+    RecallPolicy,
     Recollection,
+    accepted,
     candidates,
     prefetch_all,
     prefetch_all_sync,
@@ -292,8 +293,9 @@ def test_old_signatures_are_read_and_not_guessed(ask):
 
 
 def test_a_signature_that_cannot_be_read_is_taken_at_its_word():
-    assert accepted_options(max) == {"tenant", "session_id", "limit", "min_trust"}
-    assert accepted_options(lambda query, limit, /: "") == frozenset()
+    options = {"tenant": "t", "limit": 3}
+    assert accepted(max, options) == options
+    assert accepted(lambda query, limit, /: "", options) == {}
 
 
 def test_names_are_labels(ask):
@@ -391,8 +393,7 @@ def test_an_async_provider_that_blocks_its_loop_blocks_nobody(ask, hanging):
 def test_a_hanging_provider_does_not_keep_the_process_alive():
     script = """
 import time
-from millgate.memory.provider_pool import RecallPolicy
-from millgate.memory.providers import prefetch_all_sync
+from millgate.memory.providers import RecallPolicy, prefetch_all_sync
 class Hanging:
     name = "hanging"
     def prefetch(self, query):

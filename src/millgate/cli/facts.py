@@ -98,8 +98,6 @@ def remember(
         print_json(added)
         return
     echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
-    for hint in added.conflicts:
-        echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
 
 
 @facts.command(epilog="Example: millgate facts recall 'where do deploys go?'")

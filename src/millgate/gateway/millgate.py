@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from millgate.errors import InputError, StoreError
 from millgate.gateway.compactions import Compactions, LostMessages
-from millgate.memory.fact_hits import FactHit
-from millgate.memory.facts import AddedFact, Facts, Feedback
+from millgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from millgate.memory.review import ReviewQueue
 from millgate.memory.trust import highest_praise
 from millgate.notes import Stage

@@ -92,8 +92,7 @@ def toolset(gate: Millgate, *, collection: str | Sequence[str] = "main") -> Func
         """
         with _tell_model():
             added = await gate.aremember(content, tags=tags or ())
-        hints = [conflict.content for conflict in added.conflicts]
-        return {"id": added.fact.id, "new": added.new, "may_contradict": hints}
+        return {"id": added.fact.id, "new": added.new}
 
     async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
         """Recall remembered facts about something, best first.

@@ -8,7 +8,8 @@ A fact is read in its own language, and a query in that of each fact it is compa
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 
 from millgate.protocols import FactStore
@@ -23,6 +24,13 @@ QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page 
 _Postings = defaultdict[int, dict[str, int]]
 
 
+@dataclass(slots=True)
+class _Entry:
+    fact: Fact
+    language: str
+    counts: Counter[int]
+
+
 class FactIndex:
     """The facts of one tenant. Every reading call first catches up with the store."""
 
@@ -31,105 +39,88 @@ class FactIndex:
         self._tenant = tenant
         self._lock = Lock()
         self._seen = 0
-        self._facts: dict[str, Fact] = {}
-        self._terms: dict[str, tuple[int, ...]] = {}
-        self._languages: dict[str, str] = {}
+        self._entries: dict[str, _Entry] = {}
         # language -> term -> fact -> how often it has the term
         self._postings: defaultdict[str, _Postings] = defaultdict(lambda: defaultdict(dict))
         self._by_content: dict[str, str] = {}
-        self._lengths: dict[str, int] = {}
         self._total_length = 0
 
     def facts(self) -> list[Fact]:
         """All facts, by id."""
         with self._lock:
             self._catch_up()
-            return [self._facts[id] for id in sorted(self._facts)]
+            return [self._entries[id].fact for id in sorted(self._entries)]
 
     def same_fact(self, content: str) -> Fact | None:
         """The fact with this content, letter case and closing stops aside."""
         with self._lock:
             self._catch_up()
             id = self._by_content.get(fact_key(content))
-            return self._facts[id] if id else None
+            return self._entries[id].fact if id else None
 
     def search(self, query: str) -> list[tuple[Fact, float]]:
         """Facts that share a term with the query, and their relevance, in no order."""
         with self._lock:
             self._catch_up()
-            if not self._facts:
-                return []
-            return [hit for language in self._postings for hit in self._search_in(language, query)]
+            return [
+                (self._entries[id].fact, relevance)
+                for language, postings in self._postings.items()
+                for id, relevance in self._search_in(postings, terms(query, language)).items()
+            ]
 
-    def _search_in(self, language: str, query: str) -> Iterator[tuple[Fact, float]]:
-        """What is found among the facts of a language."""
-        postings = self._postings[language]
-        query_terms = list(dict.fromkeys(terms(query, language)))[:QUERY_TERMS]
-        held = idf(len(self._facts), [len(postings.get(t, ())) for t in query_terms])
-        weights = dict(zip(query_terms, held.tolist(), strict=True))
-        total = sum(weights.values())
-        for id, score in self._scores(postings, weights).items():
-            yield self._facts[id], min(1.0, score / total)
-
-    def _scores(self, postings: "_Postings", weights: Mapping[int, float]) -> dict[str, float]:
-        """Σ idf·saturation of each fact found, rarest terms first."""
-        mean = self._total_length / max(len(self._facts), 1)
-        scores: dict[str, float] = {}
-        for term in sorted(weights, key=lambda t: len(postings.get(t, ()))):
-            weight, held = weights[term], postings.get(term, {})
-            found = held if len(scores) < ENOUGH_FACTS else [id for id in scores if id in held]
-            for id in found:
-                damping = K1 * (1 - B + B * (self._lengths[id] / mean))
-                gain = weight * saturate(held[id], damping, K1 + 1)
-                scores[id] = scores.get(id, 0.0) + gain
-        return scores
+    def _search_in(self, postings: _Postings, query_terms: list[int]) -> dict[str, float]:
+        """The relevance of the facts of one language, rarest terms first."""
+        held = [postings.get(term, {}) for term in [*dict.fromkeys(query_terms)][:QUERY_TERMS]]
+        weights = idf(len(self._entries), [*map(len, held)]).tolist()
+        total, mean = sum(weights), self._total_length / max(len(self._entries), 1)
+        scores: defaultdict[str, float] = defaultdict(float)
+        for counts, weight in sorted(zip(held, weights, strict=True), key=lambda pair: len(pair[0])):  # fmt: skip
+            for id in counts if len(scores) < ENOUGH_FACTS else scores.keys() & counts.keys():
+                length = self._entries[id].counts.total()
+                damping = K1 * (1 - B + B * (length / mean))
+                scores[id] += weight * saturate(counts[id], damping, K1 + 1)
+        return {id: min(1.0, score / total) for id, score in scores.items()}
 
     def _catch_up(self) -> None:
         changes = self._store.fact_changes(self._tenant, self._seen)
         # together, which is ten times as fast as one by one
         languages = iter(detect_all([change.fact.content for change in changes if change.fact]))
         for change in changes:
-            former = self._facts.pop(change.id, None)
-            language = next(languages) if change.fact else ""
-            if change.fact and former and _text(change.fact) == _text(former):
-                self._facts[change.id] = change.fact  # the words are the same, so the postings stay
+            fact, former = change.fact, self._entries.get(change.id)
+            language = next(languages) if fact else ""
+            if fact and former and _text(fact) == _text(former.fact):
+                former.fact = fact  # the words are the same, so the postings stay
             else:
                 if former:
                     self._remove(former)
-                if change.fact:
-                    self._insert(change.fact, language)
+                if fact:
+                    self._insert(_Entry(fact, language, Counter(terms(_text(fact), language))))
             self._seen = change.seq
 
-    def _insert(self, fact: Fact, language: str) -> None:
-        counts = Counter(terms(_text(fact), language))
-        self._facts[fact.id] = fact
-        self._terms[fact.id] = tuple(counts)
-        self._languages[fact.id] = language
-        self._by_content[fact_key(fact.content)] = fact.id
-        self._lengths[fact.id] = counts.total()
-        self._total_length += counts.total()
-        postings = self._postings[language]
-        for term, count in counts.items():
-            postings[term][fact.id] = count
+    def _insert(self, entry: _Entry) -> None:
+        id = entry.fact.id
+        self._entries[id] = entry
+        self._by_content[fact_key(entry.fact.content)] = id
+        self._total_length += entry.counts.total()
+        for term, count in entry.counts.items():
+            self._postings[entry.language][term][id] = count
 
-    def _remove(self, fact: Fact) -> None:
-        self._total_length -= self._lengths.pop(fact.id)
-        if self._by_content.get(fact_key(fact.content)) == fact.id:
-            del self._by_content[fact_key(fact.content)]
-        postings = self._postings[self._languages.pop(fact.id)]
-        for term in self._terms.pop(fact.id):
-            del postings[term][fact.id]
+    def _remove(self, entry: _Entry) -> None:
+        id, key, postings = entry.fact.id, fact_key(entry.fact.content), self._postings[entry.language]  # fmt: skip
+        del self._entries[id]
+        if self._by_content.get(key) == id:
+            del self._by_content[key]
+        self._total_length -= entry.counts.total()
+        for term in entry.counts:
+            del postings[term][id]
             if not postings[term]:
                 del postings[term]
 
 
-def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:
-    """The names of all groups in order, each once, letter case aside."""
-    seen: dict[str, str] = {}
-    for group in groups:
-        for name in group:
-            seen.setdefault(name.lower(), name)
-    return tuple(seen.values())
+@lru_cache(maxsize=256)
+def language_of(text: str) -> str:
+    """The language that a fact is read in."""
+    return detect_all([text])[0]
 
 
 def _text(fact: Fact) -> str:

@@ -3,8 +3,8 @@
 score = relevance · trust · 0.5^(age / half-life), the last factor only with a half-life; facts under the
 minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1,
 and every move is written into the fact's history with its reason.
-Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. A text that only
-repeats what Millgate itself injected (injected.py) is neither stored nor taken for a confirmation.
+Adding a known fact returns the known one. A text that only repeats what Millgate itself injected (injected.py) is
+neither stored nor taken for a confirmation.
 """
 
 import time
@@ -12,29 +12,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, count, islice
 
 from millgate.errors import InputError, LimitError, NotFound
 from millgate.keywords import explain_all_keywords
-from millgate.memory.conflicts import Conflict, conflict, language_of
-from millgate.memory.fact_hits import FactHit, rank_key, sift_hits
-from millgate.memory.fact_index import FactIndex, unique_names
+from millgate.memory.fact_index import FactIndex, language_of
 from millgate.memory.injected import Injected, is_framing
 from millgate.memory.trust import check_trust, decay_factor, with_trust
+from millgate.notes import Fate, NoteCode, Stage
 from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Clock, FactStore
 from millgate.sync_async import async_version
 from millgate.text.fence import without_fences
 from millgate.text.names import entities
 from millgate.text.redact import redact
-from millgate.types import Fact, Plan, Sifted
+from millgate.types import Candidate, Chunk, Fact, Plan, Sifted
 from millgate.types.check import check_type
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
 
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50
-# Similar facts that a new one is compared with. Chosen, not measured: a fact that says the same should be among the
-# first by shared terms, and this bounds the work of one `remember`.
+# facts that one is compared with: one that says the same is among the first by shared terms
 COMPARED = 20
 
 
@@ -63,14 +61,13 @@ class FactsPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class AddedFact:
-    """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose.
+    """The result of adding a fact: the fact, and whether it is new.
 
     If the text `repeats_injected_text` of Millgate, nothing was stored, and the fact has no id.
     """
 
     fact: Fact
     new: bool
-    conflicts: tuple[Conflict, ...] = ()
     repeats_injected_text: bool = False
 
 
@@ -81,6 +78,15 @@ class Feedback:
     id: str
     old: float
     new: float
+
+
+@dataclass(frozen=True, slots=True)
+class FactHit:
+    """A fact that fits a query: its relevance, and its score with trust and age."""
+
+    fact: Fact
+    relevance: float
+    score: float
 
 
 @explain_all_keywords
@@ -130,9 +136,7 @@ class Facts:
             return AddedFact(Fact("", given, trust=0.0), new=False, repeats_injected_text=True)
         fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
         saved = self._store.save_fact(self._tenant, fact)
-        if saved.id != fact.id:  # another process added it first
-            return AddedFact(saved, new=False)
-        return AddedFact(saved, new=True, conflicts=self.conflicts(saved))
+        return AddedFact(saved, new=saved.id == fact.id)  # or another process added it first
 
     def make(
         self,
@@ -229,7 +233,7 @@ class Facts:
         most = self.policy.limit if limit is None else limit
         relevant = self.policy.min_relevance
         fit = (h for h in self._hits(query) if h.fact.trust >= least and h.relevance >= relevant)
-        return nsmallest(max(most, 0), fit, key=rank_key)
+        return nsmallest(max(most, 0), fit, key=_rank_key)
 
     def recall(self, query: str, plan: Plan | None = None) -> Sifted:
         """The facts that fit a query as candidates of source "memory", all of them added here.
@@ -239,8 +243,10 @@ class Facts:
         policy = self.policy
         least = policy.min_trust if plan is None or plan.min_trust is None else plan.min_trust
         most = policy.limit if plan is None or plan.limit is None else plan.limit
-        best = nsmallest(MAX_CANDIDATES, self._hits(query), key=rank_key)
-        return sift_hits(best, min_trust=least, min_relevance=policy.min_relevance, limit=most)
+        best = nsmallest(MAX_CANDIDATES, self._hits(query), key=_rank_key)
+        found = ((_as_candidate(hit, policy.min_relevance), hit.fact.trust) for hit in best)
+        judged = list(judge_recalled(found, min_trust=least, limit=most))
+        return Sifted.split(judged, added=judged)
 
     def count_recall(self, ids: Iterable[str]) -> None:
         """Add one to the recall count of these facts."""
@@ -278,11 +284,6 @@ class Facts:
         why = f"{reason}: {_clean(note, NOTE_CHARS)}" if note else reason
         trust = min(fact.trust + step, max(highest, fact.trust))
         return with_trust(counted, trust, why, self.now())
-
-    def conflicts(self, fact: Fact) -> tuple[Conflict, ...]:
-        """Hints at facts that seem to say the opposite."""
-        hints = (conflict(fact, other) for other in self.similar(fact))
-        return tuple(hint for hint in hints if hint)
 
     def similar(self, fact: Fact) -> list[Fact]:
         """The facts that share the most words with this one."""
@@ -337,11 +338,60 @@ class Facts:
         return content
 
     def _id(self, content: str, now: float) -> str:
-        for attempt in range(1_000):
-            digest = sha256(f"{now!r}|{attempt}|{content}".encode()).hexdigest()
-            if self._store.fact(self._tenant, f"f-{digest[:12]}") is None:
-                return f"f-{digest[:12]}"
-        raise InputError("no free id was found for the fact")
+        digests = (sha256(f"{now!r}|{n}|{content}".encode()).hexdigest() for n in count())
+        ids = (f"f-{digest[:12]}" for digest in digests)
+        return next(id for id in ids if self._store.fact(self._tenant, id) is None)
+
+
+def _rank_key(hit: FactHit) -> tuple[float, str]:
+    """Best first; ties by content, since ids depend on when a fact was added."""
+    return -hit.score, hit.fact.content
+
+
+def _as_candidate(hit: FactHit, min_relevance: float) -> Candidate:
+    fact, relevance = hit.fact, hit.relevance
+    chunk = Chunk(
+        id=fact.id,
+        text=fact.content,
+        document="facts",
+        source="memory",
+        metadata={"category": fact.category, "tags": fact.tags, "trust": fact.trust},
+    )
+    found = Candidate(chunk, hit.score).with_note(
+        Stage.MEMORY, Fate.ADD, NoteCode.FACT, relevance=relevance, trust=fact.trust
+    )
+    if relevance >= min_relevance:
+        return found
+    return found.with_note(
+        Stage.MEMORY, Fate.DROP, NoteCode.LOW_RELEVANCE, relevance=relevance, min_relevance=min_relevance,
+    )  # fmt: skip
+
+
+def judge_recalled(
+    found: Iterable[tuple[Candidate, float]], *, min_trust: float | None, limit: int | None
+) -> Iterator[Candidate]:
+    """What was recalled, with the trust in each: the first `limit` that are trusted stay, the others are dropped."""
+    kept = 0
+    for candidate, trust in found:
+        if candidate.dropped:
+            yield candidate
+        elif min_trust is not None and trust < min_trust:
+            yield candidate.with_note(
+                Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=min_trust
+            )
+        elif limit is not None and kept >= limit:
+            yield candidate.with_note(Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=limit)
+        else:
+            kept += 1
+            yield candidate
+
+
+def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:
+    """The names of all groups in order, each once, letter case aside."""
+    seen: dict[str, str] = {}
+    for name in chain(*groups):
+        seen.setdefault(name.lower(), name)
+    return tuple(seen.values())
 
 
 def _entities(content: str) -> tuple[str, ...]:

@@ -5,16 +5,26 @@ than doing it once. Merging is proposed first, since words alone do not prove th
 fact said is kept with the one that took it in.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import partial
 from math import isfinite
 
 from millgate.errors import InputError
-from millgate.memory.conflicts import is_same_fact
-from millgate.memory.fact_index import unique_names
-from millgate.memory.facts import Facts, Feedback
+from millgate.memory.fact_index import language_of
+from millgate.memory.facts import Facts, Feedback, unique_names
 from millgate.memory.trust import decay_factor, with_trust
+from millgate.text.data import load
+from millgate.text.letters import fold
+from millgate.text.terms import terms
+from millgate.text.words import tokens
 from millgate.types import Fact
+
+# share of their tokens that two wordings of one fact have in common
+MIN_SAME = 0.85
+CONTRARY = frozenset(fold(word) for line in load("contrary_words.json") for word in line.split())
+"""Words of many languages by which one text denies another: a fact is too short to be sure of its language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +115,33 @@ def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:
         ),
     )
     return with_trust(merged, fact.trust, f"merged {', '.join(copy.id for copy in copies)}", now)
+
+
+def is_same_fact(one: Fact, other: Fact) -> bool:
+    """Whether two facts are two wordings of one.
+
+    They say the same in the same order, and differ at most in a few function words ("the"), none of which denies
+    ("not", "off") or stands in both at another place: "from Rome to Oslo" is not "to Rome from Oslo".
+    """
+    language = language_of(one.content)
+    if language == "english":  # which is what a text of few words is taken for
+        language = language_of(other.content)
+    left, right = (_stems(fact, language) for fact in (one, other))
+    blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    shared = [stem for block in blocks for stem in left[block.a : block.a + block.size]]
+    if 2 * len(shared) < MIN_SAME * (len(left) + len(right)):
+        return False
+    ours, theirs = Counter(left) - Counter(shared), Counter(right) - Counter(shared)
+    means = any(isinstance(stem, tuple) or stem in CONTRARY for stem in (*ours, *theirs))
+    return not means and not ours & theirs and any(isinstance(stem, tuple) for stem in shared)
+
+
+def _stems(fact: Fact, language: str) -> list[tuple[int, ...] | tuple[str] | str]:
+    """The tokens of a fact in reading order: function words as they are, and as tuples what has a meaning of its own:
+    the terms of words, and numbers and the like whole.
+    """
+    content = fact.content.replace("n't", "nt").replace("n\u2019t", "nt")  # "don't" is one word
+    return [
+        (tuple(terms(token, language)) or token) if token.isalpha() else (token,)
+        for token in tokens(content)
+    ]

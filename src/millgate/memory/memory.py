@@ -11,8 +11,7 @@ from typing import Protocol
 
 from millgate.memory.facts import Facts, FactsPolicy
 from millgate.memory.injected import Injected
-from millgate.memory.provider_pool import ProviderPool
-from millgate.memory.providers import Recollection, prefetch_all, reason_not_to_ask
+from millgate.memory.providers import ProviderPool, Recollection, prefetch_all, reason_not_to_ask
 from millgate.protocols import Clock, FactStore, TraceStore
 from millgate.types import Plan, Request, Sifted
 

@@ -19,7 +19,7 @@ from millgate.guard.fuse import FusePolicy
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
 from millgate.ingest.policy import IngestPolicy
 from millgate.memory.facts import FactsPolicy
-from millgate.memory.provider_pool import RecallPolicy
+from millgate.memory.providers import RecallPolicy
 from millgate.memory.review import ReviewPolicy
 from millgate.models.answer import AskPolicy
 from millgate.models.embed import EmbedPolicy

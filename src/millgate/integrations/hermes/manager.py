@@ -15,8 +15,7 @@ import orjson
 from millgate.integrations.blocks import LOGGER
 from millgate.integrations.hermes.host import PressureAware
 from millgate.integrations.hermes.protocols import MemoryProvider, Message
-from millgate.memory.provider_pool import ProviderPool, RecallPolicy
-from millgate.memory.providers import prefetch_all_sync
+from millgate.memory.providers import ProviderPool, RecallPolicy, prefetch_all_sync
 from millgate.published.context_strategy import pick_accepted
 from millgate.stages.decide import DecidePolicy, decide
 from millgate.types import Request

@@ -5,7 +5,6 @@ comes back as {"error": ...}, so that the model may try again.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ _FACT_STORE = {
     "description": (
         "Facts that last beyond this conversation. add: keep one. search: by words. probe: all about one name. "
         "related: about names that stand beside it. reason: facts that name all of several. "
-        "contradict: pairs that seem to oppose each other. update, remove, list: look after them. "
+        "contradict: pairs about one name, for you to compare. update, remove, list: look after them. "
         "Look here before you answer questions about the user or their projects."
     ),
     "parameters": {
@@ -121,7 +120,7 @@ def _add(gate: Millgate, args: Arguments) -> object:
         args["content"], category=args.get("category") or "general", tags=_tags(args)
     )
     status = "echo" if added.repeats_injected_text else "added" if added.new else "known"
-    return {"fact_id": added.fact.id, "status": status, "conflicts": list(map(asdict, added.conflicts))}  # fmt: skip
+    return {"fact_id": added.fact.id, "status": status}
 
 
 def _search(gate: Millgate, args: Arguments) -> object:
@@ -149,10 +148,10 @@ def _reason(gate: Millgate, args: Arguments) -> object:
 
 def _contradict(gate: Millgate, args: Arguments) -> object:
     found = [
-        {"fact": _row(fact), "other": asdict(other)}
+        {"fact": _row(fact), "other": _row(other)}
         for fact in _facts(gate, args)
-        for other in gate.facts.conflicts(fact)
-        if fact.id < other.id
+        for other in gate.facts.similar(fact)
+        if fact.id < other.id and _names(fact) & _names(other)
     ]
     return {"results": found[: _limit(args)], "count": len(found)}
 

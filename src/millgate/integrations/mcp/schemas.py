@@ -158,13 +158,12 @@ class StrategyResult(BaseModel):
 
 
 class RememberResult(BaseModel):
-    """The fact's id, whether it is new, whether it only repeats a context, and the facts it seems to oppose."""
+    """The fact's id, whether it is new, and whether it only repeats a context."""
 
     id: str
     new: bool
     repeats_injected_text: bool
     trust: float
-    conflicts: list[str]
 
 
 class RecalledFact(BaseModel):

@@ -197,14 +197,11 @@ async def remember(
         new=added.new,
         repeats_injected_text=added.repeats_injected_text,
         trust=added.fact.trust,
-        conflicts=[conflict.id for conflict in added.conflicts],
     )
     if added.repeats_injected_text:
         text = "Not stored: it repeats what a context gave."
     else:
         text = f"{'Remembered' if added.new else 'Known already'}: {data.id}"
-    if data.conflicts:
-        text += f"; it seems to oppose {', '.join(data.conflicts)}"
     return style.render(text, data)
 
 

@@ -51,13 +51,12 @@ async def show_facts(
 
 @router.get("/{id}")
 async def show_fact(request: Request, id: Id, caller: Reader) -> Response:
-    """One fact: its trust over time, and what seems to oppose it."""
+    """One fact, and its trust over time."""
     gate = service_of(request).gate_for(caller)
     fact, now = await gate.facts.aget(id), gate.facts.now()
-    conflicts = await asyncio.to_thread(gate.facts.conflicts, fact)
     return render(
         request, "fact.html",
-        fact=fact, drawn=draw_trust(fact, now), along=(fact.created or now, now), conflicts=conflicts, least=gate.settings.facts.min_trust,
+        fact=fact, drawn=draw_trust(fact, now), along=(fact.created or now, now), least=gate.settings.facts.min_trust,
     )  # fmt: skip
 
 

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from millgate.errors import ScopeError
 from millgate.gateway import Millgate
-from millgate.memory.fact_hits import FactHit
-from millgate.memory.facts import AddedFact, Feedback
+from millgate.memory.facts import AddedFact, FactHit, Feedback
 from millgate.memory.maintenance import Merge, decay, merge, propose_merges
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
@@ -97,7 +96,7 @@ class ForgottenOut(BaseModel):
 
 @router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
 async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
-    """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
+    """Remember a fact. A known one is returned as it is."""
     _check_trust(body.trust, request, caller)
     added = await asyncio.to_thread(
         _gate(request, caller).remember,

@@ -1,7 +1,7 @@
 """Internal: tables that are data and not code, as JSON files.
 
 `languages.json` has what is known of each language: its letters beyond a-z, and function, question and request words.
-`opposing_words.json` has the words by which one fact denies another. `token_prices.json` has the prices of the token
+`contrary_words.json` has words by which one text denies another. `token_prices.json` has the prices of the token
 estimate; bench/fit_tokens.py writes it. A file is read when a module that needs it is imported.
 """
 
