@@ -2,8 +2,8 @@
 
 import pytest
 
-from millgate.graph import neighborhood as module
-from millgate.graph.neighborhood import find_nodes, neighborhood
+from millgate.graph import knowledge as module
+from millgate.graph.knowledge import find_nodes, neighborhood
 from millgate.stores.memory.store import MemoryStore
 from millgate.types import Edge
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.gateway import Millgate
-from millgate.graph.knowledge import MARKERS, project_of
+from millgate.graph.project import MARKERS, project_of
 from millgate.types import Edge
 
 

@@ -12,7 +12,7 @@ from tests.service.clients import connected
 
 from millgate.errors import LimitError
 from millgate.gateway import Millgate
-from millgate.graph.knowledge import MARKERS, MOST_PARENTS, project_of
+from millgate.graph.project import MARKERS, MOST_PARENTS, project_of
 from millgate.integrations.mcp import schemas
 from millgate.keys import Keys
 from millgate.notes import Stage

@@ -62,11 +62,7 @@ def is_admissible(chunk: Chunk, slice: Slice, secrets: Sequence[Secret], *, now:
     same = hmac.compare_digest(
         chunk.admission.encode("utf-8", "replace"), slice.token.encode("utf-8", "replace")
     )
-    held = any(
-        turn.id == chunk.id and turn.digest == SliceTurn.from_chunk(chunk).digest
-        for turn in slice.turns
-    )
-    return verify(slice, secrets, now=now) and same and held
+    return verify(slice, secrets, now=now) and same and bool(admit([chunk], slice))
 
 
 def dump(slice: Slice) -> dict[str, Any]:
@@ -82,9 +78,9 @@ def load(data: object) -> Slice:
         orjson.dumps(
             data
         )  # refuses what cannot be hashed: half a surrogate pair, numbers without end
+        names = ("id", "anchor", "policy_id", "params_hash", "snapshot_hash")
         return Slice(
-            **{name: _text(data, name) for name in ("id", "anchor", "policy_id")},
-            **{name: _text(data, name) for name in ("params_hash", "snapshot_hash")},
+            **{name: _text(data, name) for name in names},
             turns=tuple(SliceTurn(**dict(row)) for row in data["turns"]),
             edges=tuple((str(a), str(b)) for a, b in data["edges"]),
             schema=str(data.get("schema", SCHEMA)),

@@ -117,17 +117,8 @@ class Slice:
     @property
     def message(self) -> str:
         """What a token signs."""
-        return "|".join(
-            (
-                self.id,
-                self.anchor,
-                self.policy_id,
-                self.params_hash,
-                self.snapshot_hash,
-                self.schema,
-                self.version,
-            )
-        )
+        hashes = f"{self.params_hash}|{self.snapshot_hash}"
+        return f"{self.id}|{self.anchor}|{self.policy_id}|{hashes}|{self.schema}|{self.version}"
 
     @property
     def consistent(self) -> bool:

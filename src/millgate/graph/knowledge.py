@@ -1,57 +1,44 @@
-"""Knowledge: edges between named things, and the paths that connect them.
+"""Paths: edges between named things, the edges around some of them, and the paths that connect them.
 
 A name is compared without case and shown as an edge spells it: "Payments" and "payments" are one node.
 A path is simple (no node twice), found breadth first, strongest first within a hop, and bounded by hops,
 fan-out and count, so a hub or a cycle costs no more than any other node. It has one canonical line,
 the same from whichever end it was found:  api -[depends_on]-> cache <-[uses]- worker.
+A neighborhood is loaded outward hop by hop: nodes begin with a charge, a hop passes it on over the edges, less by their
+weight and by the leak, and each further hop follows the nodes that most of it reached.
 Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, clamped to 0..1.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
-from itertools import islice
 from math import isfinite
-from pathlib import Path as FilePath
-from pathlib import PurePath, PureWindowsPath
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from millgate.errors import InputError
-from millgate.graph.neighborhood import find_nodes
 from millgate.notes import Fate, NoteCode, Stage
-from millgate.policy import Policy, PositiveCount, Tuning, Unit
+from millgate.policy import Policy, PositiveCount, Tuning
 from millgate.protocols import EdgeStore
-from millgate.published.self_reference import (
-    BASE_SCORE,
-    HIGH_SIGNAL_PREDICATES,
-    LONG_PATH,
-    NOISE_PENALTY,
-    SIGNAL_BONUS,
-    score_path,
-)
+from millgate.published.self_reference import HIGH_SIGNAL_PREDICATES, score_path
 from millgate.text.names import entities, spelled_words
 from millgate.types import Candidate, Chunk, Edge, Sifted, node_key
-from millgate.types.lengths import FOLDER_CHARS, NODE_CHARS
+from millgate.types.lengths import NODE_CHARS
 
 Direction = Literal["out", "in", "both"]
 EdgesByNode = dict[str, list[tuple[str, str, Edge]]]
 """From the key of a node to its own name, its neighbor's name, and the edge between them."""
 
-MARKERS = (
-    ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
-    "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json", "mix.exs", "pubspec.yaml", "Package.swift",
-    "WORKSPACE", "MODULE.bazel", "flake.nix",
-)  # fmt: skip
-
-# Folders above one that are looked at for a marker: chosen; a project lies fewer below the root of its disk.
-MOST_PARENTS = 64
 # nodes that may have all their edges read; of more, fan_out alone fills the 50 paths
 READ_WHOLE = 4
+# Bounds on what one question reads of the graph. A node with more edges is a hub, whose further edges say little.
+START_EDGES = 1000  # edges read at each of the first nodes, in each direction; chosen, not measured
+FAN_OUT = 8  # edges read at each node further out, as many as paths follow (graph.fan_out)
+MAX_NODES = 16  # nodes followed in one hop, those that most reaches: at most 256 edges
 _PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _STRUCTURE = re.compile(r'[\[\]<>"]')
@@ -72,14 +59,6 @@ class GraphPolicy(Policy):
     """Most nodes of a query from which paths start."""
     keep: Tuning[PositiveCount] = 10
     """Paths that become candidates; each holds at least one high-signal predicate."""
-    base: Tuning[Unit] = BASE_SCORE
-    """Score of a path before its predicates count."""
-    bonus: Tuning[Unit] = SIGNAL_BONUS
-    """Added per high-signal predicate."""
-    penalty: Tuning[Unit] = NOISE_PENALTY
-    """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
-    long: Tuning[PositiveCount] = LONG_PATH
-    """Edges beyond which a path is long."""
     high_signal: frozenset[str] = HIGH_SIGNAL_PREDICATES
     """Predicates that tell a reader something."""
 
@@ -136,6 +115,53 @@ def edge(
     return Edge(_node_name(source), form, _node_name(target), float(weight), _clean(provenance))
 
 
+def find_nodes(edges: EdgeStore, names: Sequence[str], *, tenant: str) -> dict[str, str]:
+    """Those of some names that have edges: from the form in which names are compared to how an edge spells it."""
+    known: dict[str, str] = {}
+    for edge in edges.edges_touching(tenant, names, limit=1):
+        for end in (edge.source, edge.target):
+            known.setdefault(node_key(end), end)
+    asked = dict.fromkeys(map(node_key, names))
+    return {key: known[key] for key in asked if key in known}
+
+
+def neighborhood(
+    edges: EdgeStore,
+    charges: Mapping[str, float],
+    *,
+    tenant: str,
+    hops: int = 1,
+    leak: float = 1.0,
+    floor: float = 0.0,
+) -> list[tuple[Edge, ...]]:
+    """The edges around the charged nodes: of the first hop, of the second, and so on, strongest first in each.
+
+    Each edge comes once. A node that less than `floor` reaches is not followed.
+    """
+    found: dict[tuple[str, str, str], Edge] = {}
+    strength: dict[str, float] = {}
+    for node, charge in charges.items():
+        strength[node_key(node)] = max(charge, strength.get(node_key(node), 0.0))
+    by_hop: list[tuple[Edge, ...]] = []
+    frontier, limit = list(strength), START_EDGES
+    while frontier and len(by_hop) < hops:
+        touching = edges.edges_touching(tenant, frontier, limit=limit)
+        new = [e for e in touching if (e.source, e.predicate, e.target) not in found]
+        found |= {(e.source, e.predicate, e.target): e for e in new}
+        by_hop.append(tuple(new))
+        reached: dict[str, float] = {}
+        for edge in new:
+            source, target = node_key(edge.source), node_key(edge.target)
+            for here, there in ((source, target), (target, source)):
+                signal = strength.get(here, 0.0) * edge.weight * leak
+                if there not in strength and signal >= floor and signal > 0:
+                    reached[there] = max(signal, reached.get(there, 0.0))
+        frontier = nlargest(MAX_NODES, reached, key=reached.__getitem__)
+        strength |= reached
+        limit = FAN_OUT
+    return [hop for hop in by_hop if hop]
+
+
 def traverse(
     edges: EdgeStore,
     start: str,
@@ -167,10 +193,7 @@ def traverse(
 
 def base_score(path: Path, policy: GraphPolicy) -> float:
     """The base score of a path."""
-    return score_path(
-        path.predicates, high_signal=policy.high_signal, base=policy.base, bonus=policy.bonus,
-        penalty=policy.penalty, long=policy.long,
-    )  # fmt: skip
+    return score_path(path.predicates, high_signal=policy.high_signal)
 
 
 def anchors(
@@ -181,7 +204,8 @@ def anchors(
     The project that the caller works on comes last.
     """
     named = [*_mentions(query), *([project] if project else [])]
-    asked = list(dict.fromkeys(form for name in named for form in _spellings(name)))
+    keys = map(node_key, named)
+    asked = list(dict.fromkeys(k.replace(" ", by) for k in keys for by in " _-"))
     if not asked:
         return ()
     return tuple(find_nodes(edges, asked, tenant=tenant).values())[: policy.anchors]
@@ -199,7 +223,7 @@ def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tena
     judged: list[Candidate] = []
     kept = 0
     for path in walks.values():
-        candidate = _as_candidate(path.line, path, policy)
+        candidate = _as_candidate(path, policy)
         telling = any(p in policy.high_signal for p in path.predicates)
         if telling and kept < policy.keep:
             kept += 1
@@ -252,8 +276,8 @@ def _extend(frontier: list[Path], neighbors: EdgesByNode, slots_left: int) -> li
     return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:slots_left]
 
 
-def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
-    sources = list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
+def _as_candidate(path: Path, policy: GraphPolicy) -> Candidate:
+    line, sources = path.line, list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
     chunk = Chunk(
         id="graph:" + sha256(line.encode()).hexdigest()[:16],
         text=line,
@@ -261,8 +285,7 @@ def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
         source="graph",
         metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(sources)},
     )
-    score = base_score(path, policy)
-    found = Candidate(chunk, score)
+    found = Candidate(chunk, base_score(path, policy))
     return found.with_note(Stage.GRAPH, Fate.ADD, NoteCode.PATH, edges=len(path.edges))
 
 
@@ -274,11 +297,6 @@ def _mentions(query: str) -> list[str]:
         " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
     ]
     return [*entities(query), *runs]
-
-
-def _spellings(name: str) -> tuple[str, ...]:
-    key = node_key(name)
-    return (key, key.replace(" ", "_"), key.replace(" ", "-"))
 
 
 def _node_name(text: str) -> str:
@@ -300,34 +318,3 @@ def _clean(text: str) -> str:
 def _quote(name: str) -> str:
     """The name, quoted if it could be mistaken for an arrow, so that no name can forge a path."""
     return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name
-
-
-def project_of(cwd: str) -> str:
-    """The name of the project that a folder belongs to; "" for no folder.
-
-    That is the nearest folder, from the given one upward, that holds a repository or a project file. A path that is not
-    on this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
-    """
-    path = _as_path(cwd)
-    if not path.is_absolute() or "\0" in cwd or len(cwd) > FOLDER_CHARS:
-        return path.name
-    for folder in (path, *islice(path.parents, MOST_PARENTS)):
-        if folder.name and _is_project(folder):
-            return folder.name
-    return path.name
-
-
-def folder_name(cwd: str) -> str:
-    """The last folder of a path, which names it to a reader who may not look at its disk."""
-    return _as_path(cwd).name
-
-
-def _as_path(cwd: str) -> PurePath:
-    return PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
-
-
-def _is_project(folder: PurePath) -> bool:
-    try:
-        return any(FilePath(folder, marker).exists() for marker in MARKERS)
-    except OSError:  # not to be read, or too long to be a path
-        return False

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millgate.classes import lazy_property
 from millgate.errors import ConfigError, NotReady, UpstreamError, UpstreamTimeout
-from millgate.graph.knowledge import anchors, paths, project_of
-from millgate.graph.neighborhood import find_nodes, neighborhood
+from millgate.graph.knowledge import anchors, find_nodes, neighborhood, paths
+from millgate.graph.project import project_of
 from millgate.memory.providers import Recollection
 from millgate.memory.review import ReviewQueue
 from millgate.notes import Fate, NoteCode, Stage
