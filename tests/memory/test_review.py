@@ -129,7 +129,7 @@ def test_an_empty_answer_and_an_unknown_id_are_refused(queue):
 def test_what_is_kept_beside_a_decision_is_bounded_and_too_much_decides_nothing(queue, said):
     review = asked(queue)
     for decide in (queue.approve, queue.reject):
-        with pytest.raises(LimitError, match="characters; at most 1,0"):
+        with pytest.raises(LimitError, match="characters; it may have 1,0"):
             decide(review.id, **said)
     assert queue.review(review.id).status == "pending"
     queue.approve(review.id, **{name: text[:-1] for name, text in said.items()})

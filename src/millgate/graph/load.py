@@ -7,7 +7,7 @@ line of a million does not stop the rest. A file that is not text is refused who
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -22,6 +22,9 @@ from millgate.text.bounded_json import describe_json_error
 from millgate.text.csv_rows import split_csv
 from millgate.types import Chunk, Edge
 from millgate.types.lengths import NODE_CHARS
+
+EDGE_FILES = {".csv": ",", ".tsv": "\t", ".jsonl": "", ".ndjson": ""}
+"""Suffix of a file of edges -> what stands between its cells; nothing in JSON lines."""
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
 MAX_REASONS = 20  # bad lines listed with their reason; the rest is counted
@@ -82,19 +85,14 @@ def link_edges(
 
 def read_edges(path: Path) -> Iterator[Edge | str]:
     """Edges of a .csv, .tsv, .jsonl or .ndjson file, line by line; a bad line gives its reason."""
-    readers: Mapping[str, Callable[[Path], Iterator[tuple[int, object]]]] = {
-        ".csv": lambda p: _csv(p, ","),
-        ".tsv": lambda p: _csv(p, "\t"),
-        ".jsonl": _jsonl,
-        ".ndjson": _jsonl,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
+    suffix = path.suffix.lower()
+    if suffix not in EDGE_FILES:
         raise InputError(
-            f"{path.name} is not an edge file", hint=f"use one of {', '.join(readers)}"
+            f"{path.name} is not an edge file", hint=f"use one of {', '.join(EDGE_FILES)}"
         )
+    delimiter = EDGE_FILES[suffix]
     try:
-        for number, row in reader(path):
+        for number, row in _csv(path, delimiter) if delimiter else _jsonl(path):
             yield _parse_row(row, f"{path.name}:{number}")
     except UnicodeDecodeError as error:
         raise InputError(

@@ -152,7 +152,7 @@ class Facts:
         return Fact(
             id=self._id(content, now),
             content=content,
-            category=_label(category) or "general",
+            category=_clean(category, LABEL_CHARS) or "general",
             tags=_labels(tags),
             entities=unique_names(_labels(names), _entities(content)),
             trust=check_trust(self.policy.trust if trust is None else trust),
@@ -180,7 +180,9 @@ class Facts:
         def change(fact: Fact) -> Fact:
             changed = replace(
                 fact,
-                category=fact.category if category is None else _label(category) or "general",
+                category=fact.category
+                if category is None
+                else _clean(category, LABEL_CHARS) or "general",
                 tags=fact.tags if tags is None else _labels(tags),
                 updated=self.now(),
             )
@@ -327,14 +329,10 @@ class Facts:
 
     def _content(self, text: str) -> str:
         content = _clean(text, self.policy.fact_chars)
-        content = redact(content) if self.policy.redact else content
+        if self.policy.redact:
+            content = _clean(redact(content), self.policy.fact_chars)
         if not content:
             raise InputError("the fact is empty", hint="say what should be remembered")
-        if len(content) > self.policy.fact_chars:
-            raise LimitError(
-                f"the fact has {len(content):,} characters; at most {self.policy.fact_chars:,} are kept",
-                hint="add it as a document, or raise facts.fact_chars",
-            )
         return content
 
     def _id(self, content: str, now: float) -> str:
@@ -404,11 +402,7 @@ def _labels(texts: Iterable[str]) -> tuple[str, ...]:
     labels = list(islice(texts, MOST_LABELS + 1))
     if len(labels) > MOST_LABELS:
         raise LimitError(f"a fact has at most {MOST_LABELS} tags", hint="leave some out")
-    return unique_names(filter(None, map(_label, labels)))
-
-
-def _label(text: str) -> str:
-    return _clean(text, LABEL_CHARS)
+    return unique_names(filter(None, (_clean(label, LABEL_CHARS) for label in labels)))
 
 
 def _clean(text: str, most: int) -> str:
@@ -418,7 +412,7 @@ def _clean(text: str, most: int) -> str:
     if len(text) > most:
         raise LimitError(
             f"a text of the fact has {len(text):,} characters; at most {most:,} are kept",
-            hint="shorten it, or add it as a document",
+            hint="shorten it, add it as a document, or raise facts.fact_chars",
         )
     shown = "".join(c if c.isprintable() or c.isspace() else " " for c in text)
     return " ".join(shown.encode("utf-8", "replace").decode().split())

@@ -125,16 +125,9 @@ def is_framing(text: str) -> bool:
 
 def _stands_in(sentence: str, held: bytes) -> bool:
     """Whether the sentence stands there word for word, but for words at its ends that frame a quotation."""
-    words = tokens(sentence)
-    says = [at for at, word in enumerate(words) if word not in _FRAMING]
-    first, last = says[0], says[-1] + 1
-    hashes = Tokens.of([sentence]).values
-    return _find(held, hashes[first:last].tobytes())
-
-
-def _find(held: bytes, sought: bytes) -> bool:
-    """Whether these hashes stand there; a match that begins inside a hash is none."""
+    says = [at for at, word in enumerate(tokens(sentence)) if word not in _FRAMING]
+    sought = Tokens.of([sentence]).values[says[0] : says[-1] + 1].tobytes()
     at = held.find(sought)
-    while at % 4 and at >= 0:
+    while at % 4 and at >= 0:  # a match that begins inside a hash is none
         at = held.find(sought, at + 1)
     return at >= 0

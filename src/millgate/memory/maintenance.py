@@ -48,13 +48,14 @@ def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
     if not (isfinite(half_life_days) and half_life_days > 0):
         raise InputError(f"the half-life is {half_life_days} days; it must be above 0")
     now = facts.now()
+
+    def fade(fact: Fact) -> Fact:
+        return with_trust(fact, fact.trust * decay_factor(fact, now, half_life_days), "decay", now)
+
     done = []
     for fact in facts.all():
-        trust = round(fact.trust * decay_factor(fact, now, half_life_days), 6)
-        if trust < fact.trust:
-            after = facts.amend(
-                fact.id, partial(_decay_fact, now=now, half_life_days=half_life_days)
-            )
+        if fade(fact).trust < fact.trust:
+            after = facts.amend(fact.id, fade)
             done.append(Feedback(fact.id, fact.trust, after.trust))
     return done
 
@@ -94,10 +95,6 @@ def _find_copies(facts: Facts) -> list[tuple[Fact, list[Fact]]]:
 
 def _wording(fact: Fact) -> Wording:
     return Wording(fact.id, fact.content)
-
-
-def _decay_fact(fact: Fact, *, now: float, half_life_days: float) -> Fact:
-    return with_trust(fact, fact.trust * decay_factor(fact, now, half_life_days), "decay", now)
 
 
 def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:

@@ -9,7 +9,6 @@ since people read slowly.
 """
 
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,12 +28,12 @@ from millgate.text.redact import redact
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
 from millgate.types import Fact, Review, ReviewStatus
+from millgate.types.check import check_length
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, NAME_CHARS, NOTE_CHARS
 
 DAY = 86_400.0
 PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it
-# Words of a question that lead to its answer. Chosen, not measured: most questions have fewer words.
-QUESTION_WORDS = 16
+QUESTION_WORDS = 16  # by which its answer is found; most questions have fewer
 
 Defer = Callable[[str, Callable[[], object]], str]
 """Queues a named write; answers what is wrong, "" when nothing is."""
@@ -81,19 +80,17 @@ class AskRate:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._asked: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._asked: dict[tuple[str, str], list[float]] = {}
         self._lock = Lock()
 
     def count(self, tenant: str, asker: str, most: int) -> None:
         """Count a new question; BusyError, and no count, if this caller put `most` in the last hour."""
         now = self._clock()
         with self._lock:
-            asked = self._asked.pop((tenant, asker), None) or deque()
+            asked = [one for one in self._asked.pop((tenant, asker), ()) if one > now - HOUR_S]
             self._asked[tenant, asker] = asked
             while len(self._asked) > CALLERS:
-                self._asked.popitem(last=False)
-            while asked and asked[0] <= now - HOUR_S:
-                asked.popleft()
+                del self._asked[next(iter(self._asked))]
             if len(asked) >= most:
                 raise BusyError(
                     f"this caller has put {most} questions before a person within the hour",
@@ -296,15 +293,8 @@ class ReviewQueue:
         amend: Callable[[Fact], Fact],
     ) -> Review:
         """Move a pending review once, together with what follows from it; the first decision stands."""
-        for name, text, most in (
-            ("who", review.who, LABEL_CHARS),
-            ("note", review.note, NOTE_CHARS),
-        ):
-            if len(text) > most:
-                raise LimitError(
-                    f"{name} has {len(text):,} characters; at most {most:,} are kept",
-                    hint="shorten it",
-                )
+        check_length("who", review.who, LABEL_CHARS)
+        check_length("note", review.note, NOTE_CHARS)
         decided = replace(review, decided=self._clock())
         if not self._store.decide(self._tenant, decided, fact=fact, ids=ids, amend=amend):
             held = self.review(review.id)

@@ -79,63 +79,55 @@ def turn_documents(
     made: list[Document] = []
     seen: Counter[str] = Counter()
     parent = after
-    for number, given in enumerate(messages):
-        message = _read_message(given, number)
-        if message.text:
-            document = _turn_document(message, session, collection, seen, now=now, parent=parent)
-            made.append(document)
-            parent = document.id
+    for number, message in enumerate(messages):
+        given: object = {"content": message} if isinstance(message, str) else message
+        if not isinstance(given, Mapping):
+            kind = type(message).__name__
+            raise InputError(f"message {number} is {kind}", hint="give {role, content} or a text")
+        if text := _content(given):
+            made.append(
+                _turn_document(
+                    text, given, session, collection=collection, seen=seen, now=now, parent=parent
+                )
+            )
+            parent = made[-1].id
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    text: str
-    speaker: str
-    given: Mapping[str, Any]
-
-
-def _read_message(message: Mapping[str, Any] | str, number: int) -> _Message:
-    given = {"content": message} if isinstance(message, str) else message
-    if not isinstance(given, Mapping):
-        raise InputError(
-            f"message {number} is {type(message).__name__}", hint="give {role, content} or a text"
-        )
+def _content(given: Mapping[str, Any]) -> str:
+    """What a message says; none of it was injected."""
     content = given.get("content", given.get("text"))
     if isinstance(content, Sequence) and not isinstance(content, str):
         parts = (p.get("text") if isinstance(p, Mapping) else p for p in content)
         content = "\n".join(part for part in parts if isinstance(part, str))
     said = without_fences(content) if isinstance(content, str) else ""
-    text = said.encode("utf-8", "replace").decode().strip()
-    name = str(given.get("name") or given.get("speaker") or given.get("role") or "User")
-    speaker = " ".join(_SPEAKER.sub(" ", name).split())[:30] or "User"
-    return _Message(text, speaker[0].upper() + speaker[1:], given)
+    return said.encode("utf-8", "replace").decode().strip()
 
 
 def _turn_document(
-    message: _Message,
+    content: str,
+    given: Mapping[str, Any],
     session: str,
+    *,
     collection: str,
     seen: Counter[str],
-    *,
     now: float | None,
     parent: str,
 ) -> Document:
-    time = message.given.get("time", message.given.get("created"))
-    text = f"{_time_prefix(now if time is None else time)}{message.speaker}: {message.text}"
-    digest = sha256(
-        f"{message.speaker}\n{time}\n{message.text}".encode("utf-8", "replace")
-    ).hexdigest()
+    name = str(given.get("name") or given.get("speaker") or given.get("role") or "User")
+    speaker = " ".join(_SPEAKER.sub(" ", name).split())[:30] or "User"
+    speaker = speaker[0].upper() + speaker[1:]
+    time = given.get("time", given.get("created"))
+    text = f"{_time_prefix(now if time is None else time)}{speaker}: {content}"
+    digest = sha256(f"{speaker}\n{time}\n{content}".encode("utf-8", "replace")).hexdigest()
     seen[digest] += 1  # the same words said twice are two turns
     again = "" if seen[digest] == 1 else f"-{seen[digest]}"
-    id = str(message.given.get("id") or f"{session}/{digest[:12]}{again}")
+    id = str(given.get("id") or f"{session}/{digest[:12]}{again}")
     metadata = {
         "session": session,
-        "speaker": message.speaker,
-        "parent": str(message.given.get("parent") or parent),
-        **{
-            key: message.given[key] for key in ("phase", "salience", "time") if key in message.given
-        },
+        "speaker": speaker,
+        "parent": str(given.get("parent") or parent),
+        **{key: given[key] for key in ("phase", "salience", "time") if key in given},
     }
     pieces = [text[at : at + CHUNK_CHARS] for at in range(0, len(text), CHUNK_CHARS)]
     chunks = tuple(
