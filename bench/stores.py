@@ -37,9 +37,9 @@ from bench.fixtures import texts
 from bench.fixtures.services import count_descriptors, serve, status
 
 from millgate.gateway import Millgate
-from millgate.graph.knowledge import GraphPolicy, traverse
-from millgate.memory.facts import Facts
-from millgate.memory.providers import ProviderPool, RecallPolicy, prefetch_all
+from millgate.knowledge.facts import Facts
+from millgate.knowledge.paths import GraphPolicy, traverse
+from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all
 from millgate.operations.backup import backup
 from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore

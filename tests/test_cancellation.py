@@ -14,8 +14,8 @@ from millgate.compaction.conversations import Conversations
 from millgate.errors import InputError, StoreError
 from millgate.gateway import Millgate
 from millgate.gateway.compactions import LostMessages
-from millgate.memory.facts import Facts
-from millgate.memory.review import ReviewQueue
+from millgate.knowledge.facts import Facts
+from millgate.knowledge.review import ReviewQueue
 from millgate.operations.check import check
 
 ROWS = [{"id": f"p{n}", "text": f"Refund {n} of the ferry is paid by card."} for n in range(30)]

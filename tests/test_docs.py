@@ -162,7 +162,7 @@ def test_every_command_on_a_page_exists_with_its_options(page):
 
 # files, a logger, an entry point group, and what PostgreSQL is told of a transaction
 FILES_AND_MORE = re.compile(
-    r"\bmillgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects)\b\S*"
+    r"\bmillgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory|dialects|memory)\b\S*"
 )
 MODULE = re.compile(r"\bmillgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
 

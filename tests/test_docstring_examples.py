@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from millgate import Millgate
-from millgate.graph.graph import Graph
 from millgate.guard.fuse import Spending
 from millgate.keys import Keys
-from millgate.memory.facts import Facts
-from millgate.memory.review import ReviewQueue
+from millgate.knowledge.facts import Facts
+from millgate.knowledge.graph import Graph
+from millgate.knowledge.review import ReviewQueue
 from millgate.types import Amount, Edge, Request
 
 INLINE = re.compile(r"For example: `([^`]+)`")

@@ -8,12 +8,12 @@ from tests.waiting import MOST_S
 import millgate
 
 UNASKED = (
-    "millgate.graph.graph",
+    "millgate.knowledge.graph",
     "millgate.guard.ladder",
     "millgate.guard.resume",
     "millgate.ingest.load",
     "millgate.keys",
-    "millgate.memory.sessions",
+    "millgate.knowledge.turns",
     "millgate.stores.memory.store",
     "numpy.ma",
 )

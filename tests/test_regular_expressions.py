@@ -95,7 +95,7 @@ over_packages = pytest.mark.parametrize("package", PACKAGES)
 
 
 def test_the_search_finds_the_patterns_of_the_package():
-    assert {"graph", "guard", "text"} <= {*PACKAGES}
+    assert {"knowledge", "guard", "text"} <= {*PACKAGES}
     assert len(found("text")) >= 20
     assert any(name == "millgate.text.fence" for name, *_ in found("text"))
 

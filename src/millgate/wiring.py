@@ -18,8 +18,8 @@ from millgate.explain.savings import with_savings
 from millgate.forks import call_in_children
 from millgate.index.candidates import CandidateIndex
 from millgate.index.indexes import Indexes
-from millgate.memory.memory import Memory
-from millgate.memory.providers import ProviderPool, load_plugins
+from millgate.knowledge.memory import Memory
+from millgate.knowledge.providers import ProviderPool, load_plugins
 from millgate.models.embed import OwnEmbedder, embedder
 from millgate.models.grade import llm_grader
 from millgate.models.search import searcher

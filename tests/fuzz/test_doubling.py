@@ -127,4 +127,4 @@ def test_the_time_of_every_reader_grows_no_faster_than_its_text(rng):
 def test_the_readers_of_foreign_text_are_found():
     names = {f"{function.__module__}.{function.__name__}" for function, _ in readers()}
     assert len(names) > 60
-    assert {"millgate.graph.project.project_of", "millgate.text.redact.redact", "millgate.service.proxy.sse.payload", "millgate.text.nfkc.nfc"} <= names  # fmt: skip
+    assert {"millgate.knowledge.project.project_of", "millgate.text.redact.redact", "millgate.service.proxy.sse.payload", "millgate.text.nfkc.nfc"} <= names  # fmt: skip

@@ -10,8 +10,6 @@ from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, val
 from millgate.errors import InputError, MillgateError, StoreError
 from millgate.evaluate.regression_file import read_cases
 from millgate.gateway import Millgate
-from millgate.graph.admission import load as load_slice
-from millgate.graph.load import document_edges, read_edges
 from millgate.index.files import DamagedIndex, load_segment
 from millgate.index.folder import manifest_mark, manifest_seen, read_state
 from millgate.ingest import html
@@ -22,6 +20,8 @@ from millgate.ingest.readers import read
 from millgate.ingest.rows import Skip, Text
 from millgate.ingest.walk import SourceFile
 from millgate.integrations.mcp_clients import json_text, toml_text
+from millgate.knowledge.admissibility import load as load_slice
+from millgate.knowledge.edges import document_edges, read_edges
 from millgate.operations.transfer import import_lines
 from millgate.stores.memory.store import MemoryStore
 from millgate.stores.stored_trace import unpack_trace

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.building import build, engine_over
 
-from millgate.graph.knowledge import edge
 from millgate.ingest.load import add_rows
+from millgate.knowledge.edges import edge
 from millgate.models.search import web_chunks
 from millgate.pipeline.resources import Policies
 from millgate.settings import Settings

@@ -10,7 +10,8 @@ from tests.building import build, engine_over
 
 from millgate import Millgate, wiring
 from millgate.errors import StoreError, UpstreamError
-from millgate.graph.knowledge import GraphPolicy, edge
+from millgate.knowledge.edges import edge
+from millgate.knowledge.paths import GraphPolicy
 from millgate.notes import Stage
 from millgate.pipeline.request_run import RequestRun
 from millgate.pipeline.resources import Policies

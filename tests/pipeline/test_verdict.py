@@ -11,7 +11,7 @@ from tests.building import build, engine_over
 
 from millgate import Millgate, wiring
 from millgate.errors import StoreError, UpstreamError
-from millgate.memory.review import ReviewQueue
+from millgate.knowledge.review import ReviewQueue
 from millgate.models.web_results import web_chunks
 from millgate.notes import NoteCode, Stage
 from millgate.pipeline.resources import Policies

@@ -12,9 +12,9 @@ from tests.service.clients import connected
 
 from millgate.errors import LimitError
 from millgate.gateway import Millgate
-from millgate.graph.project import MARKERS, MOST_PARENTS, project_of
 from millgate.integrations.mcp import schemas
 from millgate.keys import Keys
+from millgate.knowledge.project import MARKERS, MOST_PARENTS, project_of
 from millgate.notes import Stage
 from millgate.service.app import create
 from millgate.settings import Settings

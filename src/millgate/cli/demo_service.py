@@ -18,7 +18,7 @@ from millgate.cli.service import address_of, open_page, service_module
 from millgate.cli.terminal import echo
 from millgate.gateway import Millgate
 from millgate.guard.fuse import CapPolicy, FusePolicy
-from millgate.memory.review import ReviewPolicy
+from millgate.knowledge.review import ReviewPolicy
 from millgate.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 from millgate.settings import Settings
 from millgate.types import Edge

@@ -21,7 +21,7 @@ from millgate.cli.options import (
 from millgate.cli.terminal import echo, format_minute
 from millgate.errors import InputError
 from millgate.gateway import Millgate
-from millgate.memory.maintenance import decay, merge, propose_merges
+from millgate.knowledge.maintenance import decay, merge, propose_merges
 from millgate.text.bounded_json import describe_json_error
 from millgate.types import Fact
 

@@ -14,8 +14,8 @@ from millgate.cli.options import (
 )
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
-from millgate.graph.admission import dump, load
-from millgate.graph.load import LoadResult
+from millgate.knowledge.admissibility import dump, load
+from millgate.knowledge.edges import LoadResult
 from millgate.text.table import count_of
 
 

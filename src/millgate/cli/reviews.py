@@ -15,7 +15,7 @@ from millgate.cli.command_group import CommandGroup
 from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, open_existing, place_options, print_json
 from millgate.cli.terminal import echo, format_minute
-from millgate.memory.review import Decision, ReviewQueue
+from millgate.knowledge.review import Decision, ReviewQueue
 from millgate.types import Review
 
 F = TypeVar("F", bound=Callable[..., Any])

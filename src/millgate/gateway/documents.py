@@ -15,7 +15,7 @@ from millgate.types.lengths import FOLDER_CHARS
 
 if TYPE_CHECKING:
     from millgate.ingest.load import Kind, OnProgress, Progress, Summary
-    from millgate.memory.sessions import AddedTurns
+    from millgate.knowledge.turns import AddedTurns
 
 _FOLLOW = 1_000  # chunks added from which the index follows at once
 
@@ -136,7 +136,7 @@ class Documents(Lifecycle):
 
         The whole history may be sent each time; only what is new is added.
         """
-        from millgate.memory.sessions import add_turns  # noqa: PLC0415  (to read needs no ingest)
+        from millgate.knowledge.turns import add_turns  # noqa: PLC0415  (to read needs no ingest)
 
         check_name("collection", collection)
         components = self._components

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 from millgate.errors import InputError, StoreError
 from millgate.gateway.compactions import Compactions, LostMessages
-from millgate.memory.facts import AddedFact, FactHit, Facts, Feedback
-from millgate.memory.review import ReviewQueue
-from millgate.memory.trust import highest_praise
+from millgate.knowledge.facts import AddedFact, FactHit, Facts, Feedback
+from millgate.knowledge.review import ReviewQueue
+from millgate.knowledge.trust import highest_praise
 from millgate.notes import Stage
 from millgate.pipeline.recorder import survive
 from millgate.pipeline.threads import LoopCalls
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from millgate.graph.graph import Graph
     from millgate.guard.fuse import Spending
     from millgate.keys import Keys
+    from millgate.knowledge.graph import Graph
 
 _PROBE = "millgate-readiness"  # a tenant without data, so that no check reads a user's data
 _DEFAULT = Request("")
@@ -73,7 +73,7 @@ class Millgate(Compactions):
     @property
     def graph(self) -> "Graph":
         """The knowledge of this tenant: link edges, follow paths, cut and verify slices."""
-        from millgate.graph.graph import Graph  # noqa: PLC0415  (a plain request needs none of it)
+        from millgate.knowledge.graph import Graph  # noqa: PLC0415  (a plain request needs none of it)
 
         components = self._components
         settings = components.settings

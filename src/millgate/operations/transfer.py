@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from millgate.errors import InputError, MillgateError
-from millgate.memory.trust import check_trust
+from millgate.knowledge.trust import check_trust
 from millgate.operations.presence import existing
 from millgate.protocols import Store
 from millgate.stores.codec import decode, encode

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millgate.classes import lazy_property
 from millgate.errors import ConfigError, NotReady, UpstreamError, UpstreamTimeout
-from millgate.graph.knowledge import anchors, find_nodes, neighborhood, paths
-from millgate.graph.project import project_of
-from millgate.memory.providers import Recollection
-from millgate.memory.review import ReviewQueue
+from millgate.knowledge.paths import anchors, find_nodes, neighborhood, paths
+from millgate.knowledge.project import project_of
+from millgate.knowledge.providers import Recollection
+from millgate.knowledge.review import ReviewQueue
 from millgate.notes import Fate, NoteCode, Stage
 from millgate.own_parts import Rest
 from millgate.pipeline.recorder import TraceRecorder

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from millgate.graph.knowledge import GraphPolicy
-from millgate.memory.memory import Memory
-from millgate.memory.review import AskRate, Defer, ReviewPolicy
+from millgate.knowledge.memory import Memory
+from millgate.knowledge.paths import GraphPolicy
+from millgate.knowledge.review import AskRate, Defer, ReviewPolicy
 from millgate.own_parts import Rest
 from millgate.pipeline.sizes import CollectionTokens
 from millgate.pipeline.threads import ComputingSlots

@@ -13,14 +13,14 @@ from pydantic.fields import FieldInfo
 
 from millgate.compaction.policy import CompactionPolicy
 from millgate.folding.policy import FoldPolicy
-from millgate.graph.kernel import SlicePolicy
-from millgate.graph.knowledge import GraphPolicy
 from millgate.guard.fuse import FusePolicy
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
 from millgate.ingest.policy import IngestPolicy
-from millgate.memory.facts import FactsPolicy
-from millgate.memory.providers import RecallPolicy
-from millgate.memory.review import ReviewPolicy
+from millgate.knowledge.facts import FactsPolicy
+from millgate.knowledge.paths import GraphPolicy
+from millgate.knowledge.providers import RecallPolicy
+from millgate.knowledge.review import ReviewPolicy
+from millgate.knowledge.slices import SlicePolicy
 from millgate.models.answer import AskPolicy
 from millgate.models.embed import EmbedPolicy
 from millgate.models.grade import GraderPolicy

@@ -15,7 +15,7 @@ import orjson
 from millgate.integrations.blocks import LOGGER
 from millgate.integrations.hermes.host import PressureAware
 from millgate.integrations.hermes.protocols import MemoryProvider, Message
-from millgate.memory.providers import ProviderPool, RecallPolicy, prefetch_all_sync
+from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all_sync
 from millgate.published.context_strategy import pick_accepted
 from millgate.stages.decide import DecidePolicy, decide
 from millgate.types import Request

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.gateway import Millgate
-from millgate.graph.knowledge import neighborhood
+from millgate.knowledge.paths import neighborhood
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute

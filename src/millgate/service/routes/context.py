@@ -14,8 +14,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from millgate.explain.as_data import context_data
-from millgate.graph.project import folder_name
 from millgate.keys import KEYLESS
+from millgate.knowledge.project import folder_name
 from millgate.published.self_reference import REQUEST_FIELDS
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Name, StrictRoute

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from millgate.errors import ScopeError
 from millgate.gateway import Millgate
-from millgate.memory.facts import AddedFact, FactHit, Feedback
-from millgate.memory.maintenance import Merge, decay, merge, propose_merges
+from millgate.knowledge.facts import AddedFact, FactHit, Feedback
+from millgate.knowledge.maintenance import Merge, decay, merge, propose_merges
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
 from millgate.service.request_state import Caller

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import NotFound
-from millgate.graph.graph import Graph
-from millgate.graph.kernel import Slice
+from millgate.knowledge.graph import Graph
+from millgate.knowledge.slices import Slice
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Name, Page, StrictRoute
 from millgate.service.request_state import Caller

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.graph.project import folder_name
+from millgate.knowledge.project import folder_name
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Collection, Folder, SessionName, StrictRoute
 from millgate.service.request_state import Caller, state_of

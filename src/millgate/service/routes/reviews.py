@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.memory.review import Decision, ReviewQueue
+from millgate.knowledge.review import Decision, ReviewQueue
 from millgate.published.entropy_gating import REVIEWS
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text

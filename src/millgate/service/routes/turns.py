@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.memory.sessions import COLLECTION, AddedTurns
+from millgate.knowledge.turns import COLLECTION, AddedTurns
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, NewName, StrictRoute, Text
 from millgate.service.request_state import Caller
