@@ -130,8 +130,9 @@ def document_edges(name: str, text: str) -> list[Edge]:
     name = _shorten(name)
     if not name:
         raise InputError("a document without a name cannot be in the graph", hint="name it")
-    language = _language(name)
-    if language:
+    suffix = PurePosixPath(name).suffix.lstrip(".").lower()
+    language = _LANGUAGES.get(suffix, suffix)
+    if language in _IMPORTS:
         found = [(name, "depends_on", module) for module in _imports(text, language)]
     else:
         prose = _FENCE.sub("", text)
@@ -242,12 +243,6 @@ def _imports(text: str, language: str) -> Iterator[str]:
         for module in next(group for group in match.groups() if group).split(","):
             if module.split():
                 yield module.split()[0]
-
-
-def _language(name: str) -> str:
-    suffix = PurePosixPath(name).suffix.lstrip(".").lower()
-    language = _LANGUAGES.get(suffix, suffix)
-    return language if language in _IMPORTS else ""
 
 
 def _shorten(name: str) -> str:

@@ -133,7 +133,8 @@ class ReviewQueue:
         query = redact(query) if self._policy.redact else query
         now = self._clock()
         for times in count():
-            id = _review_id(query, collection, times)
+            key = f"{collection}\0{times}\0{query}".encode("utf-8", "surrogatepass")
+            id = blake2b(key, digest_size=6).hexdigest()
             held = self._store.review(self._tenant, id)
             if held is None:
                 break
@@ -307,9 +308,3 @@ class ReviewQueue:
 
     def _facts(self) -> Facts:
         return Facts(self._store, self._tenant, clock=self._clock)
-
-
-def _review_id(query: str, collection: str, times: int) -> str:
-    """The id of the review of a question that was decided `times` times before."""
-    key = "\0".join((collection, str(times), query))
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
