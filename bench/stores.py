@@ -41,8 +41,8 @@ from millgate.knowledge.facts import Facts
 from millgate.knowledge.paths import GraphPolicy, traverse
 from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all
 from millgate.operations.backup import backup
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Edge
 
 QUIET = {"trace": {"keep": 0}, "log": {"enabled": False}}
@@ -238,7 +238,7 @@ def facts(given):
         """6 to 14 words of a Zipf-like vocabulary of 5 000."""
         return " ".join(word(int(5_000 ** dice.random())) for _ in range(dice.randint(6, 14)))
 
-    held = Facts(MemoryStore(), "bench")
+    held = Facts(TemporaryStore(), "bench")
     began = time.process_time()
     for _ in range(given.facts):
         held.add(sentence())
@@ -295,7 +295,10 @@ def graph(given):
     for kind in ("hubs", "sparse", "star"):
         edges, starts = draw_graph(kind, given.edges, given.queries)
         with tempfile.TemporaryDirectory() as folder:
-            for name, store in (("memory", MemoryStore()), ("sqlite", SqliteStore(Path(folder)))):
+            for name, store in (
+                ("memory", TemporaryStore()),
+                ("sqlite", SqliteStore(Path(folder))),
+            ):
                 for at in range(0, len(edges), 10_000):
                     store.link("bench", edges[at : at + 10_000])
                 times, paths, longest = follow(store, starts, policy)

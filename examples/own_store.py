@@ -1,7 +1,7 @@
 """A store of your own: here one that tells what is written. The contract tests say when it is right."""
 
 from millgate import Millgate
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 
 
 class AuditedStore:
@@ -19,6 +19,6 @@ class AuditedStore:
 
 
 # test it like ours: subclass millgate.testing.StoreContract and give it this store
-with Millgate.open(store=AuditedStore(MemoryStore())) as hg:
+with Millgate.open(store=AuditedStore(TemporaryStore())) as hg:
     hg.add([{"id": "tide", "text": "The tide turns at six."}])
     print(hg.context("when does the tide turn?", budget=100).chunks[0].id)

@@ -16,7 +16,7 @@ from millgate.errors import ConfigError, InputError, MillgateError, NotFound, St
 from millgate.gateway import Millgate
 from millgate.guard import adapters, tools
 from millgate.settings import load
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import ContextBudget, Request
 
 SECRET = "sk-" + "a1B2" * 12
@@ -312,7 +312,7 @@ class Counted:
 
 
 def test_no_request_lists_all_collections():
-    store = Counted(MemoryStore())
+    store = Counted(TemporaryStore())
     with Millgate.open(store=store) as hg:
         hg.add(rows(3))
         hg.context("harbor")

@@ -14,7 +14,7 @@ UNASKED = (
     "millgate.ingest.load",
     "millgate.keys",
     "millgate.knowledge.turns",
-    "millgate.stores.memory.store",
+    "millgate.stores.temporary",
     "numpy.ma",
 )
 HEAVY = ("numpy", "pydantic", "rich", "click", "orjson", "Stemmer", "asyncio")

@@ -12,7 +12,7 @@ from tests.waiting import MOST_S
 from millgate import Millgate
 from millgate.errors import ConfigError, StoreError, UpstreamError, UpstreamTimeout
 from millgate.own_parts import ThreadCalls, await_part, contain, is_failure
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock, strict
 
 ROWS = [
@@ -64,7 +64,7 @@ class AsyncProvider(Failing):
         return "- Ferry 2 is late."
 
 
-class FailingStore(MemoryStore):
+class FailingStore(TemporaryStore):
     error = None
 
     def chunks(self, *args):

@@ -3,8 +3,9 @@
 import doctest
 import inspect
 
+from tests.stores.dictionaries import DictionaryStore
+
 from millgate import Millgate, protocols
-from millgate.stores.memory.store import MemoryStore
 
 
 def test_the_examples_run_and_print_what_they_say():
@@ -31,7 +32,7 @@ def test_a_grader_and_a_store_may_lack_what_is_optional():
             return [1.0] * len(candidates)
 
     assert not isinstance(Plain(), protocols.GraderWithBands)
-    assert not isinstance(MemoryStore(), protocols.TraceBatchStore | protocols.ReadOnlyStore)
-    with Millgate.open(store=MemoryStore(), grader=Plain()) as hg:
+    assert not isinstance(DictionaryStore(), protocols.TraceBatchStore | protocols.ReadOnlyStore)
+    with Millgate.open(store=DictionaryStore(), grader=Plain()) as hg:
         hg.add([{"id": "tide", "text": "The tide turns at six."}])
         assert hg.context("when does the tide turn?", budget=100).chunks[0].id == "tide"

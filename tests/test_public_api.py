@@ -7,7 +7,7 @@ from millgate.errors import ConfigError, InputError, NotFound
 from millgate.gateway import Millgate
 from millgate.policy import LogPolicy
 from millgate.settings import Settings
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Chunk, Edge
 
@@ -64,7 +64,7 @@ class Diary:
 
 
 def test_a_store_of_ones_own_is_written_to_and_read_from():
-    store = MemoryStore()
+    store = TemporaryStore()
     with Millgate.open(store=store) as hg:
         hg.add(ROWS)
         assert [c.id for c in store.scan("default", "main")] == ["tides", "boats"]
@@ -72,14 +72,14 @@ def test_a_store_of_ones_own_is_written_to_and_read_from():
 
 
 def test_beside_a_store_of_ones_own_the_path_is_the_folder_of_the_index_and_the_log(tmp_path):
-    with Millgate.open(tmp_path / "derived", store=MemoryStore()) as hg:
+    with Millgate.open(tmp_path / "derived", store=TemporaryStore()) as hg:
         hg.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(1_100)])
     assert {p.name for p in (tmp_path / "derived").iterdir()} == {"index"}
 
 
 def test_nothing_is_written_beside_a_store_of_ones_own_without_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Millgate.open(store=MemoryStore()) as hg:
+    with Millgate.open(store=TemporaryStore()) as hg:
         hg.add(ROWS)
         hg.context("boats", budget=100)
     assert list(tmp_path.iterdir()) == []

@@ -10,15 +10,15 @@ from tests.service.clients import connected
 from millgate.gateway import Millgate
 from millgate.notes import Stage
 from millgate.service.app import create
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import FILE
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing.samples import trace as sample
 from millgate.types import Step
 
 LISTS = ["/", "/requests", "/?session=s", "/streams", "/streams?session=s"]
 
 
-class PrunedAfterListing(MemoryStore):
+class PrunedAfterListing(TemporaryStore):
     """A store in which all but the newest trace go between the list and the reading."""
 
     def traces(self, tenant, *, limit=100):

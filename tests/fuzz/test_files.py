@@ -23,8 +23,8 @@ from millgate.integrations.mcp_clients import json_text, toml_text
 from millgate.knowledge.admissibility import load as load_slice
 from millgate.knowledge.edges import document_edges, read_edges
 from millgate.operations.transfer import import_lines
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.stored_trace import unpack_trace
+from millgate.stores.temporary import TemporaryStore
 from millgate.xray.analyze import analyze
 from millgate.xray.page import page
 
@@ -113,7 +113,7 @@ REVIEW = {"kind": "review", "tenant": "t", "value": {"id": "r", "query": "q", "r
 
 @fuzz
 def test_any_import_is_taken_or_refused(rng):
-    store = MemoryStore()
+    store = TemporaryStore()
     edge = {"kind": "edge", "tenant": "t", "value": EDGE}
     lines = [encoded(rng, rng.choice([DOCUMENT, FACT, REVIEW, edge])) for _ in range(3)]
     with suppress(MillgateError):

@@ -12,8 +12,8 @@ from millgate import Millgate
 from millgate.errors import BusyError, NotFound, PausedError
 from millgate.guard.caps import HOLD_S
 from millgate.guard.fuse import CapPolicy, FusePolicy, Spending
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Amount
 
@@ -37,7 +37,7 @@ def spend(book, session, key="", size=CALL):
 
 
 def test_a_session_is_paused_and_resumed_by_a_person():
-    book = spending(MemoryStore())
+    book = spending(TemporaryStore())
     for _ in range(8):
         spend(book, "s")
     with pytest.raises(
@@ -56,7 +56,7 @@ def test_a_session_is_paused_and_resumed_by_a_person():
 
 
 def test_calls_at_once_wait_for_each_other_near_the_cap():
-    book = spending(MemoryStore())
+    book = spending(TemporaryStore())
     first = hold(book, "s", size=CAP)
     with pytest.raises(BusyError):
         hold(book, "s")
@@ -65,7 +65,7 @@ def test_calls_at_once_wait_for_each_other_near_the_cap():
 
 
 def test_the_answer_is_warned_and_forecast():
-    book = spending(MemoryStore())
+    book = spending(TemporaryStore())
     for _ in range(7):
         spend(book, "s")
     (warning,) = book.hold("s", "", Amount(CALL)).warnings
@@ -76,7 +76,7 @@ def test_the_answer_is_warned_and_forecast():
 
 def test_keys_and_tenants_are_capped_over_their_sessions():
     caps = {"key": CapPolicy(tokens=300), "tenant": CapPolicy(tokens=500, period_s=10)}
-    store = MemoryStore()
+    store = TemporaryStore()
     book = spending(store, FusePolicy(caps=caps))
     for n in range(3):
         spend(book, f"s{n}", "k1", 100)
@@ -91,7 +91,7 @@ def test_keys_and_tenants_are_capped_over_their_sessions():
 
 
 def test_without_a_cap_nothing_is_written():
-    store = MemoryStore()
+    store = TemporaryStore()
     book = spending(store, FusePolicy())
     spend(book, "s")
     assert store.spends("t") == []
@@ -170,7 +170,7 @@ def expire_holds(store):
 def test_a_call_under_a_small_cap_leaves_others_of_its_tenant_what_it_may_not_spend():
     """Its request may allow an answer of any length."""
     caps = {"key": CapPolicy(tokens=1_000), "tenant": CapPolicy(tokens=5_000, cost=10)}
-    book = Spending(MemoryStore(), "default", FusePolicy(caps=caps))
+    book = Spending(TemporaryStore(), "default", FusePolicy(caps=caps))
     held = book.hold("s", "greedy", Amount(2_000_000, 3))
     assert held.amount == Amount(1_000, 3)
     assert book.hold("s", "other", Amount(500)).refusal is None

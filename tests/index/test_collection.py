@@ -14,7 +14,7 @@ from millgate.index.segment_list import absorb, tidy
 from millgate.index.snapshot import SegmentSnapshot
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Change, Chunk, Document
 
 WORDS = [
@@ -79,7 +79,7 @@ def play(store, action, value):
 def test_a_followed_index_ranks_as_one_built_at_once(kind):
     @given(st.lists(st.one_of(puts(kind), puts(kind), removals), min_size=1, max_size=25))
     def check(actions):
-        store = MemoryStore()
+        store = TemporaryStore()
         followed = Indexes(store)
         for step, (action, value) in enumerate(actions):
             play(store, action, value)
@@ -97,7 +97,7 @@ def test_a_followed_index_ranks_as_one_built_at_once(kind):
 
 
 def test_neighbors_in_a_conversation_follow_reading_order_after_an_edit():
-    store = MemoryStore()
+    store = TemporaryStore()
     lines = [f"[1 May] {who}: {text}" for who, text in zip("ABABA" * 2, WORDS * 2, strict=False)]
     store.put("t", [document(f"d{n}", [line], "") for n, line in enumerate(lines)])
     indexes = Indexes(store)
@@ -132,7 +132,7 @@ def test_a_segment_whose_chunks_are_all_dead_goes_and_one_that_is_half_dead_is_r
 
 
 def test_a_view_stays_as_it_was_while_the_store_goes_on():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.put("t", [document("a", ["harbor contract"], "")])
     indexes = Indexes(store)
     before = indexes.snapshot("t", "main")
@@ -143,7 +143,7 @@ def test_a_view_stays_as_it_was_while_the_store_goes_on():
 
 
 def test_what_a_part_adds_up_to_is_counted_once_however_much_is_added_or_removed(monkeypatch):
-    store = MemoryStore()
+    store = TemporaryStore()
     store.put("t", [document(f"a{n}", ["harbor contract", "Vega engine"], "") for n in range(200)])
     indexes = Indexes(store)
     view = indexes.snapshot("t", "main")
@@ -165,14 +165,14 @@ def test_what_a_part_adds_up_to_is_counted_once_however_much_is_added_or_removed
 
 
 def test_an_empty_collection_finds_nothing():
-    view = Indexes(MemoryStore()).snapshot("t", "nothing")
+    view = Indexes(TemporaryStore()).snapshot("t", "nothing")
     found = retrieve("anything", view, RetrievePolicy())
     assert found.kept == ()
     assert propagate(found, "anything", view, PropagatePolicy()).kept == ()
 
 
 def test_the_unseen_rate_is_the_share_of_postings_whose_term_stands_in_one_chunk():
-    store = MemoryStore()
+    store = TemporaryStore()
     indexes = Indexes(store)
     assert indexes.snapshot("t", "main").unseen_rate == 0.0
     store.put(

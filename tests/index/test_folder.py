@@ -20,7 +20,7 @@ from millgate.index.files import DamagedIndex, join
 from millgate.index.indexes import Indexes
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 
 QUERIES = ("harbor contract", "who is Vega", "turbine number 7")
@@ -55,7 +55,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def store():
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, *range(30))
     return store
 
@@ -134,7 +134,7 @@ def test_a_damaged_folder_is_rebuilt_and_said(store, saved, tmp_path, harm):
 
 
 def test_an_index_of_another_store_is_rebuilt(saved, tmp_path):
-    other = MemoryStore()
+    other = TemporaryStore()
     put(other, *range(100, 104), text="another turbine {}")
     view = Indexes(other, tmp_path).snapshot("t", "main")
     assert "rebuilt" in view.degraded
@@ -189,7 +189,7 @@ def is_mapped(array):
 
 
 def test_a_large_index_is_read_from_its_file_once_it_is_saved(tmp_path):
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, *range(600), text="{} " + "Vega signed contract at the harbor turbine " * 60)
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     before = ranking(index.snapshot())
@@ -206,7 +206,7 @@ def test_a_collection_that_grows_slowly_is_saved_now_and_then(
 ):
     monkeypatch.setattr(collection, "_FLUSH", 10)
     monkeypatch.setattr(collection, "_FLUSH_S", waited)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, *range(100))
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     index.snapshot()
@@ -219,7 +219,7 @@ def test_a_collection_that_grows_slowly_is_saved_now_and_then(
 def test_an_index_that_was_saved_halfway_is_saved_at_its_end(tmp_path, monkeypatch, count):
     monkeypatch.setattr(collection, "_FLUSH", 40)
     monkeypatch.setattr(collection, "_BATCH", 50)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, *range(count))
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     assert not index.follow_batch()
@@ -234,7 +234,7 @@ def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
     monkeypatch.setattr(collection, "_FLUSH", 12)
     merged = []
     monkeypatch.setattr(segment_list, "join", lambda *parts: merged.append(parts) or join(*parts))
-    store = MemoryStore()
+    store = TemporaryStore()
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     for step in range(4):
         put(store, *range(3 * step, 3 * step + 3))
@@ -246,7 +246,7 @@ def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
 
 def test_segments_stay_few_while_another_process_saves(tmp_path, monkeypatch):
     monkeypatch.setattr(collection, "_FLUSH", 2)
-    store = MemoryStore()
+    store = TemporaryStore()
     index = Collection(store, "t", "main", folder=tmp_path / "index")
     with folders.write_lock(tmp_path / "index") as locked:
         assert locked
@@ -277,7 +277,7 @@ def test_two_indexes_in_one_folder_never_mix(store, tmp_path):
 )
 def test_reopening_at_any_moment_changes_nothing(tmp_path_factory, actions):
     root = tmp_path_factory.mktemp("index")
-    store, open_ = MemoryStore(), None
+    store, open_ = TemporaryStore(), None
     for step, (action, n) in enumerate(actions):
         open_ = open_ or Indexes(store, root)
         if action == "put":
@@ -298,9 +298,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from millgate.index.indexes import Indexes
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
-store = MemoryStore()
+store = TemporaryStore()
 for n in range(60):
     store.put("t", [Document(f"d{n}", chunks=(Chunk(f"d{n}", f"Vega {n} harbor", document=f"d{n}"),))])
     if n % 3 == int(sys.argv[2]) % 3:
@@ -353,7 +353,7 @@ def held_descriptors(path):
 def test_deleting_an_index_that_is_cut_short_leaves_no_manifest_of_files_that_are_gone(
     tmp_path, monkeypatch
 ):
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, *range(20))
     indexes = Indexes(store, tmp_path)
     indexes.rebuild("t", "main")

@@ -16,7 +16,7 @@ from millgate.index.collection import Collection
 from millgate.index.files import join, load_segment, save_segment
 from millgate.index.segment import build
 from millgate.index.segment_list import absorb, tidy
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Change, Chunk, Document
 
 WORDS = ["harbor", "Lisbon", "signed", "Vega", "the", "x9z", "潮満", "Ada Lovelace.", "contract"]
@@ -103,7 +103,7 @@ def test_what_is_not_saved_yet_is_held_in_a_file_without_a_name_if_it_is_large(
 def test_what_cannot_be_held_in_a_file_is_held_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_HELD", 0)
     chunks = dense("a", chunks=3, signs=20)
-    store = MemoryStore()
+    store = TemporaryStore()
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
     (tmp_path / "index").write_text("no folder")
     view = Collection(store, "t", "main", folder=tmp_path / "index" / "here").snapshot()

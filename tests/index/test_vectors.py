@@ -9,7 +9,7 @@ from millgate.index.files import DamagedIndex
 from millgate.index.indexes import Indexes
 from millgate.index.vectors import EmbedderFailed, embedded_text
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 
 
@@ -38,7 +38,7 @@ def put(store, **texts):
 
 @pytest.fixture
 def store():
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, a="a red kite", b="a green field", c="blue and green water", d="no color at all")
     return store
 
@@ -54,7 +54,7 @@ def test_what_is_near_joins_what_matches(store):
 
 
 def test_of_equally_near_chunks_the_first_are_found():
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, **{f"c{n:03}": f"red {n}" for n in range(400)})
     view = Indexes(store, embedder=Hues()).snapshot("t", "main")
     assert view.ids(view.nearest([1.0, 0.0, 0.0], 3)[0]) == ["c000", "c001", "c002"]
@@ -112,14 +112,14 @@ def test_without_an_embedder_vectors_rest(store, tmp_path):
 
 def test_a_query_is_embedded_once():
     hues = Hues()
-    indexes = Indexes(MemoryStore(), embedder=hues)
+    indexes = Indexes(TemporaryStore(), embedder=hues)
     assert indexes.vector("red") is indexes.vector("red")
     assert hues.texts == ["red"]
 
 
 def test_long_queries_are_remembered_up_to_so_many_bytes():
     hues = Hues()
-    indexes = Indexes(MemoryStore(), embedder=hues)
+    indexes = Indexes(TemporaryStore(), embedder=hues)
     queries = [f"red {n} " * 200_000 for n in range(8)]  # 1.2 MB or more each
     for query in [*queries, queries[-1], queries[0]]:
         indexes.vector(query)
@@ -160,7 +160,7 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(folder, "LARGE", 300)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
     indexes.snapshot("t", "main")
@@ -193,7 +193,7 @@ def test_a_neighbor_graph_is_not_asked_for_all_that_are_dead(
 ):
     monkeypatch.setattr(folder, "LARGE", 300)
     monkeypatch.setattr(folder, "NearestNeighbors", Watched)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(2_500)})
     indexes = Indexes(store, tmp_path, Random())
     indexes.snapshot("t", "main")
@@ -211,7 +211,7 @@ def test_a_neighbor_graph_is_not_asked_for_all_that_are_dead(
 
 def test_whoever_saves_a_neighbor_graph_searches_it_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "LARGE", 300)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
     indexes.rebuild("t", "main")
@@ -222,7 +222,7 @@ def test_whoever_saves_a_neighbor_graph_searches_it_at_once(tmp_path, monkeypatc
 @pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
 def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(folder, "LARGE", 300)
-    store, began, build = MemoryStore(), [], vectors.build_graph
+    store, began, build = TemporaryStore(), [], vectors.build_graph
 
     def watched(vectors, path, *, first_rows):
         began.append(first_rows is not None)
@@ -291,7 +291,7 @@ def test_damaged_embeddings_are_noticed_rebuilt_and_said(store, tmp_path, how):
 
 def test_a_damaged_neighbor_graph_is_noticed_rebuilt_and_said(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "LARGE", 300)
-    store = MemoryStore()
+    store = TemporaryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
     indexes.snapshot("t", "main")
@@ -342,8 +342,8 @@ def without_numbers(rows):
 
 def test_a_query_vector_of_another_size_or_without_numbers_is_refused():
     with pytest.raises(ConfigError, match="gave 1 × 2 numbers for 1 texts"):
-        Indexes(MemoryStore(), embedder=Faulty(lambda rows: rows[:, :2])).vector("red")
-    indexes = Indexes(MemoryStore(), embedder=Faulty(without_numbers))
+        Indexes(TemporaryStore(), embedder=Faulty(lambda rows: rows[:, :2])).vector("red")
+    indexes = Indexes(TemporaryStore(), embedder=Faulty(without_numbers))
     for _ in range(2):  # nor is it remembered
         with pytest.raises(EmbedderFailed, match="gave no numbers for the query"):
             indexes.vector("red")

@@ -7,7 +7,7 @@ import pytest
 from millgate.errors import InputError
 from millgate.ingest import load
 from millgate.ingest.load import add_rows, add_stream
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 from millgate.text.fingerprint import KIND, pack
 
@@ -31,7 +31,7 @@ class Overtaken:
 
 
 def test_a_chunk_never_keeps_the_fingerprint_of_another_text():
-    store = MemoryStore()
+    store = TemporaryStore()
     add_rows(Overtaken(store, {"id": "page", "text": OTHER}), "t", [{"id": "page", "text": ONE}])
     (chunk,) = store.scan("t", "main")
     assert chunk.text == OTHER
@@ -39,20 +39,20 @@ def test_a_chunk_never_keeps_the_fingerprint_of_another_text():
 
 
 def test_a_text_is_never_stored_without_its_fingerprint():
-    store = MemoryStore()
+    store = TemporaryStore()
     add_rows(FailingStore(store, methods={"attach"}), "t", [{"id": "page", "text": ONE}])
     assert list(store.attachments("t", "main", KIND, ["page"])) == ["page"]
 
 
 def test_a_stream_of_nothing_but_a_byte_order_mark_is_skipped():
-    store = MemoryStore()
+    store = TemporaryStore()
     add_stream(store, "t", b"\xef\xbb\xbf", id="a")
     assert list(store.scan("t", "main")) == []
 
 
 def test_documents_of_many_chunks_are_written_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr(load, "_MAX_CHUNKS", 40)
-    store, puts = MemoryStore(), []
+    store, puts = TemporaryStore(), []
     put = store.put
     store.put = lambda tenant, documents, **more: puts.append(len(documents)) or put(tenant, documents, **more)  # fmt: skip
     chat = "".join(f"User: this is turn {n}\n" for n in range(30))
@@ -64,7 +64,7 @@ def test_documents_of_many_chunks_are_written_a_few_at_a_time(monkeypatch):
 def test_the_garbage_collector_goes_on_while_a_batch_is_written():
     during = []
     add_rows(
-        MemoryStore(), "t", [{"text": ONE}], on_progress=lambda _: during.append(gc.isenabled())
+        TemporaryStore(), "t", [{"text": ONE}], on_progress=lambda _: during.append(gc.isenabled())
     )
     assert during == [True]
 
@@ -81,10 +81,10 @@ def test_the_garbage_collector_goes_on_while_a_batch_is_written():
 )
 def test_a_bad_row_says_what_was_meant(row, said):
     with pytest.raises(InputError) as refused:
-        add_rows(MemoryStore(), "t", [row])
+        add_rows(TemporaryStore(), "t", [row])
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["sources", "subtitle", "author", "source_id", "Ünïcode", 7])
 def test_keys_of_ones_own_join_the_metadata(key):
-    assert add_rows(MemoryStore(), "t", [{"text": "boats", str(key): "x"}]).documents == 1
+    assert add_rows(TemporaryStore(), "t", [{"text": "boats", str(key): "x"}]).documents == 1

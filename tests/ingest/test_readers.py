@@ -15,12 +15,12 @@ from millgate.ingest.html import extract
 from millgate.ingest.load import add_files, add_rows, add_stream
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.walk import walk
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 
 
 @pytest.fixture
 def store():
-    store = MemoryStore()
+    store = TemporaryStore()
     yield store
     store.close()
 

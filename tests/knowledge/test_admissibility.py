@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millgate.errors import InputError
 from millgate.knowledge.admissibility import admit, dump, is_admissible, load, sign, verify
 from millgate.knowledge.slices import SlicePolicy, SliceTurn, slice_around
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Secret
 
 KEY = b"k" * 32
@@ -96,7 +96,7 @@ def test_no_changed_digit_is_believed(place, step):
 
 
 def test_after_a_rotation_old_tokens_verify_until_they_expire():
-    store = MemoryStore()
+    store = TemporaryStore()
     slice = slice_around(TURNS, "a")
     old = sign(slice, store.secret("t"))
     store.rotate("t", expires=100.0)
@@ -109,7 +109,7 @@ def test_after_a_rotation_old_tokens_verify_until_they_expire():
     store.rotate("t", expires=50.0)
     assert verify(old, store.secrets("t"), now=49)
     assert not verify(new, store.secrets("t"), now=50)
-    assert not verify(new, MemoryStore().secrets("t"), now=0)
+    assert not verify(new, TemporaryStore().secrets("t"), now=0)
 
 
 def test_without_a_secret_nothing_is_signed_or_believed():

@@ -4,7 +4,7 @@ import pytest
 
 from millgate.errors import InputError
 from millgate.knowledge.edges import chunk_edges, document_edges, link_edges, read_edges
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Edge
 
 
@@ -89,7 +89,7 @@ def test_nul_bytes_do_not_stop_a_csv(tmp_path):
 
 
 def test_linking_counts_what_it_did():
-    store = MemoryStore()
+    store = TemporaryStore()
     rows = [Edge("a", "uses", str(i)) for i in range(25)] + [f"bad {i}" for i in range(30)]
     result = link_edges(store, "t", iter(rows), batch=10)
     assert (result.linked, result.skipped, len(result.reasons)) == (25, 30, 20)

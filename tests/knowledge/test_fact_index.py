@@ -3,12 +3,12 @@
 import pytest
 
 from millgate.knowledge.fact_index import FactIndex
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Fact
 
 
 def relevance(query, *contents):
-    store = MemoryStore()
+    store = TemporaryStore()
     for n, content in enumerate(contents):
         store.save_fact("t", Fact(f"f{n}", content))
     return {fact.id: score for fact, score in FactIndex(store, "t").search(query)}
@@ -53,7 +53,7 @@ def test_a_fact_is_found_in_its_own_language_beside_facts_in_others(query, conte
 
 
 def test_a_fact_that_changes_its_language_is_found_by_its_new_words_alone():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.save_fact("t", Fact("f", "Die Datenbanken werden jede Nacht gesichert."))
     index = FactIndex(store, "t")
     assert index.search("Datenbank")

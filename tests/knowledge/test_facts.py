@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from millgate.errors import InputError, LimitError, NotFound
 from millgate.knowledge.facts import Facts, FactsPolicy
 from millgate.notes import NoteCode
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Plan, Strategy, Tier
 
 
 def new_facts(**knobs) -> Facts:
-    return Facts(MemoryStore(), "t", FactsPolicy(**knobs), clock=FixedClock())
+    return Facts(TemporaryStore(), "t", FactsPolicy(**knobs), clock=FixedClock())
 
 
 def plan(**changes) -> Plan:
@@ -222,7 +222,7 @@ def test_words_match_by_their_stem_and_tags_count():
 
 
 def test_age_halves_the_score():
-    store, clock = MemoryStore(), FixedClock()
+    store, clock = TemporaryStore(), FixedClock()
     facts = Facts(store, "t", FactsPolicy(half_life_days=10), clock=clock)
     facts.add("deploy on Friday")
     fresh = facts.search("deploy")[0].score
@@ -297,7 +297,7 @@ def test_a_forgotten_fact_is_gone():
 
 
 def test_facts_written_by_others_are_seen():
-    store = MemoryStore()
+    store = TemporaryStore()
     one, two = Facts(store, "t"), Facts(store, "t")
     fact = one.add("deploy on Friday").fact
     assert [h.fact.id for h in two.search("deploy")] == [fact.id]
@@ -327,7 +327,7 @@ def test_facts_are_listed_by_trust():
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30), st.randoms())
 def test_the_fact_index_is_the_same_whatever_path_led_there(names, random):
     """An incrementally kept index ranks as one built from scratch."""
-    store, clock = MemoryStore(), FixedClock()
+    store, clock = TemporaryStore(), FixedClock()
     facts = Facts(store, "t", clock=clock)
     for name in names:
         clock.advance(1)

@@ -5,7 +5,7 @@ import pytest
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.knowledge.graph import Graph
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Edge
 
@@ -14,7 +14,7 @@ ROUTE = [Edge("a", "uses", "b", 0.5), Edge("b", "uses", "c", 0.5), Edge("c", "us
 
 @pytest.fixture
 def graph():
-    return Graph(MemoryStore(), "t", clock=FixedClock(1_000_000.0))
+    return Graph(TemporaryStore(), "t", clock=FixedClock(1_000_000.0))
 
 
 def test_linking_counts_what_is_new_or_changed(graph):

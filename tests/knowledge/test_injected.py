@@ -10,7 +10,7 @@ from tests.waiting import MOST_S
 from millgate.gateway import Millgate
 from millgate.knowledge.injected import MAX_CHARS, TENANTS_HELD, Injected, shown_texts
 from millgate.settings import Settings
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 
 TOPICS = ["refunds", "parcels", "invoices", "passwords", "deploys", "backups", "licenses", "alerts"]
 ROWS = [
@@ -137,7 +137,7 @@ def test_a_thousand_turns_leave_no_echo(hg):
 
 
 def test_what_is_held_stays_small(hg):
-    injected = Injected(MemoryStore())
+    injected = Injected(TemporaryStore())
     trace = hg.context("who looks after refunds?").trace
     texts = list(shown_texts(trace))
     for n in range(2 * TENANTS_HELD):
@@ -160,7 +160,7 @@ def _of(trace, *, tenant, text=None):
     return replace(trace, id=f"{tenant}{text}", request=request, candidates=candidates)
 
 
-class SlowStore(MemoryStore):
+class SlowStore(TemporaryStore):
     """A store in which the traces of one tenant are not read before it is told to."""
 
     def __init__(self):

@@ -5,7 +5,7 @@ import pytest
 from millgate.errors import InputError
 from millgate.knowledge.facts import Facts
 from millgate.knowledge.maintenance import Wording, decay, is_same_fact, merge, propose_merges
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Fact
 
@@ -14,7 +14,7 @@ DAY = 86_400
 
 def test_trust_fades_with_age_and_is_recorded():
     clock = FixedClock()
-    facts = Facts(MemoryStore(), "t", clock=clock)
+    facts = Facts(TemporaryStore(), "t", clock=clock)
     old = facts.add("old thing", trust=0.8).fact
     clock.advance(10 * DAY)
     new = facts.add("new thing", trust=0.8).fact
@@ -31,12 +31,12 @@ def test_trust_fades_with_age_and_is_recorded():
 @pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf")])
 def test_a_half_life_out_of_range_is_refused(days):
     with pytest.raises(InputError, match="half-life"):
-        decay(Facts(MemoryStore(), "t"), days)
+        decay(Facts(TemporaryStore(), "t"), days)
 
 
 def test_wordings_of_one_fact_become_one():
     clock = FixedClock()
-    facts = Facts(MemoryStore(), "t", clock=clock)
+    facts = Facts(TemporaryStore(), "t", clock=clock)
     said = "Backups run nightly at the Frankfurt site"
     first = facts.add(said, tags=["ops"], trust=0.4).fact
     clock.advance(5)
@@ -57,7 +57,7 @@ def test_wordings_of_one_fact_become_one():
 
 
 def test_what_was_merged_can_be_read_however_often_facts_are_merged_and_judged():
-    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    facts = Facts(TemporaryStore(), "t", clock=FixedClock())
     best = facts.add("The build of the service runs on Python", trust=0.9).fact
     for wording in (
         "A build of the service runs on Python",
@@ -87,7 +87,7 @@ def test_what_was_merged_can_be_read_however_often_facts_are_merged_and_judged()
     ],
 )
 def test_opposite_facts_are_not_merged(one, other):
-    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    facts = Facts(TemporaryStore(), "t", clock=FixedClock())
     facts.add(one)
     facts.add(other)
     assert propose_merges(facts) == merge(facts) == []
@@ -104,7 +104,7 @@ def test_opposite_facts_are_not_merged(one, other):
     ],
 )  # fmt: skip
 def test_wordings_in_other_languages_are_merged(one, other):
-    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    facts = Facts(TemporaryStore(), "t", clock=FixedClock())
     facts.add(one)
     facts.add(other)
     assert len(merge(facts)) == len(facts.all()) == 1

@@ -7,7 +7,7 @@ import pytest
 from millgate import ContextBudget, Millgate
 from millgate.knowledge.memory import TENANTS_HELD, Memory
 from millgate.knowledge.providers import ProviderPool
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
 
 
@@ -35,7 +35,7 @@ def hg():
 
 
 def test_facts_and_answers_are_recalled():
-    memory = Memory(MemoryStore(), ProviderPool([Provider("- we deploy on Fridays")]))
+    memory = Memory(TemporaryStore(), ProviderPool([Provider("- we deploy on Fridays")]))
     fact = memory.facts("t").add("Deploys go to Frankfurt").fact
     request = Request("where do deploys go?", tenant="t")
     facts, done = (
@@ -61,7 +61,7 @@ def test_facts_and_answers_reach_the_context_together():
     [("hello!", {}), ("deploys?", {"skip": True}), ("deploys?", {"prefetch": False})],
 )
 def test_nothing_is_recalled_when_nothing_is_wanted(query, changes):
-    memory = Memory(MemoryStore(), ProviderPool([Provider(ValueError("it was asked"))]))
+    memory = Memory(TemporaryStore(), ProviderPool([Provider(ValueError("it was asked"))]))
     memory.facts("t").add("hello deploys")
     request = Request(query, tenant="t")
     assert memory.recall_facts(request, plan(**changes)) == Sifted()
@@ -70,7 +70,7 @@ def test_nothing_is_recalled_when_nothing_is_wanted(query, changes):
 
 
 def test_facts_are_held_for_a_bounded_number_of_tenants():
-    memory = Memory(MemoryStore())
+    memory = Memory(TemporaryStore())
     first = memory.facts("t0")
     assert memory.facts("t0") is first
     others = [memory.facts(f"t{n + 1}") for n in range(TENANTS_HELD - 1)]

@@ -4,13 +4,13 @@ import pytest
 
 from millgate.knowledge import paths as module
 from millgate.knowledge.paths import find_nodes, neighborhood
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Edge
 
 
 @pytest.fixture
 def chain():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.link("t", [Edge(a, "uses", b) for a, b in ("ab", "bc", "cd", "de")])
     return store
 
@@ -41,7 +41,7 @@ def test_a_cycle_ends_and_another_tenant_sees_nothing(chain):
 
 
 def test_a_hub_gives_its_strongest_edges_only():
-    store = MemoryStore()
+    store = TemporaryStore()
     spokes = [Edge("hub", "uses", f"n{n:03}", (n + 1) / 200) for n in range(200)]
     store.link("t", [Edge("a", "uses", "hub"), *spokes])
     found = around(store, "a", hops=2)
@@ -50,7 +50,7 @@ def test_a_hub_gives_its_strongest_edges_only():
 
 
 def test_names_are_followed_without_case():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.link("t", [Edge("Payments", "uses", "Ledger"), Edge("ledger", "uses", "LEDGER-db")])
     assert len(around(store, "PAYMENTS", hops=2)) == 2
     assert find_nodes(store, ["LEDGER", "nobody"], tenant="t") == {"ledger": "Ledger"}
@@ -58,7 +58,7 @@ def test_names_are_followed_without_case():
 
 def test_the_nodes_that_most_reaches_are_followed_first(monkeypatch):
     monkeypatch.setattr(module, "MAX_NODES", 1)
-    store = MemoryStore()
+    store = TemporaryStore()
     store.link("t", [Edge("a", "uses", "b", 0.3), Edge("z", "uses", "y", 0.9)])
     store.link("t", [Edge("b", "uses", "c"), Edge("y", "uses", "x")])
     hops = neighborhood(store, {"a": 1.0, "z": 1.0}, tenant="t", hops=2)

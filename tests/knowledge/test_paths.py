@@ -15,19 +15,19 @@ from millgate.knowledge.paths import (
     paths,
     traverse,
 )
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Edge
 
 POLICY = GraphPolicy()
 
 
-def store_of(*edges: Edge) -> MemoryStore:
-    store = MemoryStore()
+def store_of(*edges: Edge) -> TemporaryStore:
+    store = TemporaryStore()
     store.link("t", edges)
     return store
 
 
-def walks(store: MemoryStore, start: str, **knobs) -> list[tuple[str, ...]]:
+def walks(store: TemporaryStore, start: str, **knobs) -> list[tuple[str, ...]]:
     direction = knobs.pop("direction", "both")
     policy = GraphPolicy(**knobs)
     return [p.nodes for p in traverse(store, start, policy, tenant="t", direction=direction)]

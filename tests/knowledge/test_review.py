@@ -8,8 +8,8 @@ from millgate.cli import app, main
 from millgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
 from millgate.knowledge.facts import Facts
 from millgate.knowledge.review import DAY, ReviewPolicy, ReviewQueue
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore, FixedClock
 
 
@@ -20,7 +20,9 @@ def clock():
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, clock, tmp_path):
-    made = MemoryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "kb")
+    made = (
+        TemporaryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "kb")
+    )
     yield made
     made.close()
 
@@ -254,7 +256,7 @@ class BusyStore:
 def test_a_question_is_written_behind_the_request_while_another_writer_holds_the_store(clock):
     later = []
     queue = ReviewQueue(
-        BusyStore(MemoryStore(clock=clock)),
+        BusyStore(TemporaryStore(clock=clock)),
         "t",
         clock=clock,
         defer=lambda name, work: later.append((name, work)) or "",
@@ -268,13 +270,13 @@ def test_a_question_is_written_behind_the_request_while_another_writer_holds_the
 
 
 def test_a_question_that_can_be_written_neither_now_nor_later_is_an_error(clock):
-    busy = BusyStore(MemoryStore(clock=clock))
+    busy = BusyStore(TemporaryStore(clock=clock))
     queue = ReviewQueue(busy, "t", clock=clock, defer=lambda name, work: "too much waits")
     with pytest.raises(StoreError, match="too much waits"):
         asked(queue)
 
 
 def test_without_a_way_to_write_later_a_question_waits_for_the_other_writer(clock):
-    queue = ReviewQueue(BusyStore(MemoryStore(clock=clock)), "t", clock=clock)
+    queue = ReviewQueue(BusyStore(TemporaryStore(clock=clock)), "t", clock=clock)
     review = asked(queue)
     assert [waiting.id for waiting in queue.reviews("pending")] == [review.id]

@@ -4,7 +4,7 @@ import pytest
 
 from millgate.errors import InputError
 from millgate.knowledge.turns import add_turns, turn_documents
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.turns import part
 
 TALK = [
@@ -44,7 +44,7 @@ def test_turns_are_chunks_of_their_own_source_and_chain():
 
 
 def test_sending_the_history_again_adds_only_what_is_new():
-    store = MemoryStore()
+    store = TemporaryStore()
     assert add_turns(store, "t", "s1", TALK[:2]).new == 2
     again = add_turns(store, "t", "s1", TALK, now=99.0)
     assert (again.new, len(again.ids)) == (1, 3)
@@ -59,7 +59,7 @@ def test_the_same_words_twice_are_two_turns():
 
 
 def test_sessions_are_apart():
-    store = MemoryStore()
+    store = TemporaryStore()
     add_turns(store, "t", "one", ["hello there world"])
     assert add_turns(store, "t", "two", ["hello there world"]).new == 1
 
@@ -105,6 +105,6 @@ def test_a_strange_speaker_or_date_cannot_break_the_head():
 
 
 def test_nothing_is_written_when_nothing_is_said():
-    store = MemoryStore()
+    store = TemporaryStore()
     assert add_turns(store, "t", "s", []).ids == ()
     assert store.collections("t") == {}

@@ -5,8 +5,8 @@ import pytest
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.operations.transfer import export_lines, import_lines
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.fingerprint import KIND
 from millgate.types import Edge
 
@@ -40,7 +40,7 @@ def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
     with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "mine", "text": "Mine."}])
         gate.for_tenant("u").add([{"id": "theirs", "text": "Theirs."}])
-    store = MemoryStore()
+    store = TemporaryStore()
     import_lines(store, export_lines(tmp_path, tenant="u"), tenant="v")
     assert [chunk.id for chunk in store.scan("v", "main")] == ["theirs"]
     assert store.collections("u") == {}
@@ -50,12 +50,12 @@ def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
 @pytest.mark.parametrize("line", ["5", '{"kind": "document"}', '{"kind": "x", "tenant": "t", "value": {}}'])  # fmt: skip
 def test_a_bad_line_is_named(line):
     with pytest.raises(InputError, match="line 1 cannot be imported"):
-        import_lines(MemoryStore(), [line])
+        import_lines(TemporaryStore(), [line])
 
 
 def test_a_line_that_is_not_json_is_named_by_its_number_and_column():
     with pytest.raises(InputError, match="line 3 is not JSON: unexpected end of data at column 12"):
-        import_lines(MemoryStore(), ["\n", "\n", '{"kind": 1\n', "\n"])
+        import_lines(TemporaryStore(), ["\n", "\n", '{"kind": 1\n', "\n"])
 
 
 @pytest.mark.parametrize("trust", ["99", "-1", "1.01"])
@@ -64,4 +64,4 @@ def test_a_fact_that_is_trusted_beyond_the_scale_is_not_imported(tmp_path, trust
         gate.remember("Ada maintains the ferry.", trust=0.7)
     (line,) = [line for line in export_lines(tmp_path / "one") if '"kind":"fact"' in str(line)]
     with pytest.raises(InputError, match=r"line 1 cannot be imported: trust is"):
-        import_lines(MemoryStore(), [str(line).replace('"trust":0.7', f'"trust":{trust}')])
+        import_lines(TemporaryStore(), [str(line).replace('"trust":0.7', f'"trust":{trust}')])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from millgate import ContextBudget, Millgate
 from millgate.errors import InputError, LimitError, NotReady
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 from millgate.text.tokens import counter, estimate_tokens
 from millgate.types import Request, Window
@@ -114,7 +114,7 @@ def test_the_sync_form_works_inside_a_running_loop(hg):
 
 
 def test_a_store_that_fails_leaves_an_empty_context_that_says_so():
-    with Millgate.open(store=FailingStore(MemoryStore())) as hurt:
+    with Millgate.open(store=FailingStore(TemporaryStore())) as hurt:
         context = hurt.context("how do refunds work?")
     assert context.chunks == ()
     assert context.degraded
@@ -158,7 +158,7 @@ def test_a_remembered_fact_is_given_though_no_document_knows(hg):
 @pytest.mark.parametrize("method", ["head", "chunks", "secret"])
 def test_a_store_that_cannot_be_reached_is_not_one_that_knows_nothing(method):
     """Whenever it fails: an empty context would tell the agent that there is nothing to know."""
-    store = MemoryStore()
+    store = TemporaryStore()
     away = NotReady("a server of the store cannot be reached", retry_after=1.0)
     failing = FailingStore(store, methods={method}, error=away)
     with Millgate.open(store=store) as whole, Millgate.open(store=failing) as gate:

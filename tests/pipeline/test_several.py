@@ -8,7 +8,7 @@ from millgate.notes import Fate, NoteCode, Stage
 from millgate.pipeline.several import by_collection, chances_by_collection, merge
 from millgate.relevance.model import chances
 from millgate.relevance.query_terms import ask
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, ContextBudget, Document
 
 NOISE = [
@@ -135,7 +135,7 @@ def views():
         "docs": [row["text"] for row in NOISE],
         "tides": [f"The tide in Porto turns at {n}." for n in range(300)],
     }
-    store = MemoryStore()
+    store = TemporaryStore()
     for name, texts in fillers.items():
         chunks = [Chunk(f"{name}{n}", text, collection=name) for n, text in enumerate(texts)]
         chunks.append(Chunk(f"{name}-line", LINE, collection=name))

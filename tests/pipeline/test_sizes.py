@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from millgate import Millgate
 from millgate.notes import NoteCode
 from millgate.pipeline.sizes import CollectionTokens
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Chunk, ContextBudget, Document, Strategy
 
@@ -22,7 +22,7 @@ TEXTS = {
 }
 
 
-class CountingStore(MemoryStore):
+class CountingStore(TemporaryStore):
     """A store that counts the chunks that scans read."""
 
     read = 0
@@ -121,7 +121,7 @@ def test_a_collection_far_too_large_is_counted_again_when_it_has_doubled():
     assert store.read > read
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(TemporaryStore):
     """A store that cannot tell sizes."""
 
     def size(self, tenant, collection):

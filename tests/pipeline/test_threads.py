@@ -14,7 +14,7 @@ from millgate.errors import StoreError, UpstreamError
 from millgate.gateway import Millgate
 from millgate.pipeline.threads import COMPUTING, WAITING, ComputingSlots, LoopCalls, RequestThreads
 from millgate.settings import Settings
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.wiring import UserComponents
 
 
@@ -237,7 +237,7 @@ class Vectors:
     [
         ({}, COMPUTING),
         ({"clock": lambda: 1.0}, COMPUTING),
-        ({"store": MemoryStore()}, WAITING),
+        ({"store": TemporaryStore()}, WAITING),
         ({"embedder": Vectors()}, WAITING),
         ({"counter": len}, WAITING),
     ],

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from tests.stores.dictionaries import DictionaryStore
 from tests.waiting import MOST_S, until
 
 from millgate.errors import StoreError
@@ -10,13 +11,12 @@ from millgate.gateway import Millgate
 from millgate.pipeline import trace_upkeep
 from millgate.pipeline.trace_upkeep import TRACES, TraceUpkeep
 from millgate.policy import TracePolicy
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
 
 POLICY = TracePolicy(keep=7, age_s=50.0)
 
 
-class Alone(MemoryStore):
+class Alone(DictionaryStore):
     """A store that knows only how to prune all."""
 
     def __init__(self):

@@ -16,12 +16,12 @@ from millgate.rank.seeds import find_seeds
 from millgate.rank.top import best, top
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, Document, Edge, Sifted
 
 
 def view_of(*texts, titles=()):
-    store = MemoryStore()
+    store = TemporaryStore()
     chunks = [
         Chunk(f"c{n}", text, document=f"c{n}", title=title)
         for n, (text, title) in enumerate(zip(texts, [*titles, *[""] * len(texts)], strict=False))

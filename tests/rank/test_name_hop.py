@@ -17,7 +17,7 @@ from millgate.rank.name_postings import (
     strongest_names,
 )
 from millgate.rank.query_share import novelty_shares, open_share, receptivity
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.terms import terms
 from millgate.types import Chunk, Document
 
@@ -169,7 +169,7 @@ def test_nothing_flows_through_no_names():
 
 
 def view_of(*chunks):
-    store = MemoryStore()
+    store = TemporaryStore()
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
     return Indexes(store).snapshot("t", "main")
 

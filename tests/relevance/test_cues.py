@@ -6,7 +6,7 @@ from millgate.index.indexes import Indexes
 from millgate.relevance.cues import cues
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 
 BY = {"question": 0.5, "other_speaker": 0.1}
@@ -43,7 +43,7 @@ def test_a_question_that_names_one_speaker_is_answered_by_that_one(query, want):
 
 def test_the_answer_stands_before_the_question_in_the_ranking():
     lines = ["Did you buy the zither?", "I did buy the zither.", "Nice.", "Rain again.", "Bye now."]
-    store = MemoryStore()
+    store = TemporaryStore()
     chunks = [Chunk(f"c{n}", f"[1 May] {'AB'[n % 2]}nn: {x}") for n, x in enumerate(lines)]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
     view = Indexes(store).snapshot("t", "main")

@@ -32,7 +32,7 @@ from millgate.stages.grade import (
     strips_of_long,
 )
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, Document
 
 CITIES = [
@@ -65,7 +65,7 @@ VERBS = ["opened", "closed", "burned", "moved", "expanded", "restored"]
 
 
 def collection(texts):
-    store = MemoryStore()
+    store = TemporaryStore()
     rows = [
         Document(str(n), chunks=(Chunk(str(n), text, document=str(n)),))
         for n, text in enumerate(texts)

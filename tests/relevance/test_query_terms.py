@@ -3,7 +3,7 @@ import pytest
 
 from millgate.index.indexes import Indexes
 from millgate.relevance.query_terms import ask, match, match_known
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.terms import terms
 from millgate.types import Chunk, Document
 
@@ -102,7 +102,7 @@ CHUNKS = [
 
 @pytest.fixture(scope="module")
 def view():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.put("default", [Document(chunk.id, chunks=(chunk,)) for chunk in CHUNKS])
     return Indexes(store).snapshot("default", "main")
 

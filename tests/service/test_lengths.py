@@ -18,8 +18,8 @@ from millgate.knowledge.project import MARKERS, MOST_PARENTS, project_of
 from millgate.notes import Stage
 from millgate.service.app import create
 from millgate.settings import Settings
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Edge, Fact, Review, Step
 from millgate.types.lengths import (
     CHUNK_CHARS,
@@ -229,7 +229,7 @@ LONG_ROWS = {
 @pytest.mark.parametrize("row", LONG_ROWS)
 def test_a_store_takes_no_row_of_which_a_part_is_too_long(tmp_path, row):
     """An import reaches it past every other check."""
-    for store in (MemoryStore(), SqliteStore(tmp_path / "kb")):
+    for store in (TemporaryStore(), SqliteStore(tmp_path / "kb")):
         with pytest.raises(LimitError, match="characters"):
             LONG_ROWS[row](store)
         assert store.facts("t") == store.reviews("t") == store.keys("t") == []

@@ -27,7 +27,7 @@ from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.service.app import create
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.model_call import ModelCall
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 from millgate.testing.samples import trace as sample
 from millgate.types import Candidate, Chunk, ContextBudget, Step
@@ -66,7 +66,7 @@ async def test_metrics_are_counted_from_traces(client):
 
 async def test_writes_that_are_lost_behind_an_answer_are_counted(monkeypatch):
     monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
-    store = FailingStore(MemoryStore(), methods=["save_trace"])
+    store = FailingStore(TemporaryStore(), methods=["save_trace"])
     with Millgate.open(store=store) as gate:
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json={"query": "refunds"})

@@ -8,7 +8,7 @@ from millgate.errors import AccessError, BusyError, InputError, StoreError
 from millgate.gateway import Millgate
 from millgate.service.app import create
 from millgate.service.problems import refusal
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 
 DEEP = b'{"query": "x", "current_window_fingerprint": ' + b'{"a": ' * 5000 + b"1" + b"}" * 5001
@@ -146,7 +146,7 @@ async def test_a_document_that_cannot_be_stored_is_skipped_with_its_reason(clien
 
 def over(stack, **failing):
     """A gate over a store that holds the rows and fails from then on."""
-    store = MemoryStore()
+    store = TemporaryStore()
     stack.enter_context(Millgate.open(store=store)).add(ROWS)
     return stack.enter_context(Millgate.open(store=FailingStore(store, **failing)))
 

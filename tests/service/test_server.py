@@ -17,7 +17,7 @@ from millgate.errors import ConfigError
 from millgate.gateway import Millgate
 from millgate.service.server import bind, check_exposure
 from millgate.settings import Settings
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 
 
 def quiet(store, **service):
@@ -28,7 +28,7 @@ def quiet(store, **service):
 def gated(monkeypatch):
     """A store whose collections can be held back, so that a request stays under way."""
     entered, leave = threading.Event(), threading.Event()
-    inner = MemoryStore.collections
+    inner = TemporaryStore.collections
 
     def held(self, tenant):
         if tenant == "default":
@@ -36,7 +36,7 @@ def gated(monkeypatch):
             assert leave.wait(MOST_S)
         return inner(self, tenant)
 
-    monkeypatch.setattr(MemoryStore, "collections", held)
+    monkeypatch.setattr(TemporaryStore, "collections", held)
     yield entered, leave
     leave.set()
 

@@ -33,7 +33,7 @@ from millgate.stages.grade import (
 from millgate.stages.penalize import PenalizePolicy, penalize
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Candidate, Chunk, Document, Edge, Sifted, Window
 
@@ -77,7 +77,7 @@ def ids(candidates):
 
 def stored(candidates):
     """The candidates' chunks as a collection, each its own document."""
-    store = MemoryStore()
+    store = TemporaryStore()
     documents = [
         Document(id=f"d{c.chunk.id}", chunks=(c.chunk,)) for c in candidates if c.chunk.text
     ]

@@ -4,7 +4,7 @@ from millgate.index.indexes import Indexes
 from millgate.rank.seeds import find_seeds
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document, Edge
 
 TEXTS = (
@@ -16,7 +16,7 @@ TEXTS = (
 
 
 def view_of(*texts):
-    store = MemoryStore()
+    store = TemporaryStore()
     chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
     store.put("default", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
     return Indexes(store).snapshot("default", "main")
@@ -33,7 +33,7 @@ def test_a_stronger_edge_lifts_its_chunk_higher():
 
 
 def test_an_edge_leads_to_the_chunk_whose_id_it_spells():
-    store = MemoryStore()
+    store = TemporaryStore()
     texts = {
         "harbor": "The harbor opened late.",
         "README": "Thyme and rye.",

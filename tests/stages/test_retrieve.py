@@ -6,7 +6,7 @@ import pytest
 from millgate.index.indexes import Indexes
 from millgate.notes import Stage
 from millgate.stages.retrieve import RetrievePolicy, retrieve
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 
 HUES = ("red", "green", "blue")
@@ -24,7 +24,7 @@ class Hues:
 
 
 def view_of(*texts, embedder=None):
-    store = MemoryStore()
+    store = TemporaryStore()
     chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
     return Indexes(store, embedder=embedder).snapshot("t", "main")

@@ -1,4 +1,4 @@
-"""The in-memory store and the SQLite store answer the same calls alike.
+"""The dictionary model and the SQLite store answer the same calls alike.
 
 Long runs of random calls over few names, so that they meet: each answer, and after each call all that can be
 read, must agree, and an index that follows the feed from its beginning must end at what is there.
@@ -8,9 +8,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.stores.dictionaries import DictionaryStore
 
 from millgate.errors import InputError
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.testing import FixedClock
 from millgate.testing.samples import document, follow, trace
@@ -28,7 +28,7 @@ class Pair:
 
     def __init__(self, folder, seed):
         clock = FixedClock()
-        self.stores = (MemoryStore(clock=clock), SqliteStore(folder, clock=clock))
+        self.stores = (DictionaryStore(clock=clock), SqliteStore(folder, clock=clock))
         self.rng = random.Random(seed)
         self.calls = []
 

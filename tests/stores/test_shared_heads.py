@@ -5,9 +5,9 @@ import sqlite3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores.dictionaries import DictionaryStore
 
 from millgate.operations.check import check
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.sqlite.store import FILE, SqliteStore
 from millgate.types import Chunk, Document
 
@@ -84,7 +84,7 @@ removals = st.one_of(
 @given(st.lists(st.one_of(puts, removals), min_size=1, max_size=8))
 def test_after_any_writes_it_reads_as_in_memory_and_every_byte_is_counted(tmp_path_factory, writes):
     folder = tmp_path_factory.mktemp("store")
-    disk, memory = SqliteStore(folder), MemoryStore()
+    disk, memory = SqliteStore(folder), DictionaryStore()
     for kind, name, *rest in writes:
         for store in (disk, memory):
             if kind == "put":

@@ -25,8 +25,7 @@ from millgate.operations.backup import create_private
 from millgate.operations.backup import restore as put_back
 from millgate.operations.copy import Comparison, WholeStore, copy_store
 from millgate.operations.transfer import export_lines, import_lines, record_lines
-from millgate.stores.memory.store import MemoryStore
-from millgate.stores.open import open_store
+from millgate.stores.open import MEMORY, open_store
 from millgate.stores.sqlite.store import has_store
 from millgate.stores.url import is_postgres
 from millgate.text.table import count_of
@@ -155,9 +154,9 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
 
 def open_kept(name: str) -> WholeStore:
     """Open a store that outlives this process; one in memory is an error."""
-    opened, _ = open_store(name, clock=time.time)
-    if isinstance(opened, MemoryStore):
+    if name == MEMORY:
         raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
+    opened, _ = open_store(name, clock=time.time)
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
 

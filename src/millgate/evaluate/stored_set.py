@@ -8,7 +8,7 @@ from millgate.evaluate import bm25
 from millgate.evaluate.labeled import Labeled, Query, copies
 from millgate.evaluate.shown import Piece, Truth, whole_pieces
 from millgate.gateway import Millgate
-from millgate.stores.memory.store import MemoryStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.fence import fence_cost, frame
 from millgate.types import Candidate, Trace
 
@@ -32,7 +32,7 @@ def collection_of(query: Query) -> str:
     return query.get("collection", "main")
 
 
-class MeasuredStore(MemoryStore):
+class MeasuredStore(TemporaryStore):
     """A store for several gates, which keeps no traces. Everyone knows its secret, so that two runs count the same
     tokens for their fences.
     """
@@ -40,7 +40,9 @@ class MeasuredStore(MemoryStore):
     def secret(self, tenant: str) -> bytes:  # noqa: D102  (see the class)
         return bytes(32)
 
-    def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
+    def save_traces(
+        self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
+    ) -> None:
         """Keep nothing: every context has its trace."""
 
     def close(self) -> None:

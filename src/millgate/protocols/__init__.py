@@ -23,8 +23,8 @@ other: the postings of the index, and abilities that a store may have beyond Sto
 
 A store keeps everything that must not be lost. millgate.testing.StoreContract is the test suite that ours pass.
 
->>> from millgate.stores.memory.store import MemoryStore
->>> class AuditedStore(MemoryStore):
+>>> from millgate.stores.temporary import TemporaryStore
+>>> class AuditedStore(TemporaryStore):
 ...     def put(self, tenant, documents, **options):
 ...         print(tenant, "writes", [document.id for document in documents])
 ...         return super().put(tenant, documents, **options)

@@ -1,4 +1,4 @@
-"""Internal: stores, which keep everything that must not be lost. One contract, three backends.
+"""Internal: stores, which keep everything that must not be lost. One contract, two backends.
 
 Each backend is a folder with the same files: `store` (the class), `documents` (documents, chunks, attachments and the
 change feed), `records` (edges, facts, secrets, reviews), `traces` and `accounts` (keys and spends). What they share

@@ -25,9 +25,9 @@ def open_store(
         return _open_postgres(name, clock, tenant_bytes)
     folder = folder_of(name)
     if folder is None:
-        from millgate.stores.memory.store import MemoryStore  # noqa: PLC0415  (a store on disk needs none of it)
+        from millgate.stores.temporary import TemporaryStore  # noqa: PLC0415  (a store on disk needs none of it)
 
-        return MemoryStore(clock=clock), None
+        return TemporaryStore(clock=clock, tenant_bytes=tenant_bytes), None
     store = SqliteStore(folder, clock=clock, tenant_bytes=tenant_bytes)
     return store, folder.absolute()
 

@@ -1,7 +1,7 @@
 """QuotaContract: what a store promises that bounds how much one tenant may hold.
 
 Inherit from it and give a `store` fixture that yields an empty store in which a tenant may hold 10 000 bytes. It is no
-part of StoreContract: the store in memory has no such bound.
+part of StoreContract: a store need not have such a bound.
 """
 
 from collections.abc import Iterator

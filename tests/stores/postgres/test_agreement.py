@@ -1,4 +1,4 @@
-"""The PostgreSQL store and the in-memory store answer the same calls alike.
+"""The PostgreSQL store and the dictionary model answer the same calls alike.
 
 The same random calls as for SQLite, fewer of them. Numbers of the feed are each store's own, so only their order
 counts.
@@ -7,9 +7,9 @@ counts.
 import random
 
 import pytest
+from tests.stores.dictionaries import DictionaryStore
 from tests.stores.test_agreement import EVERY, Pair, change_documents, change_records
 
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.postgres.store import PostgresStore
 from millgate.testing import FixedClock
 from millgate.testing.samples import follow
@@ -18,7 +18,7 @@ from millgate.testing.samples import follow
 class PostgresPair(Pair):
     def __init__(self, url, seed):
         clock = FixedClock()
-        self.stores = (MemoryStore(clock=clock), PostgresStore(url, clock=clock))
+        self.stores = (DictionaryStore(clock=clock), PostgresStore(url, clock=clock))
         self.rng = random.Random(seed)
         self.calls = []
 

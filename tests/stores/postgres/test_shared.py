@@ -5,8 +5,8 @@ import time
 import pytest
 
 from millgate.protocols import SharedState
-from millgate.stores.memory.store import MemoryStore
 from millgate.stores.postgres.store import PostgresStore
+from millgate.stores.temporary import TemporaryStore
 from millgate.types import Fact
 
 
@@ -62,7 +62,7 @@ def test_values_go_after_a_month(postgres_url, stores):
 
 def test_only_a_store_that_machines_share_has_shared_state(stores):
     assert isinstance(stores[0], SharedState)
-    assert not isinstance(MemoryStore(), SharedState)
+    assert not isinstance(TemporaryStore(), SharedState)
 
 
 def test_a_tenant_that_is_known_is_looked_up_and_not_written_again(stores, monkeypatch):

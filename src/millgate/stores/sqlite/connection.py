@@ -95,8 +95,10 @@ class Pool:
         timeout_s: float,
         max_bytes: int | None = None,
         read_only: bool = False,
+        syncs: bool = True,
     ) -> None:
         self.path = path
+        self._syncs = syncs
         self.read_only = read_only
         self.version: int | None = (
             None  # of the tables, once they are known to be those of this release
@@ -165,7 +167,9 @@ class Pool:
         `patience_s` is how long to wait for other writers; its default is the store's timeout.
         """
         with self.read() as connection:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute(
+                f"PRAGMA synchronous = {'FULL' if durable and self._syncs else 'NORMAL'}"
+            )
             patience = self._timeout if patience_s is None else patience_s
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             with _transaction(connection, "IMMEDIATE"):

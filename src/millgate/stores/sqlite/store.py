@@ -33,7 +33,7 @@ class SqliteStore(
     SqliteUpkeep,
 ):
     """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how
-    long a writer waits its turn.
+    long a writer waits its turn. Without `syncs` no write waits for the disk.
 
     A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error
     then.
@@ -48,6 +48,7 @@ class SqliteStore(
         tenant_bytes: int | None = None,
         clock: Clock = time,
         read_only: bool = False,
+        syncs: bool = True,
     ) -> None:
         self.path = Path(folder).absolute() / FILE  # the program may go to another folder
         self.read_only = read_only or _may_only_read(self.path)
@@ -56,7 +57,11 @@ class SqliteStore(
             _make_folder(self.path.parent)
             _make_private(self.path)
         self._pool = Pool(
-            self.path, timeout_s=timeout_s, max_bytes=max_bytes, read_only=self.read_only
+            self.path,
+            timeout_s=timeout_s,
+            max_bytes=max_bytes,
+            read_only=self.read_only,
+            syncs=syncs,
         )
         self._clock = clock
         self._tenant_bytes = tenant_bytes
