@@ -37,7 +37,10 @@ def test_a_sound_store_has_no_findings(kb):
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("UPDATE sizes SET chunks = chunks + 1 WHERE collection = 'main'", "size of default/main"),
+        (
+            "UPDATE collections SET chunks = chunks + 1 WHERE collection = 'main'",
+            "size of default/main",
+        ),
         ("DELETE FROM attachments WHERE id = 'p7'", "1 chunks of default/main lack"),
         ("UPDATE attachments SET value = x'00' WHERE id IN ('p7', 'p8')", "2 chunks of"),
         ("INSERT INTO attachments VALUES ('default', 'main', 'gone', 'k', x'00')", "1 bytes"),
@@ -100,7 +103,7 @@ def test_compacting_gives_space_back_and_the_index_still_agrees(kb):
 
 
 def test_a_collection_is_emptied_in_turns_that_let_others_in(tmp_path, monkeypatch):
-    monkeypatch.setattr("millgate.stores.sqlite.documents._CLEAR", 10)
+    monkeypatch.setattr("millgate.stores.sql.documents._CLEAR", 10)
     store = SqliteStore(tmp_path)
     store.put("t", [document(f"d{n}", "one", "two", "three") for n in range(20)])
     head = store.head("t", "main")
@@ -130,7 +133,7 @@ def records(tmp_path):
         for name in ("Ada", "Ben", "Cleo"):
             gate.remember(f"{name} maintains the ferry.")
             gate.context(f"who is {name}, and how are refunds paid?")
-    change(tmp_path, "UPDATE facts SET body = '{\"id\": 3' WHERE content LIKE 'Ben%'")
+    change(tmp_path, "UPDATE facts SET body = '{\"id\": 3' WHERE body LIKE '%Ben%'")
     change(tmp_path, "UPDATE traces SET body = x'00', summary = '[' WHERE number = 2")
     change(tmp_path, "UPDATE chunks SET metadata = '{'")
     change(tmp_path, "INSERT INTO reviews VALUES ('default', 'r1', 'pending', 1.0, 'no review')")

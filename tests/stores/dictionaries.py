@@ -103,6 +103,7 @@ class Collection:
     feed: list[tuple[int, str]] = field(default_factory=list)
     attachments: dict[str, dict[str, bytes]] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
+    place: int = 0  # of the last document that came
     counted: tuple[int, int] = (0, 0)  # the last change that was counted, and the characters then
 
     def size(self) -> Size:
@@ -111,8 +112,9 @@ class Collection:
             self.counted = last, sum(len(chunk.text) for chunk in self.chunks.values())
         return Size(len(self.documents), len(self.chunks), self.counted[1])
 
-    def log(self, seq: int, id: str) -> None:
+    def log(self, id: str) -> None:
         """Add a chunk's change to the feed; sweep the feed when more than half of it is stale."""
+        seq = 1 + (self.feed[-1][0] if self.feed else 0)
         self.seqs[id] = seq
         self.feed.append((seq, id))
         if len(self.feed) > 64 + 2 * len(self.seqs):
@@ -137,8 +139,6 @@ class MemoryDocuments(MemoryPart):
     def __init__(self, lock: StoreLock, clock: Clock) -> None:
         super().__init__(lock, clock)
         self._collections: dict[tuple[str, str], Collection] = {}
-        self._seqs: dict[str, int] = defaultdict(int)
-        self._places: dict[str, int] = defaultdict(int)
 
     def put(
         self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
@@ -146,7 +146,7 @@ class MemoryDocuments(MemoryPart):
         incoming = check_documents(tenant, documents)
         beside = check_attachments(attachments, incoming)
         with self._lock:
-            targets = {name: self._collection(tenant, name) for name in incoming}
+            targets = {name: self._collection(tenant, name) for name in sorted(incoming)}
             for name, held in targets.items():
                 held.refuse_clash(incoming[name])
             changed = sum(
@@ -294,10 +294,6 @@ class MemoryDocuments(MemoryPart):
     def _collection(self, tenant: str, name: str) -> Collection:
         return self._collections.setdefault((tenant, name), Collection())
 
-    def _next_seq(self, tenant: str) -> int:
-        self._seqs[tenant] += 1
-        return self._seqs[tenant]
-
     def _replace(self, tenant: str, held: Collection, incoming: Mapping[str, Document]) -> int:
         """Put each document in the place of its former version; how many chunks changed."""
         kept = {chunk.id for document in incoming.values() for chunk in document.chunks}
@@ -313,8 +309,8 @@ class MemoryDocuments(MemoryPart):
 
     def _write(self, tenant: str, held: Collection, document: Document) -> int:
         if document.id not in held.places:
-            self._places[tenant] += 1
-            held.places[document.id] = self._places[tenant]
+            held.place += 1
+            held.places[document.id] = held.place
         held.documents[document.id] = document
         changed = 0
         for chunk in document.chunks:
@@ -324,7 +320,7 @@ class MemoryDocuments(MemoryPart):
             if former and (former.title, former.text) != (chunk.title, chunk.text):
                 held.attachments.pop(chunk.id, None)
             held.chunks[chunk.id] = chunk
-            held.log(self._next_seq(tenant), chunk.id)
+            held.log(chunk.id)
             changed += 1
         return changed
 
@@ -354,7 +350,7 @@ class MemoryDocuments(MemoryPart):
     def _erase(self, tenant: str, held: Collection, id: str) -> None:
         del held.chunks[id]
         held.attachments.pop(id, None)
-        held.log(self._next_seq(tenant), id)
+        held.log(id)
 
 
 EdgeName = tuple[str, str, str]

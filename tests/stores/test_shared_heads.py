@@ -41,7 +41,7 @@ def test_what_a_hundred_chunks_share_is_stored_once(store, tmp_path):
     (held,) = raw.execute(
         "SELECT sum(length(coalesce(title, '')) + length(coalesce(metadata, ''))) FROM chunks"
     ).fetchone()
-    (counted,) = raw.execute("SELECT bytes FROM sizes").fetchone()
+    (counted,) = raw.execute("SELECT bytes FROM collections").fetchone()
     raw.close()
     assert held == 0
     assert 10_400 < counted < 13_000

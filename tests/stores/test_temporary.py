@@ -52,7 +52,11 @@ print(gate.store.path.parent)
 
 def run(ending):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + ending], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", SCRIPT + ending],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return Path(done.stdout.splitlines()[0]), done.stderr
 

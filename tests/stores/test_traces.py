@@ -9,7 +9,7 @@ import pytest
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.settings import Settings
-from millgate.stores.sqlite import traces as traces_module
+from millgate.stores.sql import traces as traces_module
 from millgate.stores.sqlite.store import FILE, SqliteStore
 from millgate.stores.stored_trace import TEXT_CHARS, pack_trace, unpack_trace
 from millgate.testing import FixedClock

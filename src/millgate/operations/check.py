@@ -31,10 +31,10 @@ SELECT tenant, collection,
   (SELECT count(*) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
   (SELECT coalesce(sum(chars), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
   (SELECT coalesce(sum(bytes), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection)
-  + (SELECT coalesce(sum(length(CAST(id || title || metadata AS BLOB))), 0) FROM documents d
+  + (SELECT coalesce(sum(bytes), 0) FROM documents d
      WHERE d.tenant = s.tenant AND d.collection = s.collection),
   documents, chunks, chars, bytes
-FROM sizes s
+FROM collections s
 """
 _ORPHANS = {
     "bytes attached to a chunk that is gone": """
@@ -85,7 +85,7 @@ def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
         if right != held:
             if repair:
                 values = (*right, tenant, collection)
-                store.execute("UPDATE sizes SET documents = ?, chunks = ?, chars = ?, bytes = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
+                store.execute("UPDATE collections SET documents = ?, chunks = ?, chars = ?, bytes = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
             yield Finding(f"the size of {tenant}/{collection} is wrong: {held} instead of {right}", repair)  # fmt: skip
     for what, which in _ORPHANS.items():
         ((count,),) = store.query(f"SELECT count(*) {which}")

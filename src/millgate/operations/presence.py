@@ -130,7 +130,9 @@ def tenants_of(gate: Millgate) -> list[str]:
         return gate.store.tenants()
     if not isinstance(gate.store, SqliteStore):
         return [gate.tenant]
-    rows = gate.store.query("SELECT tenant FROM tenants ORDER BY tenant")
+    rows = gate.store.query(
+        "SELECT tenant FROM collections UNION SELECT tenant FROM counters ORDER BY 1"
+    )
     return [tenant for (tenant,) in rows]
 
 

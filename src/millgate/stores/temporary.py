@@ -7,6 +7,7 @@ A process holds a lock on its folder, so that what a killed one left is deleted 
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,10 +18,8 @@ from millgate.protocols import Clock
 from millgate.stores.sqlite.connection import Pool
 from millgate.stores.sqlite.store import SqliteStore
 
-try:
+if sys.platform != "win32":  # which deletes no file that is open
     import fcntl
-except ModuleNotFoundError:  # Windows, which deletes no file that is open
-    fcntl = None  # type: ignore[assignment]
 
 _MEMORY = Path("/dev/shm")  # noqa: S108  (the folder in it is made for this user alone)
 _PREFIX = "millgate-memory-"
@@ -61,7 +60,7 @@ def _make_folder() -> Path:
 
 def _lock(folder: Path) -> int | None:
     """Hold a lock on a folder for as long as this process, or one that it forks, lives; None if another holds it."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     held = os.open(folder, os.O_RDONLY)
     try:

@@ -9,7 +9,7 @@ from tests.postgres_server import has_distributed_tables
 from tests.waiting import MOST_S, until
 
 from millgate.stores.postgres.store import PostgresStore
-from millgate.stores.postgres.writer import CollectionWriter
+from millgate.stores.sql.writer import CollectionWriter
 from millgate.testing.samples import document
 
 
@@ -33,7 +33,7 @@ class SlowWriter:
     def run(self):
         with self.store._pool.write("t") as connection:
             slow = document("slow", "began first")
-            CollectionWriter(connection, "t", "main").put({"slow": slow})
+            CollectionWriter(connection, "t", "main", shares_heads=False).put({"slow": slow})
             self.written.set()
             assert self.commit.wait(MOST_S)
 
@@ -78,7 +78,9 @@ def test_a_writer_that_fails_leaves_no_number_behind(store):
 
     def fail():
         with store._pool.write("t") as connection:
-            CollectionWriter(connection, "t", "main").put({"b": document("b", "y")})
+            CollectionWriter(connection, "t", "main", shares_heads=False).put(
+                {"b": document("b", "y")}
+            )
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -11,19 +11,21 @@ replaces an idle one that the server has closed, and closes one that raised an e
 import logging
 import selectors
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Condition
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.abc import PQGen
+from psycopg import Cursor
+from psycopg.abc import Params, PQGen, Query
 from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
 from millgate.errors import MillgateError, NotReady, StoreError
 from millgate.forks import prepare_for_forks
+from millgate.stores.chunk_rows import Row
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.failures import (
     is_coming_back,
@@ -32,6 +34,7 @@ from millgate.stores.postgres.failures import (
     translate,
     translate_login,
 )
+from millgate.stores.postgres.rows import as_text_array, insert_rows, spell
 from millgate.stores.postgres.texts import register_texts
 
 LOGGER = logging.getLogger("millgate.store")
@@ -61,6 +64,38 @@ class Connection(psycopg.Connection[TupleRow]):
 
     patience_s: float | None = None
     is_citus = False
+    listed = staticmethod(as_text_array)
+
+    def execute(
+        self,
+        query: Query,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool = False,
+    ) -> Cursor[TupleRow]:
+        if params and isinstance(query, str):
+            query = spell(query)
+        return super().execute(query, params, prepare=prepare, binary=binary)  # type: ignore[arg-type]  # no templates
+
+    def run_many(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run a statement once for each row of values; how many rows it changed."""
+        if not rows:
+            return 0
+        with self.cursor() as cursor:
+            cursor.executemany(spell(sql), rows)
+            return cursor.rowcount
+
+    def insert(self, table: str, rows: Iterable[Row], *, on_conflict: str = "") -> int:
+        """Insert rows of all columns; how many were inserted or, by the clause, updated."""
+        return insert_rows(self, table, list(rows), on_conflict=on_conflict)
+
+    def lock_counter(self, tenant: str, name: str) -> None:
+        """Let no other transaction read or change one of the tenant's counters until this one ends."""
+        sql = "INSERT INTO millgate.counters (tenant, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        self.execute(sql, (tenant, name))
+        sql = "SELECT value FROM millgate.counters WHERE tenant = ? AND name = ? FOR UPDATE"
+        self.execute(sql, (tenant, name))
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         if timeout is None and self.patience_s is not None:
@@ -83,6 +118,8 @@ _REQUEST: ContextVar[_Reads | None] = ContextVar("reads of a request", default=N
 
 class Pool:
     """Connections of one process to one server."""
+
+    listed = staticmethod(as_text_array)
 
     def __init__(self, address: Address, parameters: Mapping[str, Any] | None = None) -> None:
         self.address = address

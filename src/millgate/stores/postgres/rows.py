@@ -1,4 +1,4 @@
-"""Rows: the SQL clause that finds a collection, a tenant's counters and quota, and many rows written at once.
+"""Rows: how statements and lists are spelled for PostgreSQL, and many rows written at once.
 
 PostgreSQL takes no COPY into a table with policies. So a large number of rows is copied into a temporary table and
 inserted from there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into
@@ -12,73 +12,23 @@ from psycopg.rows import TupleRow
 
 from millgate.errors import StoreError
 from millgate.stores.chunk_rows import Row
-from millgate.stores.validate import refuse_over_quota
 
-COLUMNS = "id, document, position, source, title, metadata, admission, text"
-HERE = "tenant = %s AND collection = %s"
 _MANY = 1_000  # rows from which a wrong plan hurts
 _FEW = 50  # rows up to which a temporary table costs more than it saves
 
-# the counters of what a tenant's facts and edges take
-FACT_BYTES, EDGE_BYTES = "fact bytes", "edge bytes"
-_USED = """
-SELECT (SELECT coalesce(sum(bytes), 0) FROM millgate.collections WHERE tenant = %s)
-  + (SELECT coalesce(sum(value), 0) FROM millgate.counters WHERE tenant = %s AND name = ANY(%s))
-"""
 
 Link = Connection[TupleRow]
 
 
-def as_text_array(texts: Collection[str]) -> str:
-    """Texts as the text of an array, for `%s::text[]`."""
-    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    return '{"' + '","'.join(quoted) + '"}' if texts else "{}"
+def spell(sql: str) -> str:
+    """A statement that several databases understand, as psycopg takes it."""
+    return sql.replace("?", "%s")
 
 
-def fetch_one(connection: Link, sql: str, values: Sequence[object] = ()) -> Row:
-    """The only row of a statement that always gives one."""
-    row = connection.execute(sql, values).fetchone()
-    assert row is not None
-    return row
-
-
-def lock_counter(connection: Link, tenant: str, name: str) -> int:
-    """The value of one of the tenant's counters, which no other transaction can read so until this one ends."""
-    connection.execute(
-        "INSERT INTO millgate.counters (tenant, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-        (tenant, name),
-    )
-    sql = "SELECT value FROM millgate.counters WHERE tenant = %s AND name = %s FOR UPDATE"
-    (value,) = fetch_one(connection, sql, (tenant, name))
-    return int(value)
-
-
-def add_to_counter(connection: Link, tenant: str, name: str, amount: int) -> int:
-    """Add to one of the tenant's counters; its new value, visible to others when all before it are."""
-    (value,) = fetch_one(
-        connection,
-        "INSERT INTO millgate.counters AS c (tenant, name, value) VALUES (%s, %s, %s)"
-        " ON CONFLICT (tenant, name) DO UPDATE SET value = c.value + excluded.value RETURNING value",
-        (tenant, name, amount),
-    )
-    return int(value)
-
-
-def next_number(connection: Link, tenant: str, name: str) -> int:
-    """The next number of one of the tenant's counters."""
-    return add_to_counter(connection, tenant, name, 1)
-
-
-def check_quota(connection: Link, tenant: str, limit: int | None) -> None:
-    """Refuse a write after which a tenant holds more than it may; the transaction takes it back.
-
-    Counted is what a caller sent: ids, titles, metadata and texts of documents, facts and edges, as UTF-8. The check
-    ends a write, inside its transaction. Two writers may pass it together, so a tenant can exceed its limit by one
-    write.
-    """
-    if limit is not None:
-        (used,) = fetch_one(connection, _USED, (tenant, tenant, [FACT_BYTES, EDGE_BYTES]))
-        refuse_over_quota(tenant, int(used), limit)
+def as_text_array(values: Collection[str | int]) -> str:
+    """Texts or numbers as the text of an array, for `%s::text[]`."""
+    quoted = (str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return '{"' + '","'.join(quoted) + '"}' if values else "{}"
 
 
 def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflict: str = "") -> int:

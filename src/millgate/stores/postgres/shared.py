@@ -9,7 +9,7 @@ from sys import getsizeof
 
 from millgate.protocols import Clock
 from millgate.stores.postgres.connection import Pool
-from millgate.stores.postgres.rows import fetch_one
+from millgate.stores.sql.database import fetch_one
 from millgate.stores.validate import check_name
 from millgate.text.cache import Cache
 

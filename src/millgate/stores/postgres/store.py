@@ -4,15 +4,17 @@ An acknowledged write survives a killed gateway and, as far as the server is set
 are derived, kept in each gateway's own folder, and follow the change feed.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import time
+
+from psycopg.rows import TupleRow
 
 from millgate.errors import StoreError
 from millgate.protocols import Clock
-from millgate.stores.postgres.accounts import PostgresAccounts
 from millgate.stores.postgres.address import Address, parse_address
 from millgate.stores.postgres.citus import is_distributed
 from millgate.stores.postgres.connection import Pool
-from millgate.stores.postgres.documents import PostgresDocuments
 from millgate.stores.postgres.migrations import (
     STEPS,
     migrate,
@@ -20,22 +22,44 @@ from millgate.stores.postgres.migrations import (
     refuse_newer,
     version,
 )
-from millgate.stores.postgres.records import PostgresRecords
 from millgate.stores.postgres.replicas import Replicas
-from millgate.stores.postgres.rows import fetch_one
+from millgate.stores.postgres.rows import as_text_array, refresh_statistics
 from millgate.stores.postgres.shared import KnownTenants, PostgresShared
-from millgate.stores.postgres.traces import PostgresTraces
 from millgate.stores.postgres.upkeep import PostgresUpkeep
+from millgate.stores.sql.accounts import SqlAccounts
+from millgate.stores.sql.database import EDGE_BYTES, HERE, Link, add_to_counter, fetch_one
+from millgate.stores.sql.documents import MARK_S
+from millgate.stores.sql.records import SqlRecords
+from millgate.stores.sql.traces import SqlTraces
+from millgate.stores.validate import check_name
+from millgate.types import Attachment, Chunk, Document, Edge, node_key
+
+# Chunks written at once from which the planner's statistics are renewed, so that it sees a large import at once.
+# Chosen, not measured.
+_BULK = 500
+# Marks kept of a collection. Each gateway's index has two, so five hundred gateways may share a collection: chosen,
+# not measured, to be more than a deployment has.
+_MARKS = 1_000
+# the strongest edges of each node, found in the order of an index
+_STRONGEST = """
+(SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(?::text[]) AS node,
+LATERAL (SELECT * FROM millgate.edges WHERE tenant = ? AND {}_key = node COLLATE "C"
+ORDER BY weight DESC, source, predicate, target LIMIT ?) e)
+"""
+_BYTES_OF_EDGES = """
+SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
+  + octet_length(e.provenance)), 0)::bigint
+FROM unnest(?::text[], ?::text[], ?::text[]) AS n (source, predicate, target)
+JOIN millgate.edges e ON e.tenant = ? AND e.source_key = n.source COLLATE "C"
+  AND e.predicate = n.predicate COLLATE "C" AND e.target_key = n.target COLLATE "C"
+"""
+_MARK = """
+INSERT INTO millgate.index_marks (tenant, collection, mark, former) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant, collection, mark) DO UPDATE SET former = excluded.former, created = excluded.created
+"""
 
 
-class PostgresStore(
-    PostgresDocuments,
-    PostgresRecords,
-    PostgresTraces,
-    PostgresAccounts,
-    PostgresShared,
-    PostgresUpkeep,
-):
+class PostgresStore(SqlTraces, SqlRecords, SqlAccounts, PostgresShared, PostgresUpkeep):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 
     `tenant_bytes` bounds what one tenant may hold.
@@ -46,6 +70,9 @@ class PostgresStore(
     """What tells this store from every other."""
     is_distributed: bool
     """Whether its rows lie on the workers of a cluster."""
+    _pool: Pool
+    _reads: Replicas
+    _shares_heads = False
 
     def __init__(
         self,
@@ -57,7 +84,7 @@ class PostgresStore(
     ) -> None:
         self.address = parse_address(address) if isinstance(address, str) else address
         self._pool = Pool(self.address)
-        self._replicas = Replicas(self._pool, self.address)
+        self._reads = Replicas(self._pool, self.address)
         self.one_request = self._pool.one_request
         self._tenants = KnownTenants(self._pool)
         self._clock = clock
@@ -72,8 +99,80 @@ class PostgresStore(
         return f"PostgresStore({str(self.address)!r})"
 
     def close(self) -> None:
-        self._replicas.close()
+        self._reads.close()
         self._pool.close()
+
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
+        changed = super().put(tenant, documents, attachments=attachments)
+        self._reads.note_write()
+        if changed >= _BULK:
+            chunks = max(
+                self.size(tenant, name).chunks for name in {d.collection for d in documents}
+            )
+            with self._pool.session() as connection:
+                refresh_statistics(connection, chunks, "chunks", "documents", "attachments")
+        return changed
+
+    def amend_chunks(
+        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
+    ) -> int:
+        changed = super().amend_chunks(tenant, collection, ids, change)
+        self._reads.note_write()
+        return changed
+
+    def remove(
+        self,
+        tenant: str,
+        collection: str,
+        *,
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int:
+        gone = super().remove(tenant, collection, documents=documents, chunks=chunks)
+        self._reads.note_write()
+        return gone
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        sql = f"SELECT mark FROM millgate.index_marks WHERE {HERE} ORDER BY created DESC"
+        return tuple(mark for (mark,) in self._pool.fetch(tenant, sql, (tenant, collection)))
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        """Every gateway has an index of its own: each keeps its last two marks, and the oldest go beyond a thousand."""
+        here = (tenant, collection)
+        check_name("index mark", mark)
+        marks = f"DELETE FROM millgate.index_marks WHERE {HERE} AND mark IN (SELECT {{}} FROM millgate.index_marks"
+        with self._pool.write(tenant, durable=False, patience_s=MARK_S) as connection:
+            old = f"{marks.format('former')} WHERE {HERE} AND mark = ?)"
+            connection.execute(old, (*here, *here, former))
+            connection.execute(_MARK, (*here, mark, former))
+            oldest = f"{marks.format('mark')} WHERE {HERE} ORDER BY created DESC OFFSET {_MARKS})"
+            connection.execute(oldest, here * 2)
+
+    def lease_upkeep(self, seconds: float) -> float | None:
+        """The store's clock is when all tenants were pruned last: the gateway that moves it on has the turn."""
+        return self._move_clock(seconds)
+
+    def _know(self, tenant: str) -> None:
+        self._tenants.add(tenant)
+
+    def _strongest(
+        self, tenant: str, nodes: Sequence[str], sides: Sequence[str], limit: int
+    ) -> list[TupleRow]:
+        values = (as_text_array(nodes), tenant, limit)
+        sql = " UNION ".join(map(_STRONGEST.format, sides))
+        return self._pool.fetch(tenant, sql, values * len(sides))
+
+    @contextmanager
+    def _count_edges(self, link: Link, tenant: str, edges: Sequence[Edge]) -> Iterator[None]:
+        link.lock_counter(tenant, EDGE_BYTES)
+        keys = {(node_key(e.source), e.predicate, node_key(e.target)) for e in edges}
+        values = (*(as_text_array([key[part] for key in keys]) for part in range(3)), tenant)
+        (before,) = fetch_one(link, _BYTES_OF_EDGES, values)
+        yield
+        (after,) = fetch_one(link, _BYTES_OF_EDGES, values)
+        add_to_counter(link, tenant, EDGE_BYTES, after - before)
 
     def _upgrade(self, *, migrates: bool) -> None:
         with self._pool.session() as connection:

@@ -10,9 +10,9 @@ from millgate.stores.codec import decode_metadata, decode_or_skip
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.citus import has_citus, read_layout, unreachable_workers
 from millgate.stores.postgres.connection import LOGGER, Connection, Pool
-from millgate.stores.postgres.rows import fetch_one
 from millgate.stores.postgres.shared import KnownTenants
-from millgate.types import Document, Edge, Fact, Record, Review, Secret
+from millgate.stores.sql.database import SqlPart, fetch_one
+from millgate.types import Document, Edge, Fact, Record, Review
 
 _PAGE = 2_000  # rows that a long read fetches at a time
 _DOCUMENTS = """
@@ -55,7 +55,7 @@ _SHARDS = """ + coalesce((SELECT citus_total_relation_size(oid, false) FROM pg_d
   WHERE logicalrelid = oid), 0)"""
 
 
-class PostgresUpkeep:
+class PostgresUpkeep(SqlPart):
     """For the commands that look after a store; nothing else calls it."""
 
     address: Address
@@ -93,17 +93,6 @@ class PostgresUpkeep:
                 for id, body in _pages(connection, _REVIEWS, owner):
                     if review := decode_or_skip(Review, id, body):
                         yield owner, "review", review
-
-    def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
-        """Replace a tenant's secrets by these, the one in use first."""
-        self._tenants.add(tenant)
-        rows = [
-            (tenant, number, secret.key, secret.created, secret.expires)
-            for number, secret in enumerate(reversed(secrets), 1)
-        ]
-        with self._pool.write(tenant) as connection, connection.cursor() as cursor:
-            cursor.execute("DELETE FROM millgate.secrets WHERE tenant = %s", (tenant,))
-            cursor.executemany("INSERT INTO millgate.secrets VALUES (%s, %s, %s, %s, %s)", rows)
 
     def compare_sizes(self, tenant: str) -> list[Row]:
         """Of each collection its name, its sizes as noted and as they are, and whether its feed is behind."""

@@ -9,18 +9,23 @@ own, and what it writes would be lost when the parent closes.
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from threading import Condition
+from typing import Any
 
 from millgate.errors import MillgateError, NotReady, StoreError
 from millgate.forks import prepare_for_forks
+from millgate.stores.chunk_rows import Row
+from millgate.stores.codec import encode
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
 # connections to files that were in use when this process was forked
-_INHERITED: dict[Path, list[sqlite3.Connection]] = {}
+_INHERITED: dict[Path, list["Connection"]] = {}
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 # bytes of the file that are read through memory, a third faster than by calls
 _MMAP_BYTES = 1 << 30
@@ -85,8 +90,64 @@ def is_full(folder: Path) -> bool:
         return False
 
 
+# What a statement for several databases says, and how SQLite says it. A writer begins IMMEDIATE, so that it locks more
+# than FOR UPDATE asks for. A title or metadata that a chunk shares with its document is stored with the document alone:
+# the chunk's column is NULL.
+_HEAD = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
+  AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
+_SPELLINGS = (
+    ("position, source, title, metadata,", f"position, source, {_HEAD.format('title')}, {_HEAD.format('metadata')},"),
+    ("millgate.", ""),
+    ("= ANY(?::text[])", "IN (SELECT value FROM json_each(?))"),
+    ("= ANY(?::bigint[])", "IN (SELECT value FROM json_each(?))"),
+    (" FOR UPDATE", ""),
+    (" FOR SHARE", ""),
+)  # fmt: skip
+
+
+@cache
+def spell(sql: str) -> str:
+    """A statement that several databases understand, as SQLite takes it."""
+    for theirs, ours in _SPELLINGS:
+        sql = sql.replace(theirs, ours)
+    return sql
+
+
+def as_json(values: Collection[str | int]) -> str:
+    """Texts or numbers as JSON, for `json_each(?)`."""
+    return encode(list(values))
+
+
+class Connection(sqlite3.Connection):
+    """A connection that takes statements for several databases."""
+
+    listed = staticmethod(as_json)
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]  # no names
+        return super().execute(spell(sql), values)
+
+    def run_many(self, sql: str, rows: Iterable[Row]) -> int:
+        """Run a statement once for each row of values; how many rows it changed."""
+        return max(self.executemany(spell(sql), rows).rowcount, 0)
+
+    def insert(self, table: str, rows: Iterable[Row], *, on_conflict: str = "") -> int:
+        """Insert rows of all columns; how many were inserted or, by the clause, updated."""
+        lines = iter(rows)
+        if (first := next(lines, None)) is None:
+            return 0
+        marks = ", ".join("?" * len(first))
+        return self.run_many(
+            f"INSERT INTO {table} VALUES ({marks}) {on_conflict}", chain([first], lines)
+        )
+
+    def lock_counter(self, tenant: str, name: str) -> None:
+        """Nothing to do: one transaction writes at a time."""
+
+
 class Pool:
     """Connections to one database file."""
+
+    listed = staticmethod(as_json)
 
     def __init__(
         self,
@@ -105,7 +166,7 @@ class Pool:
         )
         self._timeout = timeout_s
         self._max_bytes = max_bytes
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[Connection] = []
         self._file: tuple[int, int] | None = None
         self._closed = False
         self._lock = Condition()
@@ -137,7 +198,7 @@ class Pool:
         self._lock = Condition()
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Connection]:
         """A connection for single statements, each of which sees its own snapshot."""
         connection = self._take()
         try:
@@ -152,16 +213,27 @@ class Pool:
                 self._busy -= 1
                 self._lock.notify_all()
 
+    def fetch(
+        self, tenant: str, sql: str, values: Sequence[Any] = (), *, binary: bool = False
+    ) -> list[Row]:
+        """The rows of one statement that reads."""
+        with self.read() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def fetch_first(self, tenant: str, sql: str, *values: object) -> list[Row]:
+        """The same for what every request reads."""
+        return self.fetch(tenant, sql, values)
+
     @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
+    def snapshot(self) -> Iterator[Connection]:
         """A connection on which several statements read the same snapshot."""
         with self.read() as connection, _transaction(connection, "DEFERRED"):
             yield connection
 
     @contextmanager
     def write(
-        self, *, durable: bool = True, patience_s: float | None = None
-    ) -> Iterator[sqlite3.Connection]:
+        self, tenant: str = "", *, durable: bool = True, patience_s: float | None = None
+    ) -> Iterator[Connection]:
         """One transaction: all of it or nothing. Durable ones also survive a power cut.
 
         `patience_s` is how long to wait for other writers; its default is the store's timeout.
@@ -174,6 +246,10 @@ class Pool:
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             with _transaction(connection, "IMMEDIATE"):
                 yield connection
+
+    def directory(self, *, write: bool = False) -> AbstractContextManager[Connection]:
+        """A connection for what is found without a tenant."""
+        return self.write(durable=False) if write else self.read()
 
     def close(self) -> None:
         """Close idle connections now, and those in use when they come back."""
@@ -198,7 +274,7 @@ class Pool:
                 hint="restart this process with that release; nothing is lost",
             ) from error
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> Connection:
         with self._lock:
             if self._closed:
                 raise StoreError(f"the store {self._shown_name()} is closed", hint="open it again")
@@ -218,7 +294,7 @@ class Pool:
                 self._busy -= 1
             raise
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         if not _is_usable(connection):
             return
         with self._lock:
@@ -227,7 +303,7 @@ class Pool:
                 return
         connection.close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         if self.path.resolve() in _INHERITED:
             raise StoreError(
                 f"the store {self.path} was in use when this process was forked, and cannot be used here",
@@ -240,6 +316,7 @@ class Pool:
                 timeout=self._timeout,
                 isolation_level=None,
                 check_same_thread=False,
+                factory=Connection,
             )
         except sqlite3.Error as error:
             raise translate(self._shown_name(), error, self.path.parent) from error

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millgate.errors import StoreError
+from millgate.stores.sql.database import hash_key
 from millgate.stores.stored_trace import summarize_json
 from millgate.types import fact_key, node_key
 
@@ -216,6 +217,66 @@ CREATE INDEX edges_out ON edges (tenant, source_key, weight DESC, source, predic
 CREATE INDEX edges_in ON edges (tenant, target_key, weight DESC, source, predicate, target, provenance)
 """
 
+# Sizes, counters and facts' keys as PostgreSQL has them, so that statements hold for both. The numbers of the feed and
+# places in reading order are each collection's own.
+COLLECTIONS = f"""
+DROP TRIGGER edges_added; DROP TRIGGER edges_changed; DROP TRIGGER edges_deleted;
+DROP TRIGGER facts_added; DROP TRIGGER facts_changed; DROP TRIGGER facts_deleted;
+CREATE TABLE counters (
+  tenant TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+INSERT INTO counters
+SELECT tenant, 'fact', fact FROM tenants UNION ALL SELECT tenant, 'trace', trace FROM tenants
+UNION ALL SELECT tenant, 'fact bytes', sum({_FACT_BYTES.format("")}) FROM facts GROUP BY tenant
+UNION ALL SELECT tenant, 'edge bytes', sum({_EDGE_BYTES.format("")}) FROM edges GROUP BY tenant;
+CREATE TABLE collections (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, seq INTEGER NOT NULL DEFAULT 0, place INTEGER NOT NULL DEFAULT 0,
+  documents INTEGER NOT NULL DEFAULT 0, chunks INTEGER NOT NULL DEFAULT 0, chars INTEGER NOT NULL DEFAULT 0,
+  bytes INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (tenant, collection)
+) WITHOUT ROWID;
+INSERT INTO collections
+SELECT tenant, collection, max(
+    coalesce((SELECT max(seq) FROM chunks c WHERE c.tenant = n.tenant AND c.collection = n.collection), 0),
+    coalesce((SELECT max(seq) FROM removed r WHERE r.tenant = n.tenant AND r.collection = n.collection), 0)
+  ), (SELECT place FROM tenants t WHERE t.tenant = n.tenant),
+  coalesce(documents, 0), coalesce(chunks, 0), coalesce(chars, 0), coalesce(bytes, 0)
+FROM (SELECT tenant, collection FROM sizes UNION SELECT tenant, collection FROM removed) n
+LEFT JOIN sizes USING (tenant, collection);
+DROP TABLE sizes;
+DROP TABLE tenants;
+ALTER TABLE documents RENAME TO former;
+CREATE TABLE documents (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  title TEXT NOT NULL, digest TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection, id)
+) WITHOUT ROWID;
+INSERT INTO documents SELECT tenant, collection, id, place, length(CAST(id || title || metadata AS BLOB)),
+  title, digest, source, metadata FROM former;
+DROP TABLE former;
+ALTER TABLE facts RENAME TO former;
+CREATE TABLE facts (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, key)
+);
+INSERT INTO facts SELECT tenant, id, hash_key(key), seq, body FROM former;
+DROP TABLE former;
+CREATE INDEX facts_feed ON facts (tenant, seq);
+DROP INDEX traces_age;
+CREATE INDEX traces_age ON traces (tenant, created);
+CREATE TRIGGER edges_added AFTER INSERT ON edges BEGIN
+  INSERT INTO counters VALUES (new.tenant, 'edge bytes', {_EDGE_BYTES.format("new.")})
+  ON CONFLICT (tenant, name) DO UPDATE SET value = value + excluded.value;
+END;
+CREATE TRIGGER edges_changed AFTER UPDATE ON edges BEGIN
+  UPDATE counters SET value = value + {_EDGE_BYTES.format("new.")} - {_EDGE_BYTES.format("old.")}
+  WHERE tenant = new.tenant AND name = 'edge bytes';
+END;
+CREATE TRIGGER edges_deleted AFTER DELETE ON edges BEGIN
+  UPDATE counters SET value = value - {_EDGE_BYTES.format("old.")} WHERE tenant = old.tenant AND name = 'edge bytes';
+END;
+"""
+
 STEPS = (
     DOCUMENTS,
     RECORDS,
@@ -228,6 +289,7 @@ STEPS = (
     SHARED_HEADS,
     COUNTED_RECORDS,
     NODE_KEYS,
+    COLLECTIONS,
 )
 
 
@@ -247,6 +309,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
             hint="upgrade millgate: pull the repository and run in it: pip install .",
         )
     connection.create_function("fact_key", 1, fact_key, deterministic=True)
+    connection.create_function("hash_key", 1, hash_key, deterministic=True)
     connection.create_function("node_key", 1, node_key, deterministic=True)
     connection.create_function("trace_summary", 1, summarize_json, deterministic=True)
     for step in steps[current:]:

@@ -6,17 +6,17 @@ from typing import Any
 
 from millgate.stores.chunk_rows import Row, from_row
 from millgate.stores.codec import decode_metadata, decode_or_skip
+from millgate.stores.sql.database import COLUMNS, HERE, SqlPart
 from millgate.stores.sqlite.connection import Pool
-from millgate.stores.sqlite.rows import COLUMNS, HERE
-from millgate.types import Chunk, Document, Edge, Fact, Record, Review, Secret
+from millgate.types import Chunk, Document, Edge, Fact, Record, Review
 
 _TENANTS = """
-SELECT tenant FROM tenants UNION SELECT tenant FROM keys UNION SELECT tenant FROM spends
-UNION SELECT tenant FROM reviews UNION SELECT tenant FROM secrets UNION SELECT tenant FROM edges ORDER BY 1
+SELECT tenant FROM collections UNION SELECT tenant FROM counters UNION SELECT tenant FROM keys
+UNION SELECT tenant FROM spends UNION SELECT tenant FROM reviews UNION SELECT tenant FROM secrets ORDER BY 1
 """
 
 
-class SqliteUpkeep:
+class SqliteUpkeep(SqlPart):
     """For the commands that look after a store; nothing else calls it."""
 
     _pool: Pool
@@ -43,18 +43,6 @@ class SqliteUpkeep:
     def tenants(self) -> list[str]:
         """Every tenant that has anything."""
         return [tenant for (tenant,) in self.query(_TENANTS)]
-
-    def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
-        """Replace a tenant's secrets by these, the one in use first."""
-        with self._pool.write() as connection:
-            connection.execute("DELETE FROM secrets WHERE tenant = ?", (tenant,))
-            connection.executemany(
-                "INSERT INTO secrets VALUES (?, ?, ?, ?, ?)",
-                [
-                    (tenant, number, secret.key, secret.created, secret.expires)
-                    for number, secret in enumerate(reversed(secrets), 1)
-                ],
-            )
 
     def records(self, tenant: str | None = None) -> Iterator[Record]:
         """Every document, edge, fact and review of one moment, with its tenant and kind."""
