@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -13,7 +14,7 @@ from threading import Barrier
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.errors import NotReady, StoreError
+from millgate.errors import NotReady, QuotaError, StoreError
 from millgate.gateway import Millgate
 from millgate.operations.check import Finding, check
 from millgate.stores.codec import encode
@@ -21,7 +22,7 @@ from millgate.stores.sqlite import migrations
 from millgate.stores.sqlite.connection import translate
 from millgate.stores.sqlite.store import FILE, SqliteStore
 from millgate.stores.stored_trace import summarize_json
-from millgate.testing.samples import document, follow
+from millgate.testing.samples import document, follow, trace
 from millgate.types import Edge, Fact
 
 HERE = Path(__file__).parent
@@ -103,6 +104,52 @@ def test_an_old_store_upgrades_and_keeps_what_it_holds(tmp_path, version):
     upgraded.put("t", [document("b", "three")])
     assert upgraded.traces("t") == []
     upgraded.close()
+
+
+def test_a_new_store_has_the_tables_that_the_steps_make(tmp_path):
+    def tables(steps):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as raw:
+            migrations.migrate(raw, tmp_path, steps=steps)
+            rows = raw.execute("SELECT name, sql FROM sqlite_master ORDER BY name, tbl_name")
+            return [(name, " ".join((sql or "").split())) for name, sql in rows]
+
+    assert tables(migrations.STEPS) == tables((*migrations.STEPS[:-1], migrations.COLLECTIONS))
+
+
+def test_a_store_of_the_release_before_keeps_its_feed_facts_and_counts(tmp_path):
+    before = migrations.STEPS[: migrations.STEPS.index(migrations.COLLECTIONS)]
+    fact, edge = Fact("f", "Water is wet."), Edge("a", "is", "b", 0.5, "p" * 3_000)
+    rows = {
+        "tenants": ("t", 9, 4, 6, 3, 0),
+        "sizes": ("t", "main", 1, 1, 3, 12),
+        "documents": ("t", "main", "a", 4, "", "", "file", ""),
+        "chunks": ("t", "main", "a", "a", 4, 0, 7, 3, 4, "document", "", "", None, "one"),
+        "removed": ("t", "main", "b", 9),
+        "edges": ("t", "a", "is", "b", edge.weight, edge.provenance, "a", "b"),
+        "facts": ("t", "f", fact.content, 5, encode(fact), fact.key),
+        "forgotten": ("t", "g", 6),
+    }
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
+        migrations.migrate(raw, tmp_path, steps=before)
+        for table, row in rows.items():
+            raw.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    with closing(SqliteStore(tmp_path, tenant_bytes=10_000)) as store:
+        assert (store.tenants(), store.head("t", "main")) == (["t"], 9)
+        assert [(c.seq, c.id) for c in store.changes("t", "main", 0)] == [(7, "a"), (9, "b")]
+        assert [(c.seq, c.id) for c in store.fact_changes("t", 0)] == [(5, "f"), (6, "g")]
+        assert store.edges_touching("t", ["A"]) == [edge]
+        assert store.save_fact("t", Fact("h", "water is WET")).id == "f"
+        store.put("t", [document("c", "new")])
+        assert [(c.seq, c.id) for c in store.changes("t", "main", 9)] == [(10, "c")]
+        assert [chunk.id for chunk in store.scan("t", "main")] == ["a", "c"]
+        with pytest.raises(QuotaError):
+            store.put("t", [document("d", "x" * 7_000)])
+        store.unlink("t", [edge])
+        store.put("t", [document("d", "x" * 7_000)])
+        store.save_trace(trace("new"))
+        with store._pool.read() as raw:
+            assert raw.execute("SELECT number FROM traces").fetchall() == [(4,)]
+    assert [one for one in check(tmp_path) if "fingerprint" not in one.what] == []
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path):

@@ -22,7 +22,7 @@ def replica(postgres, postgres_url):
 
 
 def reads_replica(store):
-    return store._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)]
+    return store._reads.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)]
 
 
 def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
@@ -113,7 +113,7 @@ def test_a_read_that_fails_on_the_replica_is_read_on_the_main_server(postgres_ur
     store = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=60")
     until(lambda: reads_replica(store))
     fails_there = "SELECT 1 / (NOT pg_is_in_recovery())::int"
-    assert store._replicas.fetch("t", fails_there) == [(1,)]
+    assert store._reads.fetch("t", fails_there) == [(1,)]
     until(lambda: reads_replica(store))
     store.close()
     writer.close()
