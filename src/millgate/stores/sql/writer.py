@@ -5,7 +5,7 @@ row with what the store holds. Rows that differ are written under the next numbe
 their removal gets a number too. Sizes and counters come last. `grown` is by how many bytes the collection has grown.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millgate.stores.chunk_rows import (
@@ -52,8 +52,8 @@ class CollectionWriter:
     def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former version; how many chunks changed."""
         heads = {id: Head.of(document) for id, document in documents.items()}
-        stored = self._select("id, place, title, metadata", "documents", LISTED, list(documents))
-        places = {id: place for id, place, *_ in stored}
+        stored = self._stored(documents)
+        places = {id: row[1] for id, row in stored.items()}
         former = self._former(list(places.values()))
         new = compare(documents, heads, former)
         added = [id for id in documents if id not in places]
@@ -66,10 +66,21 @@ class CollectionWriter:
             # those of this put were looked up by document
             raise chunk_clash(self.collection, id, owner, new.fresh[id][1])
         self._delete("attachments", new.outdated)
-        self._insert_documents(documents, heads, places)
+        rows = [
+            (id, places[id], count_bytes(id, *heads[id]), d.title, d.digest, d.source, heads[id].metadata)
+            for id, d in documents.items()
+        ]  # fmt: skip
+        differ = [row for row in rows if row != stored.get(row[0])]
+        self._delete_counted("documents", LISTED, [row[0] for row in differ if row[0] in stored])
+        self.link.insert("documents", ((*self._here, *row) for row in differ))
+        self._bytes += sum(row[2] for row in differ)
         self._delete("removed", fresh)
         self._insert([new.fresh[id] for id in new.changed], former, places, heads)
-        moved = {id for id, _, *head in stored if self.shares_heads and Head(*head) != heads[id]}
+        moved = {
+            id
+            for id, row in stored.items()
+            if self.shares_heads and Head(row[3], row[6]) != heads[id]
+        }
         kept = new.fresh.keys() - set(new.changed) if moved else ()
         self._store_own_parts([new.fresh[id] for id in kept if new.fresh[id][1] in moved], heads)
         grown = len(new.fresh) - len(former)
@@ -83,14 +94,11 @@ class CollectionWriter:
         chunks = [from_row(self.collection, row) for row in former.values()]
         documents = amend_documents(self.tenant, self.collection, chunks, change)
         new = compare(documents, dict.fromkeys(documents, Head("", "")), former)
-        stored = self._select("id, place, title, metadata", "documents", LISTED, list(documents))
+        stored = self._stored(documents)
+        places = {id: row[1] for id, row in stored.items()}
+        heads = {id: Head(row[3], row[6]) for id, row in stored.items()}
         self._delete("attachments", new.outdated)
-        self._insert(
-            [new.fresh[id] for id in new.changed],
-            former,
-            {id: place for id, place, *_ in stored},
-            {id: Head(*head) for id, _, *head in stored},
-        )
+        self._insert([new.fresh[id] for id in new.changed], former, places, heads)
         self._add_sizes(documents=0, chunks=0, chars=new.chars)
         return len(new.changed)
 
@@ -159,17 +167,10 @@ class CollectionWriter:
         which, order = "place = ANY(?::bigint[])", " ORDER BY place, position"
         return {row[0]: row for row in self._select(COLUMNS, "chunks", which, places, order)}
 
-    def _insert_documents(
-        self, documents: DocumentsById, heads: Mapping[str, Head], places: Mapping[str, int]
-    ) -> None:
-        self._delete_counted("documents", LISTED, list(documents))
-        rows = [
-            (*self._here, d.id, places[d.id], count_bytes(d.id, *heads[d.id]),
-             d.title, d.digest, d.source, heads[d.id].metadata)
-            for d in documents.values()
-        ]  # fmt: skip
-        self._bytes += sum(row[4] for row in rows)
-        self.link.insert("documents", rows)
+    def _stored(self, documents: Iterable[str]) -> dict[str, Row]:
+        """The stored rows of these documents, by id."""
+        columns = "id, place, bytes, title, digest, source, metadata"
+        return {row[0]: row for row in self._select(columns, "documents", LISTED, list(documents))}
 
     def _insert(
         self,
