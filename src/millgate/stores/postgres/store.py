@@ -4,7 +4,7 @@ An acknowledged write survives a killed gateway and, as far as the server is set
 are derived, kept in each gateway's own folder, and follow the change feed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import time
 
@@ -29,10 +29,9 @@ from millgate.stores.postgres.upkeep import PostgresUpkeep
 from millgate.stores.sql.accounts import SqlAccounts
 from millgate.stores.sql.database import EDGE_BYTES, HERE, Link, add_to_counter, fetch_one
 from millgate.stores.sql.documents import MARK_S
-from millgate.stores.sql.records import SqlRecords
 from millgate.stores.sql.traces import SqlTraces
 from millgate.stores.validate import check_name
-from millgate.types import Attachment, Chunk, Document, Edge, node_key
+from millgate.types import Edge, node_key
 
 # Chunks written at once from which the planner's statistics are renewed, so that it sees a large import at once.
 # Chosen, not measured.
@@ -59,7 +58,7 @@ ON CONFLICT (tenant, collection, mark) DO UPDATE SET former = excluded.former, c
 """
 
 
-class PostgresStore(SqlTraces, SqlRecords, SqlAccounts, PostgresShared, PostgresUpkeep):
+class PostgresStore(SqlTraces, SqlAccounts, PostgresUpkeep, PostgresShared):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 
     `tenant_bytes` bounds what one tenant may hold.
@@ -102,37 +101,12 @@ class PostgresStore(SqlTraces, SqlRecords, SqlAccounts, PostgresShared, Postgres
         self._reads.close()
         self._pool.close()
 
-    def put(
-        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
-    ) -> int:
-        changed = super().put(tenant, documents, attachments=attachments)
+    def _note_change(self, tenant: str, collections: Iterable[str], changed: int) -> None:
         self._reads.note_write()
         if changed >= _BULK:
-            chunks = max(
-                self.size(tenant, name).chunks for name in {d.collection for d in documents}
-            )
+            chunks = max(self.size(tenant, name).chunks for name in collections)
             with self._pool.session() as connection:
                 refresh_statistics(connection, chunks, "chunks", "documents", "attachments")
-        return changed
-
-    def amend_chunks(
-        self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
-    ) -> int:
-        changed = super().amend_chunks(tenant, collection, ids, change)
-        self._reads.note_write()
-        return changed
-
-    def remove(
-        self,
-        tenant: str,
-        collection: str,
-        *,
-        documents: Sequence[str] | None = None,
-        chunks: Sequence[str] | None = None,
-    ) -> int:
-        gone = super().remove(tenant, collection, documents=documents, chunks=chunks)
-        self._reads.note_write()
-        return gone
 
     def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
         sql = f"SELECT mark FROM millgate.index_marks WHERE {HERE} ORDER BY created DESC"

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 from millgate.stores.chunk_rows import Row, from_row
-from millgate.stores.codec import decode_metadata, decode_or_skip
+from millgate.stores.codec import decode_metadata
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.citus import has_citus, read_layout, unreachable_workers
 from millgate.stores.postgres.connection import LOGGER, Connection, Pool
+from millgate.stores.postgres.rows import spell
 from millgate.stores.postgres.shared import KnownTenants
-from millgate.stores.sql.database import SqlPart, fetch_one
-from millgate.types import Document, Edge, Fact, Record, Review
+from millgate.stores.sql.database import fetch_one
+from millgate.stores.sql.records import SqlRecords
+from millgate.types import Document, Record
 
 _PAGE = 2_000  # rows that a long read fetches at a time
 _DOCUMENTS = """
@@ -22,11 +25,6 @@ FROM millgate.documents d LEFT JOIN millgate.chunks c
   ON c.tenant = d.tenant AND c.collection = d.collection AND c.place = d.place
 WHERE d.tenant = %s ORDER BY d.collection, d.place, c.position
 """
-_EDGES = (
-    "SELECT source, predicate, target, weight, provenance FROM millgate.edges WHERE tenant = %s"
-)
-_FACTS = "SELECT id, body FROM millgate.facts WHERE tenant = %s"
-_REVIEWS = "SELECT id, body FROM millgate.reviews WHERE tenant = %s"
 _COUNTED = """
 SELECT c.collection, c.documents, c.chunks, c.chars, c.bytes,
   d.documents, k.chunks, k.chars, d.bytes + k.bytes, k.seq > c.seq
@@ -55,7 +53,7 @@ _SHARDS = """ + coalesce((SELECT citus_total_relation_size(oid, false) FROM pg_d
   WHERE logicalrelid = oid), 0)"""
 
 
-class PostgresUpkeep(SqlPart):
+class PostgresUpkeep(SqlRecords):
     """For the commands that look after a store; nothing else calls it."""
 
     address: Address
@@ -83,16 +81,10 @@ class PostgresUpkeep(SqlPart):
         """Every document, edge, fact and review, with its tenant and kind; each tenant's of one moment."""
         for owner in self.tenants() if tenant is None else [tenant]:
             with self._pool.read(owner) as connection:
-                for document in _documents(_pages(connection, _DOCUMENTS, owner)):
+                for document in _documents(_pages(connection, _DOCUMENTS, (owner,))):
                     yield owner, "document", document
-                for row in _pages(connection, _EDGES, owner):
-                    yield owner, "edge", Edge(*row)
-                for id, body in _pages(connection, _FACTS, owner):
-                    if fact := decode_or_skip(Fact, id, body):
-                        yield owner, "fact", fact
-                for id, body in _pages(connection, _REVIEWS, owner):
-                    if review := decode_or_skip(Review, id, body):
-                        yield owner, "review", review
+                for kind, record in self._read_records(owner, partial(_pages, connection)):
+                    yield owner, kind, record
 
     def compare_sizes(self, tenant: str) -> list[Row]:
         """Of each collection its name, its sizes as noted and as they are, and whether its feed is behind."""
@@ -155,11 +147,11 @@ class PostgresUpkeep(SqlPart):
         return ", ".join([f"PostgreSQL {version.split(' ')[0]}", *(name for (name,) in rows)])
 
 
-def _pages(connection: Connection, sql: str, tenant: str) -> Iterator[Row]:
+def _pages(connection: Connection, sql: str, values: Sequence[str]) -> Iterator[Row]:
     """The rows of a long read, some at a time."""
     with connection.cursor(name="records") as cursor:
         cursor.itersize = _PAGE
-        yield from cursor.execute(sql, (tenant,))
+        yield from cursor.execute(spell(sql), values)
 
 
 def _documents(rows: Iterable[Row]) -> Iterator[Document]:

@@ -59,7 +59,11 @@ class SqlDocuments(SqlPart):
             link.insert("attachments", rows, on_conflict=_ATTACH)
             if grown > 0:
                 check_quota(link, tenant, self._tenant_bytes)
-            return changed
+        self._note_change(tenant, incoming, changed)
+        return changed
+
+    def _note_change(self, tenant: str, collections: Iterable[str], changed: int) -> None:
+        """Hear that so many chunks of collections have changed."""
 
     def amend_chunks(
         self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
@@ -69,7 +73,8 @@ class SqlDocuments(SqlPart):
             changed = writer.amend(ids, change)
             if writer.grown > 0:
                 check_quota(link, tenant, self._tenant_bytes)
-            return changed
+        self._note_change(tenant, [collection], changed)
+        return changed
 
     def remove(
         self,
@@ -91,6 +96,7 @@ class SqlDocuments(SqlPart):
                     removed, left = writer.remove_documents(documents or ()), False
                     removed += writer.remove_chunks(chunks or ())
             gone += removed
+        self._note_change(tenant, [collection], gone)
         return gone
 
     def digests(

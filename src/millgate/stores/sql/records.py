@@ -6,7 +6,7 @@ no gaps. A tenant's first secret is derived from the store's own, so that readin
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import blake2b
 from secrets import token_bytes
@@ -190,6 +190,20 @@ class SqlRecords(SqlPart):
         self._know(tenant)
         with self._pool.write(tenant) as link:
             self._replace_secrets(link, tenant, secrets)
+
+    def _read_records(
+        self, tenant: str, read: Callable[[str, Sequence[str]], Iterable[Row]]
+    ) -> Iterator[tuple[str, Edge | Fact | Review]]:
+        """Every edge, fact and review of a tenant, with its kind; `read` gives the rows of a statement."""
+        columns = "source, predicate, target, weight, provenance"
+        for row in read(f"SELECT {columns} FROM millgate.edges WHERE tenant = ?", (tenant,)):
+            yield "edge", Edge(*row)
+        kinds: tuple[tuple[str, type[Fact | Review]], ...] = ("fact", Fact), ("review", Review)
+        for name, kind in kinds:
+            sql = f"SELECT id, body FROM millgate.{name}s WHERE tenant = ?"
+            for id, body in read(sql, (tenant,)):
+                if (found := decode_or_skip(kind, id, body)) is not None:
+                    yield name, found
 
     def _replace_secrets(self, link: Link, tenant: str, secrets: Sequence[Secret]) -> None:
         link.execute("DELETE FROM millgate.secrets WHERE tenant = ?", (tenant,))

@@ -1,5 +1,5 @@
-"""Internal: the store in one SQLite file, the default. Start with store.py, then documents.py.
+"""Internal: the store in one SQLite file, the default. Start with store.py, then sql/documents.py.
 
-connection.py alone opens connections, writer.py alone changes a collection, migrations.py alone knows the schema's
-history. upkeep.py is what the commands that look after a whole store use.
+connection.py alone opens connections and spells statements, migrations.py alone knows the schema's history.
+upkeep.py is what the commands that look after a whole store use.
 """

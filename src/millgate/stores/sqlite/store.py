@@ -20,7 +20,6 @@ from millgate.stores.codec import encode
 from millgate.stores.sql.accounts import SqlAccounts
 from millgate.stores.sql.database import COLUMNS, HERE, LISTED, Link
 from millgate.stores.sql.documents import MARK_S
-from millgate.stores.sql.records import SqlRecords
 from millgate.stores.sql.traces import SqlTraces
 from millgate.stores.sqlite.connection import Pool, retry_busy
 from millgate.stores.sqlite.migrations import STEPS, migrate, version
@@ -51,7 +50,7 @@ ON CONFLICT (tenant, collection) DO UPDATE SET mark = excluded.mark, former = ex
 """
 
 
-class SqliteStore(SqlTraces, SqlRecords, SqlAccounts, SqliteUpkeep):
+class SqliteStore(SqlTraces, SqlAccounts, SqliteUpkeep):
     """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how
     long a writer waits its turn. Without `syncs` no write waits for the disk.
 

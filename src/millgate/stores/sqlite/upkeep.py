@@ -1,14 +1,14 @@
 """SqliteUpkeep: what operations on a whole store need: its integrity, all its records, and space given back."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from millgate.stores.chunk_rows import Row, from_row
-from millgate.stores.codec import decode_metadata, decode_or_skip
-from millgate.stores.sql.database import COLUMNS, HERE, SqlPart
-from millgate.stores.sqlite.connection import Pool
-from millgate.types import Chunk, Document, Edge, Fact, Record, Review
+from millgate.stores.codec import decode_metadata
+from millgate.stores.sql.database import COLUMNS, HERE
+from millgate.stores.sql.records import SqlRecords
+from millgate.stores.sqlite.connection import Connection, Pool
+from millgate.types import Document, Record
 
 _TENANTS = """
 SELECT tenant FROM collections UNION SELECT tenant FROM counters UNION SELECT tenant FROM keys
@@ -16,7 +16,7 @@ UNION SELECT tenant FROM spends UNION SELECT tenant FROM reviews UNION SELECT te
 """
 
 
-class SqliteUpkeep(SqlPart):
+class SqliteUpkeep(SqlRecords):
     """For the commands that look after a store; nothing else calls it."""
 
     _pool: Pool
@@ -46,40 +46,27 @@ class SqliteUpkeep(SqlPart):
 
     def records(self, tenant: str | None = None) -> Iterator[Record]:
         """Every document, edge, fact and review of one moment, with its tenant and kind."""
-        only, values = ("WHERE tenant = ?", (tenant,)) if tenant else ("", ())
         with self._pool.snapshot() as connection:
-            yield from _documents(connection, only, values)
-            sql = f"SELECT tenant, source, predicate, target, weight, provenance FROM edges {only}"
-            for owner, *edge in connection.execute(sql, values):
-                yield owner, "edge", Edge(*edge)
-            sql = f"SELECT tenant, id, body FROM facts {only}"
-            for owner, id, body in connection.execute(sql, values):
-                if fact := decode_or_skip(Fact, id, body):
-                    yield owner, "fact", fact
-            sql = f"SELECT tenant, id, body FROM reviews {only}"
-            for owner, id, body in connection.execute(sql, values):
-                if review := decode_or_skip(Review, id, body):
-                    yield owner, "review", review
+            for owner in self.tenants() if tenant is None else [tenant]:
+                for document in _documents(connection, owner):
+                    yield owner, "document", document
+                for kind, record in self._read_records(owner, connection.execute):
+                    yield owner, kind, record
 
 
-def _documents(
-    connection: sqlite3.Connection, only: str, values: Sequence[str]
-) -> Iterator[Record]:
-    sql = (
-        "SELECT tenant, collection, place, id, title, digest, source, metadata FROM documents"
-        f" {only} ORDER BY tenant, collection, place"
-    )
-    parts = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND place = ? ORDER BY position"
-    for owner, collection, place, id, title, digest, source, data in connection.execute(
-        sql, values
-    ):
-        rows = connection.execute(parts, (owner, collection, place))
-        chunks: tuple[Chunk, ...] = tuple(from_row(collection, row) for row in rows)
-        yield (
-            owner,
-            "document",
-            Document(
-                id, collection, title=title, digest=digest, source=source,
-                metadata=decode_metadata(data), chunks=chunks,
-            ),
+_DOCUMENTS = """
+SELECT collection, place, id, title, digest, source, metadata FROM documents WHERE tenant = ?
+ORDER BY collection, place
+"""
+_PARTS = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND place = ? ORDER BY position"
+
+
+def _documents(connection: Connection, tenant: str) -> Iterator[Document]:
+    documents = connection.execute(_DOCUMENTS, (tenant,))
+    for collection, place, id, title, digest, source, data in documents:
+        rows = connection.execute(_PARTS, (tenant, collection, place))
+        chunks = tuple(from_row(collection, row) for row in rows)
+        yield Document(
+            id, collection, title=title, digest=digest, source=source,
+            metadata=decode_metadata(data), chunks=chunks,
         )  # fmt: skip
