@@ -7,7 +7,7 @@ from millgate.pipeline.engine import Engine
 from millgate.pipeline.resources import Resources
 from millgate.pipeline.sizes import CollectionTokens
 from millgate.pipeline.threads import LoopCalls
-from millgate.relevance.model import chances
+from millgate.ranking.model import chances
 from millgate.stages.grade import (
     ask_grader,
     bands_of,

@@ -21,7 +21,7 @@ from millgate.evaluate.fit import (
     fit_without,
     hold_out,
 )
-from millgate.relevance.model import KNOWS, read_model
+from millgate.ranking.model import KNOWS, read_model
 
 NONE = dict.fromkeys(KNOWS, 0.5) | {"bias": 1.0}
 

@@ -9,7 +9,7 @@ from millgate import Millgate
 from millgate.cli.evaluate import evaluation
 from millgate.errors import InputError
 from millgate.evaluate.judgments import OWN, REJECTED, compare, observe_judged, read_judgments
-from millgate.relevance.model import read_model
+from millgate.ranking.model import read_model
 
 TOPICS = ("refunds", "shipping", "invoices", "warranty", "passwords", "vouchers", "returns")
 

@@ -4,7 +4,7 @@ import pytest
 
 from millgate.explain.parameters import PARAMETERS
 from millgate.gateway import Millgate
-from millgate.relevance.model import read_model
+from millgate.ranking.model import read_model
 
 RANGES = {parameter.name: parameter.range_of for parameter in PARAMETERS}
 

@@ -9,7 +9,7 @@ from millgate.index.live_segment import LiveSegment
 from millgate.index.posting_list import find_term_ids
 from millgate.index.segment import build
 from millgate.index.snapshot import SegmentSnapshot
-from millgate.rank.lexical import Weighing, idf, lexical, lexical_of_few
+from millgate.ranking.score import Weighing, idf, lexical, lexical_of_few
 from millgate.types import Chunk
 
 TEXTS = [

@@ -10,7 +10,7 @@ from millgate.index import tokenized_batch as module
 from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from millgate.index.lexicon import Tokens
 from millgate.index.segment import build
-from millgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
+from millgate.ranking.fields import IN_BODY, IN_HEAD, IN_TITLE
 from millgate.text.languages import detect_all
 from millgate.text.names import ends_sentence, first_words, name_spans, names_of
 from millgate.text.stopwords import ENGLISH

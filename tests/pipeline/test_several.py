@@ -6,8 +6,8 @@ from millgate import Millgate
 from millgate.index.indexes import Indexes
 from millgate.notes import Fate, NoteCode, Stage
 from millgate.pipeline.several import by_collection, chances_by_collection, merge
-from millgate.relevance.model import chances
-from millgate.relevance.query_terms import ask
+from millgate.ranking.model import chances
+from millgate.ranking.question import ask
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, ContextBudget, Document
 

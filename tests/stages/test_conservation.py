@@ -20,7 +20,7 @@ from tests.building import grade_with
 import millgate.stages
 from millgate.index.indexes import Indexes
 from millgate.protocols import Bands
-from millgate.relevance.model import Chance
+from millgate.ranking.model import Chance
 from millgate.stages.compose import ComposePolicy, compose
 from millgate.stages.expand import ExpandPolicy, fuse
 from millgate.stages.gate import GatePolicy, gate

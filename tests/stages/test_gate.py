@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import InputError
 from millgate.notes import NoteCode, Stage
-from millgate.relevance.query_terms import ask
+from millgate.ranking.question import ask
 from millgate.stages.gate import (
     GatePolicy,
     Shown,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.relevance.query_terms import ask
+from millgate.ranking.question import ask
 from millgate.stages.pack import MAX_CUTS, MIN_PART, Piece, pack
 from millgate.text.fence import frame
 from millgate.types import Chunk

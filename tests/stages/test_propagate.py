@@ -1,7 +1,7 @@
 """Propagate: what shared names and given edges lead to. The kernels below it have tests of their own."""
 
 from millgate.index.indexes import Indexes
-from millgate.rank.seeds import find_seeds
+from millgate.ranking.score import find_seeds
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore

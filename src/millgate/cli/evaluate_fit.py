@@ -19,7 +19,7 @@ from millgate.evaluate import fit as fitting
 from millgate.evaluate import judgments
 from millgate.evaluate.labeled import sample, sets
 from millgate.evaluate.stored_set import StoredSet
-from millgate.relevance.model import Model, read_model
+from millgate.ranking.model import Model, read_model
 from millgate.text.table import count_of, table
 
 

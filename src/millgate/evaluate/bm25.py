@@ -12,8 +12,8 @@ from itertools import chain
 import numpy as np
 
 from millgate.protocols import Snapshot
-from millgate.rank.lexical import Weighing, idf, lexical
-from millgate.rank.top import read_chunks, top
+from millgate.ranking.arrays import top
+from millgate.ranking.score import Weighing, idf, lexical, read_chunks
 from millgate.text.terms import word_terms
 from millgate.text.tokens import tokens_by_size
 from millgate.types import Candidate

@@ -2,7 +2,7 @@
 
 Each question of a set is asked in its own set and some questions of other sets are, through retrieve and propagate as
 they ship. `share` and `holds` tell the labeled chunks of a ranking from the rest, `knows` a set's own questions from
-foreign ones (relevance/model.py). All are ridge regressions by Newton steps, in which each set weighs the same, and in
+foreign ones (ranking/model.py). All are ridge regressions by Newton steps, in which each set weighs the same, and in
 a set each question. `lower` is the chance of knowing under which one in 400 of the answerable questions would be
 refused. With fewer sets than MIN_SETS the weights are drawn toward the shipped ones and not toward 0, since little data
 says little about thirteen weights. A set of few questions then weighs as much as it has, and `lower` only falls: a
@@ -20,8 +20,8 @@ from millgate.evaluate.reliability import Pair, expected_error, pool
 from millgate.evaluate.retrieval import Tick, foreign
 from millgate.evaluate.stored_set import StoredSet, collection_of
 from millgate.gateway import Millgate
-from millgate.rank.lexical import Floats
-from millgate.relevance.model import (
+from millgate.ranking.arrays import Floats
+from millgate.ranking.model import (
     HOLDS,
     KNOWS,
     LOOK,
@@ -33,7 +33,7 @@ from millgate.relevance.model import (
     score_features,
     share_features,
 )
-from millgate.relevance.query_terms import ask, match_known
+from millgate.ranking.question import ask, match_known
 from millgate.stages.propagate import propagate
 from millgate.stages.retrieve import retrieve
 from millgate.types import Candidate

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from millgate.rank.lexical import distinct
+from millgate.ranking.arrays import distinct
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]

@@ -14,8 +14,8 @@ from millgate.index.arrays import Ints, Keys, ranges
 from millgate.index.posting_list import Frequencies, living_counts
 from millgate.index.segment import Segment, Totals
 from millgate.index.vectors import SEARCH_WIDTH, Halves, NearestNeighbors, nearest
-from millgate.rank.fields import DATE, SPEAKER, TITLE
-from millgate.rank.lexical import distinct
+from millgate.ranking.arrays import distinct
+from millgate.ranking.fields import DATE, SPEAKER, TITLE
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from millgate.index.arrays import Ints, Keys, find, ranges
 from millgate.protocols import Postings
-from millgate.rank.lexical import distinct
+from millgate.ranking.arrays import distinct
 
 
 @dataclass(frozen=True, slots=True)

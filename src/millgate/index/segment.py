@@ -17,7 +17,7 @@ from millgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets
 from millgate.index.collection_kind import CERTAIN, DECLARED, SHORT
 from millgate.index.posting_list import Counts, PostingList
 from millgate.index.tokenized_batch import TokenizedBatch
-from millgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
+from millgate.ranking.fields import BODY, DATE, SPEAKER, TITLE, pack
 from millgate.text.languages import LANGUAGES
 from millgate.text.terms import numbers
 from millgate.types import Chunk

@@ -32,9 +32,8 @@ from millgate.index.posting_list import (
 )
 from millgate.index.segment import Totals, weigh_fields
 from millgate.protocols import Postings, TermPositions, TokenStreams
-from millgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
-from millgate.rank.lexical import within
-from millgate.rank.top import best
+from millgate.ranking.arrays import best, within
+from millgate.ranking.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
 from millgate.text.languages import LANGUAGES
 from millgate.text.stopwords import ENGLISH
 from millgate.text.terms import number

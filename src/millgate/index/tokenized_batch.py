@@ -16,7 +16,7 @@ from millgate.index.casing import count_case
 from millgate.index.collection_kind import CERTAIN, DECLARED
 from millgate.index.lexicon import Tokens, current_lexicon
 from millgate.index.posting_list import Counts, PostingList, to_term_ids
-from millgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
+from millgate.ranking.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from millgate.text.languages import LANGUAGES, detect_all
 from millgate.text.names import capitalize, name_spans, names_of
 from millgate.text.terms import number, numbers

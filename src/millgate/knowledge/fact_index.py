@@ -13,7 +13,7 @@ from functools import lru_cache
 from threading import Lock
 
 from millgate.protocols import FactStore
-from millgate.rank.lexical import K1, B, idf, saturate
+from millgate.ranking.score import K1, B, idf, saturate
 from millgate.text.languages import detect_all
 from millgate.text.terms import terms
 from millgate.types import Fact, fact_key

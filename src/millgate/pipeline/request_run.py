@@ -40,11 +40,15 @@ from millgate.pipeline.verdict import (
     verdict_without_grading,
 )
 from millgate.protocols import Grader, Snapshot
-from millgate.rank.edge_walk import edge_charges
-from millgate.rank.seeds import PropagationSeeds, find_seeds, seed_words, with_written_names
-from millgate.relevance.model import Chance, ranking_score, read_model
-from millgate.relevance.query_rewrite import read_query
-from millgate.relevance.query_terms import Question, ask, match_known, match_own
+from millgate.ranking.model import Chance, ranking_score, read_model
+from millgate.ranking.question import Question, ask, match_known, match_own, read_query
+from millgate.ranking.score import (
+    PropagationSeeds,
+    edge_charges,
+    find_seeds,
+    seed_words,
+    with_written_names,
+)
 from millgate.stages.compose import Composed, compose
 from millgate.stages.decide import decide
 from millgate.stages.expand import depth, find_adjacent, fuse, merge_passes, variants, wants_more

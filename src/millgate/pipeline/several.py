@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from millgate.protocols import Snapshot
-from millgate.relevance.model import Chance, Model, chances
-from millgate.relevance.query_terms import Question
+from millgate.ranking.model import Chance, Model, chances
+from millgate.ranking.question import Question
 from millgate.types import SIDE_SOURCES, Candidate
 
 

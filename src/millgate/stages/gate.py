@@ -1,6 +1,6 @@
 """Gate: what is worth its tokens, and fits.
 
-Of each candidate the model of relevance says which share of the expected evidence it holds (relevance/model.py). A
+Of each candidate the model of relevance says which share of the expected evidence it holds (ranking/model.py). A
 chunk may take tokens for its share, as many as `floor` allows: one that is longer is shown in part, and one that would
 be no more than a scrap is likely noise and left out, though there may be space. A floor drops empty text and machine
 boilerplate (text that compresses to almost nothing). Of the rest the chunk with the largest share comes first, the
@@ -26,8 +26,8 @@ from millgate.notes import Fate, NoteCode, Stage
 from millgate.policy import Policy, Tuning, Unit
 from millgate.protocols import TokenCounter
 from millgate.published.entropy_gating import annotate_chunks, eviction_report, prune_to_budget
-from millgate.relevance.model import new_part
-from millgate.relevance.query_terms import Question
+from millgate.ranking.model import new_part
+from millgate.ranking.question import Question
 from millgate.stages.pack import MIN_PART, Piece, pack
 from millgate.text.cache import Cache
 from millgate.text.entropy import count_words, information_scores

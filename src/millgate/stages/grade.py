@@ -1,6 +1,6 @@
 """Grade: is it really relevant? (corrective retrieval)
 
-A grader says how likely each candidate is evidence for the query: the model of relevance (relevance/model.py), or one
+A grader says how likely each candidate is evidence for the query: the model of relevance (ranking/model.py), or one
 that the caller brings (`ask_grader`). What it says decides what to do:
   correct    use what passed
   ambiguous  use what passed, and ask the fallback too; the block says that it may not answer
@@ -24,7 +24,7 @@ from millgate.notes import Fate, NoteCode, Stage
 from millgate.own_parts import await_part
 from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Bands, Grader, GraderWithBands
-from millgate.relevance.model import Chance, Model, read_model
+from millgate.ranking.model import Chance, Model, read_model
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.types import Candidate, Chunk, Sifted
 

@@ -4,7 +4,7 @@ Not a stage: `gate` and `compose` share these rules.
 
 Two sections share the budget: main pieces and side pieces (graph paths, remembered facts). The side section is sure of
 its share; what one section leaves is offered to the other. A main piece that does not fit, or that would leave nothing
-for those behind it, is shown as its best strips (relevance/excerpt.py) if the caller hands over the questions to choose
+for those behind it, is shown as its best strips (ranking/excerpt.py) if the caller hands over the questions to choose
 them by. Token counters are only nearly additive, so the packed whole is counted once more, and the last pieces go until
 it fits.
 Invariant: count of the joined pieces <= budget.
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from millgate.protocols import TokenCounter
-from millgate.relevance.excerpt import excerpt
-from millgate.relevance.query_terms import Question
+from millgate.ranking.excerpt import excerpt
+from millgate.ranking.question import Question
 from millgate.text.fence import frame
 from millgate.types import Chunk
 

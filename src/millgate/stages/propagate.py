@@ -1,7 +1,7 @@
 """Propagate: from what was found to what it is connected to.
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
-(rank/name_hop.py): s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `open` is the share of
+(ranking/score.py): s = s1 + min(.7, open)·x / max x, if a seed holds a rare name of the query. `open` is the share of
 the query that the best chunk does not hold: an answer in one place needs no second one. It is less in code, where
 capitals do not mark names, and 0 in JSON (text/languages.py). A chunk also gains by the share of the query that better
 ones do not hold, since the parts of such an answer differ.
@@ -19,14 +19,23 @@ from pydantic import Field
 from millgate.notes import Fate, NoteCode, Stage
 from millgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from millgate.protocols import Snapshot
-from millgate.rank.edge_walk import EdgeRules, follow_edges
-from millgate.rank.lexical import Floats, Ints, within
-from millgate.rank.name_hop import NameRules, ReachedChunks, ScoreBoost, follow_names, join
-from millgate.rank.name_postings import shares_name, strongest_names
-from millgate.rank.query_share import novelty_shares, open_share
-from millgate.rank.seeds import PropagationSeeds, find_seeds
-from millgate.rank.top import best, read_chunks, top
-from millgate.relevance.cues import cues
+from millgate.ranking.arrays import Floats, Ints, best, top, within
+from millgate.ranking.name_postings import shares_name, strongest_names
+from millgate.ranking.score import (
+    EdgeRules,
+    NameRules,
+    PropagationSeeds,
+    ReachedChunks,
+    ScoreBoost,
+    cues,
+    find_seeds,
+    follow_edges,
+    follow_names,
+    join,
+    novelty_shares,
+    open_share,
+    read_chunks,
+)
 from millgate.text.languages import likeness_to_code
 from millgate.text.turns import add_head
 from millgate.types import Candidate, Edge, Sifted

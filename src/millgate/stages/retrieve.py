@@ -21,22 +21,22 @@ from pydantic import Field
 from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 from millgate.protocols import Postings, Snapshot
-from millgate.rank.feedback import feedback
-from millgate.rank.lexical import (
+from millgate.ranking.arrays import Floats, Ints, Keys, best, top, within
+from millgate.ranking.question import read_query
+from millgate.ranking.score import (
     K1,
+    SEEDS,
     B,
-    Floats,
-    Ints,
-    Keys,
+    Found,
+    RankingScores,
     Weighing,
+    feedback,
     heads,
     idf,
     lexical,
     phrases,
-    within,
+    read_chunks,
 )
-from millgate.rank.top import SEEDS, Found, RankingScores, best, read_chunks, top
-from millgate.relevance.query_rewrite import read_query
 from millgate.types import Candidate
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND

@@ -11,8 +11,8 @@ from millgate.errors import ConfigError
 from millgate.gateway import Millgate
 from millgate.index.indexes import Indexes
 from millgate.notes import Fate, NoteCode, Stage
-from millgate.relevance import model as relevance_model
-from millgate.relevance.model import (
+from millgate.ranking import model as relevance_model
+from millgate.ranking.model import (
     HOLDS,
     KNOWS,
     SHARE,
@@ -23,7 +23,7 @@ from millgate.relevance.model import (
     ranking_score,
     read_model,
 )
-from millgate.relevance.query_terms import ask, match
+from millgate.ranking.question import ask, match
 from millgate.stages.grade import (
     Action,
     GradePolicy,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from millgate.relevance.query_rewrite import read_query
+from millgate.ranking.question import read_query
 from millgate.text.terms import terms, word_terms
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millgate.relevance.query_terms import REQUESTS, UNSPACED_REQUESTS, asking_terms
+from millgate.ranking.question import REQUESTS, UNSPACED_REQUESTS, asking_terms
 from millgate.text.languages import LANGUAGES
 from millgate.text.terms import terms
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.relevance.excerpt import GAP, cut, excerpt
-from millgate.relevance.query_terms import ask
+from millgate.ranking.excerpt import GAP, cut, excerpt
+from millgate.ranking.question import ask
 from millgate.text.fence import frame
 from millgate.types import Chunk
 

@@ -1,21 +1,20 @@
-"""Top: the best of an array of scores without sorting it.
+"""Arrays: the best of an array of scores without sorting it, and sets of keys.
 
 The array is read as 32 rows; the maxima of its columns give a floor under the k-th best: at least k scores reach the
 k-th largest. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
 so the answer does not depend on how chunks are numbered.
-A chunk that retrieval ranked low may be lifted by propagation, so the scores of all travel with the best.
 """
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from millgate.protocols import Postings, Snapshot
-from millgate.rank.lexical import Floats, Ints
-from millgate.types import Chunk, Sifted
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+Number = TypeVar("Number", bound=np.integer)
 
-SEEDS = 64  # more than any propagation starts from
 _ROWS = 32
 _TINY = np.nextafter(0.0, 1.0)
 
@@ -67,43 +66,45 @@ def _candidates(scores: Floats, k: int) -> Ints:
     return np.append(rows * width + columns[which], np.flatnonzero(rest >= floor) + body.size)
 
 
-@dataclass(frozen=True, slots=True)
-class RankingScores:
-    """What retrieval found, as arrays: every chunk's score, the seeds of propagation, and the query's postings."""
-
-    every: Floats
-    seeds: Ints
-    strength: Floats
-    kept: Ints  # the candidates' ordinals, in their order; below 0 if unknown
-    ranked: int = 0  # how many of `kept` are the best of all, best first
-    hits: Postings | None = None
+def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which of the found keys are among the sorted ones; for short arrays far faster than np.isin."""
+    if not len(keys):
+        return np.zeros(len(found), bool)
+    return np.asarray(keys[np.minimum(keys.searchsorted(found), len(keys) - 1)] == found)
 
 
-@dataclass(frozen=True, slots=True)
-class Found(Sifted):
-    """What retrieval found, with its scores."""
-
-    scores: RankingScores | None = field(default=None, compare=False, repr=False)
-
-
-def read_chunks(view: Snapshot, ords: Ints) -> dict[int, Chunk]:
-    """The chunks behind some ordinals; one may be gone by now."""
-    if not len(ords):
-        return {}
-    ids = view.ids(ords)
-    chunks = {chunk.id: chunk for chunk in view.read(ids)}
-    return {o: chunks[id] for o, id in zip(ords.tolist(), ids, strict=True) if id in chunks}
+def distinct(keys: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The keys, sorted, each once. A sort and a mask are faster than np.unique, which also loads numpy.ma."""
+    keys = np.sort(keys)
+    return keys[firsts(keys)]
 
 
-def scores_of(found: Sifted, view: Snapshot) -> RankingScores:
-    """The scores behind what was found, made from the candidates if retrieval did not hand them on."""
-    if isinstance(found, Found) and found.scores is not None:
-        return found.scores
-    ords = view.find([c.chunk.id for c in found.kept])
-    there = ords >= 0
-    every = np.zeros(view.size)
-    every[ords[there]] = np.array([c.score for c in found.kept], float)[there]
-    seeds = top(every, SEEDS, view)
-    return RankingScores(
-        every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords)))
-    )
+def number_keys(keys: npt.NDArray[Number]) -> tuple[npt.NDArray[Number], Ints]:
+    """The same, and which of them each key is."""
+    order = keys.argsort()
+    ranked = keys[order]
+    first = firsts(ranked)
+    slots = np.empty(len(keys), np.int64)
+    slots[order] = first.cumsum() - 1
+    return ranked[first], slots
+
+
+def firsts(ranked: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which of some sorted keys differ from the one before."""
+    first = np.ones(len(ranked), bool)
+    np.not_equal(ranked[1:], ranked[:-1], out=first[1:])
+    return first
+
+
+def locate(
+    keys: npt.NDArray[Number], found: npt.NDArray[Number]
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """For each of `found`, which of `keys` it is, and whether it is one of them."""
+    order = keys.argsort()
+    slots = order[np.minimum(keys[order].searchsorted(found), len(keys) - 1)]
+    return slots, keys[slots] == found
+
+
+def sum_at(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
+    """The sum of the values at each slot."""
+    return np.asarray(np.bincount(slots, values, minlength=size), np.float64)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from millgate.protocols import Postings, Snapshot
-from millgate.rank.fields import IN_BODY, IN_TITLE, field_flags
-from millgate.rank.lexical import Floats, Ints, Keys, distinct, within
+from millgate.ranking.arrays import Floats, Ints, Keys, distinct, within
+from millgate.ranking.fields import IN_BODY, IN_TITLE, field_flags
 from millgate.text.terms import numbers, terms
 
 NONE = np.zeros(0, np.uint64)

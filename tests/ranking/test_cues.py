@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.index.indexes import Indexes
-from millgate.relevance.cues import cues
+from millgate.ranking.score import cues
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore

@@ -5,18 +5,26 @@ import pytest
 
 from millgate.index.indexes import Indexes
 from millgate.protocols import Postings
-from millgate.rank.edge_walk import receive_by_name
-from millgate.rank.feedback import contents
-from millgate.rank.lexical import Weighing
-from millgate.rank.name_hop import MOST, name_masses, posting_shares, receive, spread
-from millgate.rank.name_postings import (
+from millgate.ranking.name_postings import (
     NamePostings,
     find_name_postings,
     find_written_names,
     shares_name,
     strongest_names,
 )
-from millgate.rank.query_share import novelty_shares, open_share, receptivity
+from millgate.ranking.score import (
+    MOST,
+    Weighing,
+    contents,
+    name_masses,
+    novelty_shares,
+    open_share,
+    posting_shares,
+    receive,
+    receive_by_name,
+    receptivity,
+    spread,
+)
 from millgate.stores.temporary import TemporaryStore
 from millgate.text.terms import terms
 from millgate.types import Chunk, Document

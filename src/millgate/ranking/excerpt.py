@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from millgate.protocols import TokenCounter
-from millgate.relevance.query_terms import Question
+from millgate.ranking.question import Question
 from millgate.text.cache import Cache
 from millgate.text.fence import frame
 from millgate.text.lazy_pattern import lazy_compile

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from millgate.index.indexes import Indexes
-from millgate.relevance.query_terms import ask, match, match_known
+from millgate.ranking.question import ask, match, match_known
 from millgate.stores.temporary import TemporaryStore
 from millgate.text.terms import terms
 from millgate.types import Chunk, Document

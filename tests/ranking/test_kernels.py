@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.index.indexes import Indexes
-from millgate.rank.edge_walk import Node, carry, edge_charges, link_nodes
-from millgate.rank.fields import pack, table
-from millgate.rank.lexical import idf, saturate
-from millgate.rank.seeds import find_seeds
-from millgate.rank.top import best, top
+from millgate.ranking.arrays import best, top
+from millgate.ranking.fields import pack, table
+from millgate.ranking.score import Node, carry, edge_charges, find_seeds, idf, link_nodes, saturate
 from millgate.stages.propagate import PropagatePolicy, propagate
 from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore

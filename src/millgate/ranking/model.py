@@ -8,7 +8,7 @@
 
 | feature | what it is | share | holds | knows |
 |---|---|---|---|---|
-| score | the ranking's score (rank/) over that of the best chunk | yes | | |
+| score | the ranking's score (score.py) over that of the best chunk | yes | | |
 | log_score | the logarithm of the same | yes | | |
 | share | the chunk's share of the expected evidence, from step 1 | | yes | |
 | log_share | the logarithm of the same | | yes | |
@@ -40,8 +40,8 @@ import numpy.typing as npt
 
 from millgate.errors import ConfigError
 from millgate.protocols import Snapshot
-from millgate.rank.lexical import Floats, within
-from millgate.relevance.query_terms import Match, Question, match_known
+from millgate.ranking.arrays import Floats, within
+from millgate.ranking.question import Match, Question, match_known
 from millgate.text.bounded_json import describe_json_error
 from millgate.text.languages import likeness_to_code
 from millgate.types import SIDE_SOURCES, WEB, Candidate
