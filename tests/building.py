@@ -12,7 +12,6 @@ from millgate.stages.grade import (
     ask_grader,
     bands_of,
     grade,
-    grade_by_model,
     join_best_strips,
     pass_ungraded,
     strips_of_long,
@@ -47,4 +46,5 @@ async def grade_with(grader, query, candidates, policy):
 def grade_built_in(question, view, candidates, policy, **options):
     """What the built-in grader makes of candidates, without their strips."""
     found = chances(question, candidates, view, **options) if candidates else []
-    return grade_by_model(candidates, found, policy.bands(bands_of(None)))
+    marks = [chance.confidence for chance in found]
+    return grade(candidates, marks, policy.bands(bands_of(None)), chances=found)

@@ -2,14 +2,17 @@
 
 import pytest
 
-from millgate import Millgate
+from millgate import Millgate, wiring
 from millgate.index.indexes import Indexes
 from millgate.notes import Fate, NoteCode, Stage
-from millgate.pipeline.several import by_collection, chances_by_collection, merge
+from millgate.pipeline.engine import RequestRun, by_collection, merge
+from millgate.pipeline.threads import LoopCalls
 from millgate.ranking.model import chances
 from millgate.ranking.question import ask
+from millgate.settings import Settings
 from millgate.stores.temporary import TemporaryStore
-from millgate.types import Candidate, Chunk, ContextBudget, Document
+from millgate.sync_async import BackgroundLoop
+from millgate.types import Candidate, Chunk, ContextBudget, Document, Request
 
 NOISE = [
     {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}
@@ -144,10 +147,19 @@ def views():
     return {name: indexes.snapshot("t", name) for name in fillers}
 
 
-def confidences(views, found, candidates):
-    questions = {name: ask(PARTLY, view) for name, view in views.items()}
-    made = chances_by_collection(questions, candidates, views, seen=(), embedded=False)
-    return [chance.known for chance in made]
+@pytest.fixture
+def run(views):
+    """A request that asks both collections."""
+    made = wiring.build(Settings(store=":memory:"))
+    calls = LoopCalls(BackgroundLoop())
+    asked = RequestRun(made.engine.resources, made.engine.policy, Request(PARTLY), calls)
+    asked.views = views
+    yield asked
+    made.close()
+
+
+def confidences(run, candidates):
+    return [chance.known for chance in run.weigh(candidates)]
 
 
 def alone(view, candidate):
@@ -156,14 +168,14 @@ def alone(view, candidate):
     return chance.known
 
 
-def test_each_candidate_is_graded_in_the_words_of_its_own_collection(views):
-    lines = {name: Candidate(Chunk("line", LINE, collection=name), 1.0) for name in views}
+def test_each_candidate_is_graded_in_the_words_of_its_own_collection(run, views):
+    lines = {name: Candidate(Chunk(name, LINE, collection=name), 1.0) for name in views}
     docs, tides = (alone(views[name], lines[name]) for name in ("docs", "tides"))
     assert docs != tides
     asked = [lines["tides"], lines["docs"], lines["tides"]]
-    assert confidences(views, list(lines.values()), asked) == [tides, docs, tides]
+    assert confidences(run, asked) == [tides, docs, tides]
 
 
-def test_what_is_from_no_collection_is_graded_in_the_words_of_the_first(views):
+def test_what_is_from_no_collection_is_graded_in_the_words_of_the_first(run, views):
     fact = Candidate(Chunk("fact", LINE, collection="facts"), 1.0)
-    assert confidences(views, [fact], [fact]) == [alone(views["docs"], fact)]
+    assert confidences(run, [fact]) == [alone(views["docs"], fact)]

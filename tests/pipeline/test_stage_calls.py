@@ -13,7 +13,7 @@ from millgate.errors import StoreError, UpstreamError
 from millgate.knowledge.edges import edge
 from millgate.knowledge.paths import GraphPolicy
 from millgate.notes import Stage
-from millgate.pipeline.request_run import RequestRun
+from millgate.pipeline.engine import RequestRun
 from millgate.pipeline.resources import Policies
 from millgate.pipeline.threads import LoopCalls
 from millgate.settings import Settings

@@ -132,7 +132,7 @@ def test_a_failure_of_the_penalty_costs_no_request(gate, monkeypatch, broken):
     def fail(*_, **__):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(f"millgate.pipeline.request_run.{broken}", fail)
+    monkeypatch.setattr(f"millgate.pipeline.engine.{broken}", fail)
     with strict(False):
         context = gate.context(QUESTION, window=[RECEIPT])
     assert "refund" in ids(context)

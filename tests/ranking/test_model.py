@@ -28,6 +28,7 @@ from millgate.stages.grade import (
     Action,
     GradePolicy,
     chance_of_any,
+    decide_shown,
     join_best_strips,
     strips_of_long,
 )
@@ -136,7 +137,9 @@ async def test_a_chance_match_in_a_small_collection_is_shown_as_doubtful(small):
     query = "who scored free kicks during the football world championship final match"
     graded = await verdict(small, query)
     assert graded.action is Action.AMBIGUOUS
-    assert graded.sifted.kept[0].number(Stage.GRADE, "confidence") == graded.best
+    assert graded.sifted.kept[0].number(Stage.GRADE, "confidence") == max(
+        graded.confidences.values()
+    )
 
 
 async def test_one_rare_word_brings_the_chunk_that_holds_it(large, small):
@@ -161,7 +164,8 @@ async def test_unseen_words_weigh_less_in_code():
              enumerate(THINGS * 30)]  # fmt: skip
     prose = [text.translate(str.maketrans("_()[].:", "       ")) for text in words]
     query = "read a harbor from disk into memory"
-    sure = [(await verdict(collection(texts), query)).best for texts in (words, prose)]
+    graded = [await verdict(collection(texts), query) for texts in (words, prose)]
+    sure = [max(one.confidences.values()) for one in graded]
     assert sure[0] > sure[1]
 
 
@@ -177,7 +181,7 @@ async def test_words_do_not_refuse_what_an_embedder_found(large):
 
 async def test_a_refusal_names_the_best_three_that_it_refused(large):
     graded = await verdict(large, "Which enzyme does ibuprofen inhibit in the city of Genoa?")
-    named = graded.refusal.split(", ")
+    named = decide_shown((), graded).reason.rpartition("refused: ")[2].split(", ")
     assert len(named) == 3
     assert named[0].startswith(max(graded.confidences, key=graded.confidences.__getitem__))
 
@@ -187,7 +191,7 @@ async def test_the_best_chunk_has_the_highest_confidence(large):
     graded = await verdict(large, query)
     first = graded.sifted.kept[0]
     assert "harbor of Quito" in first.chunk.text
-    assert graded.confidences[first.chunk.id] == graded.best
+    assert graded.confidences[first.chunk.id] == max(graded.confidences.values())
 
 
 async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stands(large):

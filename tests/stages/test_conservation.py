@@ -26,7 +26,7 @@ from millgate.stages.expand import ExpandPolicy, fuse
 from millgate.stages.gate import GatePolicy, gate
 from millgate.stages.grade import (
     GradePolicy,
-    grade_by_model,
+    grade,
     outside_candidates,
     pass_ungraded,
 )
@@ -145,7 +145,8 @@ def drive_outside(candidates, window):
 
 def drive_grade_by_model(candidates, _):
     chances = [Chance(n % 3 / 2, n % 5 / 4, 0.1) for n in range(len(candidates))]
-    return candidates, grade_by_model(candidates, chances, Bands(0.5, 0.1, 0.05)).sifted
+    marks = [chance.confidence for chance in chances]
+    return candidates, grade(candidates, marks, Bands(0.5, 0.1, 0.05), chances=chances).sifted
 
 
 DRIVERS = {
@@ -155,7 +156,6 @@ DRIVERS = {
     "expand.fuse": drive_fuse,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
-    "grade.grade_by_model": drive_grade_by_model,
     "grade.pass_ungraded": drive_pass_ungraded,
     "grade.outside_candidates": drive_outside,
     "compose.compose": drive_compose,
@@ -182,10 +182,13 @@ def test_every_stage_that_sifts_is_driven():
     assert sorted(sifting()) == sorted(DRIVERS)
 
 
-@pytest.mark.parametrize("stage", sorted(DRIVERS))
+WAYS = {**DRIVERS, "grade.grade by our model": drive_grade_by_model}
+
+
+@pytest.mark.parametrize("stage", sorted(WAYS))
 @given(candidates=found, window=windows)
 def test_nothing_is_lost_invented_altered_or_admitted(stage, candidates, window):
-    came, sifted = DRIVERS[stage](candidates, window)
+    came, sifted = WAYS[stage](candidates, window)
     after = [*sifted.kept, *sifted.dropped]
     assert Counter(ids(after)) == Counter(ids([*came, *sifted.added]))
     whole = {c.chunk.id: c.chunk for c in candidates}

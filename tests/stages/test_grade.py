@@ -10,10 +10,9 @@ from millgate.stages.grade import (
     Bands,
     Graded,
     GradePolicy,
+    decide_shown,
     outside_candidates,
-    review_reason,
     split_strips,
-    wants_search,
 )
 from millgate.types import Candidate, Chunk, Sifted
 
@@ -57,7 +56,6 @@ async def test_the_best_confidence_decides_the_action(marks, action, kept):
     assert graded.action is action
     assert ids(graded.sifted.kept) == kept
     assert len(graded.sifted.kept) + len(graded.sifted.dropped) == 3
-    assert graded.best == max(marks)
 
 
 async def test_each_note_tells_the_confidence():
@@ -85,7 +83,6 @@ def test_bands_out_of_order_are_refused():
 async def test_no_candidates_are_a_valid_empty_answer():
     graded = await grade_with(Fixed([]), "q", [], POLICY)
     assert graded.action is Action.INCORRECT
-    assert graded.best == 0.0
 
 
 async def test_grading_can_be_off():
@@ -136,13 +133,26 @@ def test_strips_lose_nothing_but_white_space(text, sentences):
 )
 def test_a_person_is_asked_when_nothing_else_helps(action, searched, in_danger, asked):
     graded = Graded(Sifted(), action, {"a": 0.01, "b": 0.03, "c": 0.02, "d": 0.0})
-    reason = review_reason(graded, searched, in_danger=in_danger)
-    assert bool(reason) is asked
-    assert ("b (0.03), c (0.02), a (0.01)" in reason) is (asked and not in_danger)
+    outside = searched and Graded(Sifted(), searched)
+    verdict = decide_shown((), graded, outside, in_danger=in_danger)
+    assert verdict.asks_person is asked
+    named = "b (0.03), c (0.02), a (0.01)" in verdict.reason
+    assert named is (asked and not in_danger)
 
 
-def test_search_is_asked_unless_all_is_well():
-    assert [wants_search(action) for action in Action] == [False, True, True]
+def test_what_a_search_brings_takes_turns_with_what_was_found():
+    here, there = found(2), [Candidate(Chunk(f"w{n}", "text"), 1.0) for n in range(3)]
+    graded = Graded(Sifted(kept=tuple(here)), Action.AMBIGUOUS)
+    outside = Graded(Sifted(kept=tuple(there)), Action.CORRECT)
+    verdict = decide_shown(here, graded, outside)
+    assert ids(verdict.kept) == ["c0", "w0", "c1", "w1", "w2"]
+    assert (verdict.action, verdict.fallback) == (Action.CORRECT, "search")
+
+
+def test_without_grades_what_fits_is_shown_as_it_is():
+    rows = found(2)
+    assert decide_shown(rows).kept == rows
+    assert decide_shown((), nothing="all is in the window").reason == "all is in the window"
 
 
 def test_what_comes_from_outside_carries_no_admission():

@@ -3,21 +3,87 @@
 decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
                                                                          └─▶ search, then a person
 
-`Engine.build` names every stage, in order; request_run.py shows how each is called. The whole request runs in one
-thread. Only memory providers, a grader of the caller's own and a search are awaited, on an event loop (threads.py).
+`Engine.build` names every stage, in order. Behind it, in the same order, `RequestRun` has a method for each, which
+calls the stage with its policy and resources and records its step. A stage that fails ends its `with` block
+(recorder.py); what follows the block stands in for it. What a stage needs from an earlier one is handed in as data; no
+stage calls another. The whole request runs in one thread. Only memory providers, a grader of the caller's own and a
+search are awaited, on an event loop (threads.py).
 """
 
-from millgate.errors import InputError, LimitError
-from millgate.pipeline.request_run import RequestRun
-from millgate.pipeline.resources import Policies, Resources
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millgate.classes import lazy_property
+from millgate.errors import (
+    ConfigError,
+    NotReady,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from millgate.knowledge.paths import anchors, find_nodes, neighborhood, paths
+from millgate.knowledge.project import project_of
+from millgate.knowledge.providers import Recollection
+from millgate.knowledge.review import ReviewQueue
+from millgate.notes import Fate, NoteCode, Stage
+from millgate.own_parts import Rest, await_part
+from millgate.pipeline.recorder import TraceRecorder
+from millgate.pipeline.resources import Policies, Resources, check_limits
 from millgate.pipeline.threads import LoopCalls
-from millgate.pipeline.verdict import Verdict
-from millgate.policy import Limits
-from millgate.stages.compose import Composed
-from millgate.types import Context, Request, Sifted
-from millgate.types.check import check_length
-from millgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
-from millgate.types.request import LENGTHS
+from millgate.protocols import Grader, Snapshot
+from millgate.ranking.model import Chance, chances, ranking_score, read_model
+from millgate.ranking.question import Question, ask, match_known, match_own, read_query
+from millgate.ranking.score import (
+    PropagationSeeds,
+    edge_charges,
+    find_seeds,
+    seed_words,
+    with_written_names,
+)
+from millgate.stages.compose import Composed, compose
+from millgate.stages.decide import decide
+from millgate.stages.expand import depth, find_adjacent, fuse, merge_passes, variants, wants_more
+from millgate.stages.gate import Gated, Shown, gate, measure_all, report
+from millgate.stages.grade import (
+    Action,
+    Graded,
+    Verdict,
+    ask_grader,
+    bands_of,
+    decide_shown,
+    grade,
+    join_best_strips,
+    outside_candidates,
+    pass_ungraded,
+    strips_of_long,
+)
+from millgate.stages.penalize import is_in_window, is_shown, penalize
+from millgate.stages.propagate import name_limit, propagate
+from millgate.stages.retrieve import retrieve
+from millgate.text.fence import fence_cost, fence_secret
+from millgate.text.fingerprint import KIND
+from millgate.text.meant import did_you_mean
+from millgate.types import (
+    SIDE_SOURCES,
+    Candidate,
+    Context,
+    Edge,
+    Plan,
+    Request,
+    Sifted,
+    Strategy,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
+_SUGGESTED = 5  # names of collections for which a like one is looked for: each takes milliseconds beside thousands
+Candidates = Sequence[Candidate]
 
 
 class Engine:
@@ -47,36 +113,722 @@ class Engine:
             if request.best_effort and not gated.kept:
                 gated = run.gate(run.show_again(), floor=run.floor)
             # grade; then, if that does not suffice, search outside and ask a person
-            verdict, strips = run.judge(gated.kept)
-            return run.context(run.compose(verdict, {**gated.strips, **strips}), verdict)
+            verdict = run.judge(gated)
+            return run.context(run.compose(verdict), verdict)
 
 
-def check_limits(request: Request, limits: Limits) -> None:
-    """Refuse what cannot be used, naming the limit it broke."""
-    if not request.query.strip():
-        raise InputError("the query is empty", hint="say what the context is for")
-    for name, most in LENGTHS.items():
-        check_length(name, getattr(request, name) or "", most)
-    for name in request.collections:
-        if not name:
-            raise InputError("the name of a collection is empty", hint="leave it out, or name one")
-        check_length("collection", name, NAME_CHARS)
-    if len(request.collections) > MOST_COLLECTIONS:
-        raise LimitError(
-            f"{len(request.collections)} collections are named; at most {MOST_COLLECTIONS} are asked at once",
-            hint="ask in several requests",
+class RequestRun:
+    """The stages of one request.
+
+    `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, `terms` (the query in the terms of
+    each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`. `chances` are how
+    likely candidates are evidence, by their ids.
+    """
+
+    plan: Plan
+
+    def __init__(
+        self, resources: Resources, policy: Policies, request: Request, calls: LoopCalls
+    ) -> None:
+        self.resources = resources
+        self.policy = policy
+        self.request = request
+        self.recorder = TraceRecorder(resources.tick, before_step=calls.check)
+        self.views: dict[str, Snapshot] = {}
+        self.terms: dict[str, Sequence[tuple[int, ...]]] = {}
+        self.embedded = False
+        self.model = read_model(policy.grade.weights)
+        self.chances: dict[str, Chance] = {}
+        self._calls = calls
+
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
+    @lazy_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
+    @lazy_property
+    def _has_edges(self) -> bool:
+        """Whether the tenant has given any knowledge, asked once a request."""
+        return self.resources.store.has_edges(self.request.tenant)
+
+    @lazy_property
+    def questions(self) -> dict[str, Question]:
+        """The query in the light of each collection; a collection in which retrieval failed is read here."""
+        query = self.request.query
+        return {name: ask(query, view, self.terms.get(name)) for name, view in self.views.items()}
+
+    def decide(self) -> Plan:
+        """Whether to retrieve, and how much. What the collections hold matters if the window is known."""
+        request, resources = self.request, self.resources
+        tokens: int | None = None
+        chunks: int | None = None
+        if request.context_budget is not None and resources.measures:
+            with self.recorder.attempt(Stage.DECIDE):
+                sizes = {c: resources.store.size(request.tenant, c) for c in request.collections}
+                counted = [
+                    resources.sizes.tokens(request.tenant, name, size, most=request.budget)
+                    for name, size in sizes.items()
+                ]
+                tokens, chunks = sum(counted), sum(size.chunks for size in sizes.values())
+        self.plan = decide(
+            request, self.policy.decide, content_tokens=tokens, content_chunks=chunks
         )
-    measured = {
-        "query_chars": len(request.query),
-        "window_chars": sum(map(len, request.window.texts)),
-        "window_blocks": len(request.window.texts),
-        "budget": request.budget,
-        "k": request.k or 0,
-    }
-    for name, value in measured.items():
-        most = getattr(limits, name)
-        if not 0 <= value <= most:
-            raise LimitError(
-                f"{name} is {value:,}; it must be 0 to {most:,}",
-                hint=f"the limit is set by limits.{name}",
+        return self.plan
+
+    def open_indexes(self) -> None:
+        """Open the collections' indexes; a wrong setting is the caller's to mend, any other failure leaves one out."""
+        request = self.request
+        for name in request.collections:
+            with self.recorder.attempt(Stage.INDEX, fatal=(ConfigError, NotReady)):
+                view = self.resources.views(request.tenant, name, request.query)
+                self.views[name] = view
+                if view.degraded:
+                    self.recorder.degrade(Stage.INDEX, view.degraded)
+
+    def retrieve(self) -> Mapping[str, Sifted]:
+        """What each collection holds for the query, best first; all of it in reading order when stuffing."""
+        if not self.views and not self.stuffs:
+            return {}
+        vector = self._embed(self.request.query)
+        self.embedded = vector is not None
+        found: dict[str, Sifted] = {}
+        for name in self.request.collections if self.stuffs else self.views:
+            found[name] = Sifted()
+            # a store that cannot be reached is not one that knows nothing
+            with self.recorder.step(Stage.RETRIEVE, fatal=(NotReady,)) as step:
+                if self.stuffs:
+                    found[name] = step.sift(self._load_whole(name, vector))
+                else:
+                    query, view = self.request.query, self.views[name]
+                    terms = self.terms[name] = read_query(query, view)
+                    policy = self.policy.retrieve
+                    ranked = retrieve(query, view, policy, vector=vector, terms=terms)
+                    found[name] = step.sift(ranked)
+        return found
+
+    def _embed(self, query: str) -> "npt.ArrayLike | None":
+        """The vector of a query; None without an embedder, or if it fails: words go on alone."""
+        with self.recorder.attempt(Stage.EMBED):
+            return self.resources.vectors(query)
+        return None
+
+    def _load_whole(self, name: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score the same."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, name))
+        scores = dict.fromkeys((chunk.id for chunk in chunks), 1.0)
+        view = self.views.get(name)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector)
+            scores = {c.chunk.id: c.score for c in ranked.kept}
+        measured = measure_all([chunk.text for chunk in chunks])
+        loaded = tuple(
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE, entropy=entropy
             )
+            for chunk, (entropy, _) in zip(chunks, measured, strict=True)
+        )
+        return Sifted(kept=loaded, added=loaded)
+
+    def load_edges(
+        self, found: Mapping[str, Sifted]
+    ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """Where signals start in each collection, and the given edges around it, hop by hop."""
+        request, policy = self.request, self.policy.propagate
+        starts: dict[str, PropagationSeeds] = {}
+        edges: Sequence[Sequence[Edge]] = ()
+        if self.stuffs or not self.views or not request.graph:
+            return starts, edges
+        with self.recorder.step(Stage.EDGES):
+            began = {
+                name: find_seeds(found[name], request.query, view, policy.seeds)
+                for name, view in self.views.items()
+            }
+            starts = {name: start for name, start in began.items() if start}
+            if self._has_edges and starts:
+                starts, edges = self._load_edges(starts)
+        return starts, edges
+
+    def _load_edges(
+        self, starts: Mapping[str, PropagationSeeds]
+    ) -> tuple[dict[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
+        """The seeds with the names of the graph that their texts write, and the edges around all of them."""
+        policy, views, store = self.policy.propagate, self.views, self.resources.store
+        tenant = self.request.tenant
+        words = {name: seed_words(start) for name, start in starts.items()}
+        every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
+        nodes = list(find_nodes(store, list(every), tenant=tenant))
+        found = {
+            name: with_written_names(
+                start, words[name], nodes, views[name], limit=name_limit(views[name], policy)
+            )
+            for name, start in starts.items()
+        }
+        charges: dict[str, float] = {}
+        for name, start in found.items():
+            for node, charge in edge_charges(start, views[name], policy.edge).items():
+                charges[node.text] = max(charge, charges.get(node.text, 0.0))
+        edges = neighborhood(
+            store, charges, tenant=tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor
+        )
+        return found, edges
+
+    def propagate(
+        self,
+        found: Mapping[str, Sifted],
+        starts: Mapping[str, PropagationSeeds],
+        edges: Sequence[Sequence[Edge]],
+    ) -> Candidates:
+        """What was found, and what it is connected to."""
+        ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple(join_by_id(list(ranked.values())))
+        for name, view in self.views.items():
+            with self.recorder.step(Stage.PROPAGATE, ranked[name]) as step:
+                spread = propagate(
+                    found[name],
+                    self.request.query,
+                    view,
+                    self.policy.propagate,
+                    seeds=starts.get(name),
+                    edges=tuple(chain(*edges)),
+                )
+                ranked[name] = step.sift(spread).kept
+        return merge(list(ranked.values()))
+
+    def recall_facts(self) -> Candidates:
+        """What was remembered about the query."""
+        if (memory := self.resources.memory) is not None:
+            with self.recorder.step(Stage.MEMORY) as step:
+                return step.sift(memory.recall_facts(self.request, self.plan)).kept
+        return ()
+
+    def ask_providers(self) -> "Future[Recollection] | None":
+        """Ask the memory providers, if there are any; they answer while stages run."""
+        memory = self.resources.memory
+        if memory is None or not memory.providers.names:
+            return None
+        return self._calls.start(memory.ask_providers(self.request, self.plan))
+
+    def collect_recalled(self, asked: "Future[Recollection] | None") -> Candidates:
+        """What the memory providers answered."""
+        if asked is None or self.resources.memory is None:
+            return ()
+        recollection = Recollection()
+        with self.recorder.step(Stage.MEMORY) as step:
+            deadline = self.resources.memory.providers.longest_deadline_s
+            recollection = step.sift(self._wait(asked, "memory providers", deadline))
+        for reason in recollection.degraded:
+            self.recorder.degrade(Stage.MEMORY, reason)
+        return recollection.sifted.kept
+
+    def find_paths(self) -> Candidates:
+        """The paths of what the query names, through given knowledge."""
+        request, store, policy = self.request, self.resources.store, self.policy.graph
+        if not request.graph:
+            return ()
+        if self.plan.strategy is Strategy.RAG_GRAPH:
+            # lean on the graph: a hop farther, twice as much
+            wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
+            policy = policy.model_copy(update=wider)
+        named: Sequence[str] = ()
+        with self.recorder.attempt(Stage.GRAPH):
+            if self._has_edges:
+                named = anchors(
+                    request.query, store, policy, tenant=request.tenant, project=self.project
+                )
+        if named:
+            with self.recorder.step(Stage.GRAPH) as step:
+                return step.sift(paths(named, store, policy, tenant=request.tenant)).kept
+        return ()
+
+    def penalize(self, candidates: Candidates) -> Sifted:
+        """What is new to the window; in reading order when stuffing."""
+        fresh = Sifted(kept=tuple(candidates))
+        if not self.request.penalize:
+            return fresh
+        with self.recorder.step(Stage.PENALIZE, candidates) as step:
+            fresh = step.sift(self._penalize_known(candidates))
+        if not self.stuffs:
+            return fresh
+        place = {c.chunk.id: at for at, c in enumerate(candidates)}
+        in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
+        return Sifted(tuple(in_order), fresh.dropped)
+
+    def _penalize_known(self, candidates: Candidates) -> Sifted:
+        """Penalize by the window, with the fingerprints that the store has for texts not in the cache."""
+        request, resources = self.request, self.resources
+        unread = resources.cache.unknown([c.chunk.text for c in candidates])
+        # copies have one fingerprint
+        new = {
+            c.chunk.text: c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown
+        }
+        fingerprints: dict[str, bytes] = {}
+        for name in request.collections:
+            if ids := [chunk.id for chunk in new.values() if chunk.collection == name]:
+                fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
+        return penalize(
+            candidates,
+            request.window,
+            self.policy.penalize,
+            fingerprints=fingerprints,
+            cache=resources.cache,
+        )
+
+    def wants_more(self, fresh: Sifted) -> bool:
+        """Whether too little is new, so that it is worth asking once more."""
+        if self.stuffs or not self.views or not self.request.penalize:
+            return False
+        with self.recorder.attempt(Stage.EXPAND):
+            return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+        return False
+
+    def expand(self, fresh: Sifted, edges: Sequence[Sequence[Edge]]) -> Sifted:
+        """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to."""
+        request, policy = self.request, self.policy
+        with self.recorder.step(Stage.EXPAND, fresh.kept) as step:
+            known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
+            most = depth(request.k, policy.expand)
+            wider = policy.retrieve.model_copy(update={"keep": most + len(known)})
+            queries = variants(
+                request.query,
+                policy.expand,
+                edges=edges[0] if edges else (),
+                project=self.project,
+                window=request.window,
+            )
+            vectors = {query: self._embed(query) for query in queries}
+            passes = [
+                retrieve(query, view, wider, vector=vectors[query]).kept
+                for query in queries
+                for view in self.views.values()
+            ]
+            brought = self._scale_by_question(merge_passes(passes, known)[:most])
+            more = self._penalize_known(brought)
+            return step.sift(fuse(fresh.kept, more, policy.expand))
+        return Sifted(kept=fresh.kept)
+
+    def _scale_by_question(self, brought: Candidates) -> list[Candidate]:
+        """What other queries brought, with scores as far as it holds words of the question itself.
+
+        A score is a share of the best for its own query, so a chunk that only matches a word added to the question
+        would stand beside the best one.
+        """
+        names, scaled = tuple(self.views), list[Candidate]()
+        for name, members in by_collection(brought, names).items():
+            question = self.questions[name]
+            found = match_known(question, [c.chunk for c in members], self.views[name])
+            for candidate, one in zip(members, found, strict=True):
+                score = candidate.score * one.term_weight / question.total
+                note = replace(candidate.notes[-1], score=score)
+                scaled.append(replace(candidate, score=score, notes=(note,)))
+        return sorted(scaled, key=lambda c: -c.score)
+
+    @property
+    def floor(self) -> float:
+        """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
+
+        The model was fitted without an embedder, and words cannot tell against what a vector found.
+        """
+        policy = self.policy.grade
+        if self.request.floor is not None:
+            return self.request.floor
+        return policy.floor if policy.enabled and not self.embedded else 0.0
+
+    def weigh(self, candidates: Candidates) -> list[Chance]:
+        """How likely each candidate is evidence, in the words of the collection that it is from."""
+        names = tuple(self.views)
+        unread = [c for c in candidates if c.chunk.id not in self.chances]
+        seen = by_collection(self._candidates_in_window(), names)
+        for name, own in by_collection(unread, names).items():
+            made = chances(
+                self.questions[name],
+                own,
+                self.views[name],
+                seen=seen[name],
+                embedded=self.embedded,
+                model=self.model,
+            )
+            self.chances |= {c.chunk.id: one for c, one in zip(own, made, strict=True)}
+        return [self.chances[c.chunk.id] for c in candidates]
+
+    def gate(
+        self, fresh: Sifted, edges: Sequence[Sequence[Edge]] = (), *, floor: float = 0.0
+    ) -> Gated:
+        """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
+        request = self.request
+        if self.stuffs:
+            return Gated(fresh.kept)
+        policy = self.policy.compose
+        preview = policy.preview_chars if request.detail == "preview" else None
+        gated = Gated()
+        with self.recorder.step(Stage.GATE, fresh.kept) as step:
+            weighed = self.weigh(fresh.kept) if self.views else []
+            beside = self._find_adjacent(fresh.kept, edges)
+            # if nothing fits beside the note of doubt, the answer goes without it
+            for notice in (policy.longest_notice, policy.notice):
+                gated = gate(
+                    fresh.kept,
+                    self.plan.budget,
+                    self.resources.count,
+                    self.policy.gate,
+                    shares=shares_of(fresh.kept, weighed) if weighed else None,
+                    floor=floor,
+                    shown=Shown(self._share_in_window(fresh.kept, beside), beside),
+                    k=request.k,
+                    questions=self.questions,
+                    preview_chars=preview,
+                    notice=notice,
+                )
+                if gated.kept:
+                    break
+            return step.sift(gated)
+        return Gated(fresh.kept)
+
+    def show_again(self) -> Sifted:
+        """What the window shows already, best first: the caller would rather have that than nothing."""
+        seen = sorted(self._candidates_in_window(), key=ranking_score, reverse=True)
+        with self.recorder.step(Stage.PENALIZE) as step:
+            again = tuple(c.with_note(Stage.PENALIZE, Fate.ADD, NoteCode.BEST_EFFORT) for c in seen)
+            return step.sift(Sifted(kept=again, added=again))
+        return Sifted()
+
+    def judge(self, gated: Gated) -> Verdict:
+        """What may be shown of what fits, after grading, a search and a person."""
+        nothing = "" if gated.kept or not self.views else self._explain_nothing()
+        graded = self.grade(gated.kept) if self.views and not nothing else None
+        outside: Graded | None = None
+        strips = gated.strips
+        if graded and graded.action is not Action.CORRECT and (found := self.search()) is not None:
+            more = self.gate(self.penalize(found))
+            strips = {**strips, **more.strips}
+            outside = self.grade(more.kept) or Graded(Sifted(tuple(more.kept)), graded.action)
+        verdict = decide_shown(
+            gated.kept,
+            graded,
+            outside,
+            nothing=nothing,
+            in_danger=self.plan.in_danger,
+            empty=self._describe_empty() if graded else "",
+        )
+        verdict = replace(verdict, strips={**verdict.strips, **strips})
+        if verdict.asks_person:
+            review = self.review(graded.confidences if graded else {}, verdict.reason)
+            if review is not None:
+                verdict = replace(verdict, fallback="review", review=review)
+        return verdict
+
+    def _explain_nothing(self) -> str:
+        """Why nothing of what was found fits: the window holds it, or it is too large; "" if nothing was found."""
+        candidates = self.recorder.candidates
+        if any(map(is_in_window, candidates)):
+            return "everything relevant is in the window already"
+        last = [candidate.notes[-1] for candidate in candidates if candidate.dropped]
+        sizes = [note.numbers["tokens"] for note in last if note.code is NoteCode.NO_ROOM]
+        if not any(sizes):
+            return ""
+        frame = 0
+        with self.recorder.attempt(Stage.GATE):
+            frame = fence_cost(self.resources.count, self.policy.compose.notice)
+        return (
+            f"nothing of what was found fits the budget of {self.plan.budget:,} tokens: "
+            f"the smallest chunk takes {min(sizes):,.0f}, and the fence around it up to {frame:,}"
+        )
+
+    def grade(self, fitting: Candidates) -> Graded | None:
+        """How relevant candidates are; None if grading failed, and all of them pass."""
+        own = bands_of(self.resources.grader, self.model)
+        policy = self.policy.grade
+        with self.recorder.step(Stage.GRADE, fitting) as step:
+            if fitting and not policy.enabled:
+                done = pass_ungraded(fitting)
+            else:
+                bands = policy.bands(own, self.plan)
+                if (grader := self.resources.grader) is None:
+                    found = self.weigh(fitting)
+                    done = grade(fitting, [one.confidence for one in found], bands, chances=found)
+                else:
+                    marks = self._ask_grader(grader, fitting) if fitting else []
+                    done = grade(fitting, marks, bands)
+                strips = {
+                    id: join_best_strips(parts, self._weigh_strips(parts), policy)
+                    for id, parts in strips_of_long(done.sifted.kept, policy).items()
+                }
+                done = replace(done, strips=strips)
+            graded = step.sift(done)
+            step.facts["action"] = graded.action.value
+            return graded
+        return None
+
+    def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
+        """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""
+        if (grader := self.resources.grader) is not None:
+            return self._ask_grader(grader, strips)
+        name = collection_of(strips[0], tuple(self.views))
+        matches = match_own(self.questions[name], [c.chunk for c in strips], self.views[name])
+        return [one.term_weight for one in matches]
+
+    def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:
+        timeout_s = self.resources.grader_s
+        work = partial(ask_grader, grader, self.request.query, candidates, timeout_s=timeout_s)
+        return self._ask(work, "grader", timeout_s, self.resources.grader_rest)
+
+    def search(self) -> Candidates | None:
+        """What a search outside brings; None if there is none or it failed."""
+        if (search := self.resources.search) is None:
+            return None
+        taken = {candidate.chunk.id for candidate in self.recorder.candidates}
+        with self.recorder.step(Stage.SEARCH) as step:
+            limit = self.policy.grade.search_limit
+            timeout_s = self.resources.search_s
+            work = partial(
+                await_part, "search", timeout_s, search.search, self.request.query, limit=limit
+            )
+            found = self._ask(work, "search", timeout_s, self.resources.search_rest)
+            return step.sift(outside_candidates(found, taken=taken)).kept
+        return None
+
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
+        """The review that now waits, "" if the queue could not take it, None if it is off or not asked for."""
+        policy, request, resources = self.policy.review, self.request, self.resources
+        if not policy.enabled or not (policy.on_refusal or self.plan.in_danger):
+            return None
+        with self.recorder.step(Stage.REVIEW) as step:
+            step.facts["review"] = ""
+            queue = ReviewQueue(
+                resources.store,
+                request.tenant,
+                policy,
+                clock=resources.clock,
+                defer=resources.defer,
+                rate=resources.ask_rate,
+            )
+            waiting = queue.ask(
+                request.query,
+                collection=", ".join(request.collections),
+                grades=dict(grades),
+                reason=reason,
+                asker=request.asker,
+            )
+            if waiting:
+                step.facts["review"] = waiting.id
+                return waiting.id
+        return ""
+
+    def compose(self, verdict: Verdict) -> Composed:
+        """One block of what may be shown."""
+        request, resources = self.request, self.resources
+        nothing = Composed("", 0, Sifted())
+        with self.recorder.step(Stage.COMPOSE, verdict.kept, fatal=(NotReady,)) as step:
+            step.sift(nothing)  # unless the stage comes to its end
+            composed = nothing
+            for is_doubtful in (verdict.action is Action.AMBIGUOUS, False):  # as in `gate`
+                composed = compose(
+                    verdict.kept,
+                    self.plan.budget,
+                    resources.count,
+                    self.policy.compose.for_verdict(is_doubtful=is_doubtful),
+                    secret=fence_secret(resources.store.secret(request.tenant)),
+                    detail=request.detail,
+                    order=request.order,
+                    strips=verdict.strips,
+                    side_share=self.policy.gate.graph_share,
+                )
+                if composed.text:
+                    break
+            return step.sift(composed)
+        return nothing
+
+    def context(self, composed: Composed, verdict: Verdict) -> Context:
+        """The context with its trace; its reason names which of several collections hold nothing, if others do."""
+        empty, reason = self._empty_collections(), verdict.reason
+        if 0 < len(empty) < len(self.views):
+            reason = "; ".join(
+                filter(None, (reason, f"nothing is in collection {', '.join(empty)}"))
+            )
+        trace = Trace(
+            id=self.resources.name(),
+            request=self.request,
+            plan=self.plan,
+            steps=self.recorder.steps,
+            candidates=self.recorder.candidates,
+            created=self.resources.clock(),
+        )
+        return Context(
+            text=composed.text,
+            chunks=composed.shown,
+            texts=composed.texts,
+            token_estimate=composed.tokens,
+            trace=trace,
+            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
+            sources=composed.sources,
+            graph_context=composed.graph_context,
+            admissibility_token=composed.token,
+            verdict=verdict.action.value if verdict.action else "",
+            confidences={
+                c.id: mark
+                for c in composed.shown
+                if (mark := verdict.confidences.get(c.id)) is not None
+            },
+            fallback=verdict.fallback,
+            fallback_reason=reason,
+            review=verdict.review,
+            latency_ms=1000 * self.recorder.seconds,
+        )
+
+    def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them already."""
+        return self.recorder.select(is_in_window) if self.request.window else ()
+
+    def _find_adjacent(self, fresh: Candidates, edges: Sequence[Sequence[Edge]]) -> Sequence[str]:
+        """What given edges lead to from the question and from what the window shows."""
+        if not self.request.window or not self.request.penalize or not edges:
+            return ()
+        limits = (name_limit(view, self.policy.propagate) for view in self.views.values())
+        shown = self.recorder.select(is_shown)
+        return find_adjacent(
+            fresh, shown, self.request.query, self.policy.expand,
+            edges=chain(*edges), limit=max(limits),
+        )  # fmt: skip
+
+    def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
+        """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
+
+        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. A chunk with every
+        word of the question is on the subject: while one is new, the window does not show all.
+        """
+        if not self.request.window:
+            return 0.0
+        seen = by_collection(self._candidates_in_window(), tuple(self.views))
+        fresh_of = by_collection(
+            [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)
+        )
+        shares: list[float] = []
+        for name in self.views:
+            held = {c.chunk.id: self.chances[c.chunk.id].share for c in fresh_of[name]}
+            missing = sum(share for id, share in held.items() if id not in beside)
+            shown = 1 - sum(held.values()) if seen[name] else 0.0
+            if shown and self._says_all(name, fresh_of[name]):
+                shown = 0.0
+            if seen[name] or held:
+                shares.append(shown / ((shown + missing) or 1.0))
+        return min(shares, default=0.0)
+
+    def _says_all(self, name: str, fresh: Candidates) -> bool:
+        """Whether a chunk of a collection holds every word of the question that the collection knows."""
+        question = self.questions[name]
+        wanted = question.asked - question.unseen
+        matches = match_known(question, [c.chunk for c in fresh], self.views[name])
+        return len(wanted) > 1 and any(wanted <= match.held for match in matches)
+
+    def _describe_empty(self) -> str:
+        """What to know if none of the collections that were asked holds anything; empty if one does."""
+        empty = self._empty_collections()
+        if len(empty) < len(self.request.collections):
+            return ""
+        known: Sequence[str] = ()
+        with self.recorder.attempt(Stage.INDEX):
+            known = list(self.resources.store.collections(self.request.tenant))
+        if not known:
+            return "nothing is stored yet"
+        for at, name in enumerate(empty[:_SUGGESTED]):
+            if meant := did_you_mean(name, known):
+                empty[at] = f"{name} ({meant})"
+        return f"nothing is in collection {', '.join(empty)}"
+
+    def _empty_collections(self) -> list[str]:
+        return [name for name, view in self.views.items() if not view.count]
+
+    def _ask(
+        self,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        part: str,
+        timeout_s: float | None,
+        rest: Rest,
+    ) -> T:
+        """What a grader or search answers; UpstreamError at once while it rests, since a late one costs every request
+        its whole time.
+        """
+        if rest.reason:
+            raise UpstreamError(f"the {part} is {rest.reason}")
+        future = self._calls.start(work())
+        try:
+            answer = self._wait(future, part, timeout_s)
+        except UpstreamError as error:
+            # a request that was cancelled says nothing of the part
+            if isinstance(error, UpstreamTimeout) or not future.cancelled():
+                rest.note(error.message)
+            raise
+        rest.note("")
+        return answer
+
+    def _wait(self, future: "Future[T]", part: str, timeout_s: float | None) -> T:
+        """Wait for work on the event loop; another request computes the while."""
+        self.resources.computing.give_back()
+        try:
+            return self._calls.wait(future, part, timeout_s)
+        finally:
+            self.resources.computing.take(self.request.tenant)
+
+
+def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
+    """One ranking of several, best first; on a tie the earlier collection leads.
+
+    A text that two collections have under one id stands once, where it scores best.
+    """
+    if len(rankings) == 1:
+        return tuple(rankings[0])
+    return tuple(sorted(join_by_id(rankings), key=lambda c: -c.score))
+
+
+def join_by_id(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """The candidates of several collections in order, each under an id of its own.
+
+    A candidate is known by its id. Of another text under an id that is taken, the id gets its collection before it, as
+    that of a search result gets "web:".
+    """
+    found: dict[str, Candidate] = {}
+    for ranking in rankings:
+        for candidate in ranking:
+            named = candidate
+            while (held := found.get(named.chunk.id)) and held.chunk.text != named.chunk.text:
+                chunk = named.chunk
+                named = replace(named, chunk=replace(chunk, id=f"{chunk.collection}:{chunk.id}"))
+            if held is None or named.score > held.score:
+                found[named.chunk.id] = named
+    return list(found.values())
+
+
+def by_collection(
+    candidates: Sequence[Candidate], names: Sequence[str]
+) -> dict[str, list[Candidate]]:
+    """The candidates of each collection."""
+    parted: dict[str, list[Candidate]] = {name: [] for name in names}
+    for candidate in candidates:
+        parted[collection_of(candidate, names)].append(candidate)
+    return parted
+
+
+def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
+    """Which of the collections that were asked a candidate goes with."""
+    own = candidate.chunk.collection
+    return own if own in names else names[0]
+
+
+def shares_of(candidates: Sequence[Candidate], found: Sequence[Chance]) -> list[float]:
+    """The candidates' shares of the expected evidence; less in collections that are less likely to know.
+
+    Graph paths and remembered facts have a section of their own and are not compared.
+    """
+    known = [
+        0.0 if c.chunk.source in SIDE_SOURCES else one.known
+        for c, one in zip(candidates, found, strict=True)
+    ]
+    most = max(known) or 1.0
+    return [one.share * min(one.known / most, 1.0) for one in found]

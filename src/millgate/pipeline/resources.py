@@ -1,4 +1,4 @@
-"""Resources: what the stages of every request work with, and the policy of each stage."""
+"""Resources: what the stages of every request work with, the policy of each stage, and the limits of a request."""
 
 import time
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from millgate.errors import InputError, LimitError
 from millgate.knowledge.memory import Memory
 from millgate.knowledge.paths import GraphPolicy
 from millgate.knowledge.review import AskRate, Defer, ReviewPolicy
@@ -23,6 +24,10 @@ from millgate.stages.penalize import PenalizePolicy
 from millgate.stages.propagate import PropagatePolicy
 from millgate.stages.retrieve import RetrievePolicy
 from millgate.text.window_cache import WindowCache
+from millgate.types import Request
+from millgate.types.check import check_length
+from millgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
+from millgate.types.request import LENGTHS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,3 +81,34 @@ class Resources:
     computing: ComputingSlots = field(default_factory=ComputingSlots)
     defer: Defer | None = None
     ask_rate: AskRate = field(default_factory=AskRate)
+
+
+def check_limits(request: Request, limits: Limits) -> None:
+    """Refuse what cannot be used, naming the limit it broke."""
+    if not request.query.strip():
+        raise InputError("the query is empty", hint="say what the context is for")
+    for name, most in LENGTHS.items():
+        check_length(name, getattr(request, name) or "", most)
+    for name in request.collections:
+        if not name:
+            raise InputError("the name of a collection is empty", hint="leave it out, or name one")
+        check_length("collection", name, NAME_CHARS)
+    if len(request.collections) > MOST_COLLECTIONS:
+        raise LimitError(
+            f"{len(request.collections)} collections are named; at most {MOST_COLLECTIONS} are asked at once",
+            hint="ask in several requests",
+        )
+    measured = {
+        "query_chars": len(request.query),
+        "window_chars": sum(map(len, request.window.texts)),
+        "window_blocks": len(request.window.texts),
+        "budget": request.budget,
+        "k": request.k or 0,
+    }
+    for name, value in measured.items():
+        most = getattr(limits, name)
+        if not 0 <= value <= most:
+            raise LimitError(
+                f"{name} is {value:,}; it must be 0 to {most:,}",
+                hint=f"the limit is set by limits.{name}",
+            )

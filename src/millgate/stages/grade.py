@@ -16,6 +16,8 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import zip_longest
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -26,7 +28,7 @@ from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Bands, Grader, GraderWithBands
 from millgate.ranking.model import Chance, Model, read_model
 from millgate.text.lazy_pattern import lazy_compile
-from millgate.types import Candidate, Chunk, Sifted
+from millgate.types import Candidate, Chunk, Plan, Sifted, Strategy, Tier
 
 _NAMED = 3  # refused chunks that a refusal names
 
@@ -94,11 +96,18 @@ class GradePolicy(Policy):
             raise ConfigError("the bands of grade are out of order", hint="set lower <= upper")
         return self
 
-    def bands(self, own: Bands) -> Bands:
-        """The bands in force: what is set here, else the grader's own, kept in order."""
+    def bands(self, own: Bands, plan: Plan | None = None) -> Bands:
+        """The bands in force: what is set here, else the grader's own, kept in order.
+
+        A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its
+        grades. In a nearly full window only what is likely to help passes.
+        """
+        if plan and plan.strategy is Strategy.STUFF and plan.task == "stuff_friendly":
+            return Bands(0.0, 0.0, 0.0)
         upper = own.upper if self.upper is None else self.upper
         lower = min(own.lower, upper) if self.lower is None else self.lower
-        return Bands(max(upper, lower), lower, min(own.floor, lower))
+        is_full = plan is not None and plan.tier is Tier.SELECTIVE
+        return Bands(max(upper, lower), lower, lower if is_full else min(own.floor, lower))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,39 +119,43 @@ class Graded:
     confidences: Mapping[str, float] = field(default_factory=dict)
     strips: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def best(self) -> float:
-        """The highest confidence; 0 if nothing was graded."""
-        return max(self.confidences.values(), default=0.0)
 
-    @property
-    def refusal(self) -> str:
-        """The best three that were refused, with their confidence; "" if none was."""
-        ranked = sorted(self.confidences.items(), key=lambda item: -item[1])[:_NAMED]
-        return ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
-
-
-def grade_by_model(
-    candidates: Sequence[Candidate], found: Sequence[Chance], bands: Bands
+def grade(
+    candidates: Sequence[Candidate],
+    marks: Sequence[float],
+    bands: Bands,
+    *,
+    chances: Sequence[Chance] = (),
 ) -> Graded:
-    """Judge the candidates by their chances; keeps their order.
+    """Judge the candidates by their confidences, in their order; `chances` are those of our model behind them.
 
     If one source of candidates knows and another does not, what the other brought is only in the way.
     """
     if not candidates:
         return Graded(Sifted(), Action.INCORRECT)
-    known = max(chance.known for chance in found)
+    likely = max(chance.known for chance in chances) if chances else max(marks)
+    sure = chance_of_any(chances) if chances else likely
     action = Action.INCORRECT
-    if known >= bands.lower:
-        surely = chance_of_any(found) >= bands.upper
-        action = Action.CORRECT if surely else Action.AMBIGUOUS
+    if likely >= bands.lower:
+        action = Action.CORRECT if sure >= bands.upper else Action.AMBIGUOUS
     judged = []
-    for candidate, chance in zip(candidates, found, strict=True):
-        own = action if chance.known >= bands.lower else Action.INCORRECT
-        judged.append(
-            _judge(candidate, chance.confidence, own, bands, known=chance.known, share=chance.share)
-        )
-    by_id = {c.chunk.id: chance.confidence for c, chance in zip(candidates, found, strict=True)}
+    for at, (candidate, mark) in enumerate(zip(candidates, marks, strict=True)):
+        numbers = {"confidence": mark}
+        fate, code, subject = Fate.DROP, NoteCode.ALL_INCORRECT, ""
+        is_refused = action is Action.INCORRECT
+        if chances:
+            is_refused |= chances[at].known < bands.lower
+            own = {"known": chances[at].known, "share": chances[at].share}
+        if is_refused:
+            numbers["lower"] = bands.lower
+        elif mark < bands.floor:
+            code, numbers["floor"] = NoteCode.LOW_CONFIDENCE, bands.floor
+        else:
+            fate, code = Fate.KEEP, NoteCode.GRADED
+            subject = Action.CORRECT if mark >= bands.upper else Action.AMBIGUOUS
+        numbers |= own if chances else {}
+        judged.append(candidate.with_note(Stage.GRADE, fate, code, subject=subject, **numbers))
+    by_id = {c.chunk.id: mark for c, mark in zip(candidates, marks, strict=True)}
     return Graded(Sifted.split(judged), action, by_id)
 
 
@@ -154,27 +167,10 @@ def chance_of_any(found: Sequence[Chance]) -> float:
     return max((known * (1 - none) for known, none in without.items()), default=0.0)
 
 
-def grade(candidates: Sequence[Candidate], marks: Sequence[float], bands: Bands) -> Graded:
-    """Judge the candidates by the confidences of a grader; keeps their order."""
-    if not candidates:
-        return Graded(Sifted(), Action.INCORRECT)
-    action = decide_action(max(marks), bands)
-    judged = [_judge(c, mark, action, bands) for c, mark in zip(candidates, marks, strict=True)]
-    by_id = {c.chunk.id: mark for c, mark in zip(candidates, marks, strict=True)}
-    return Graded(Sifted.split(judged), action, by_id)
-
-
 def pass_ungraded(candidates: Sequence[Candidate]) -> Graded:
     """Let every candidate pass, because grading is off."""
     passed = [c.with_note(Stage.GRADE, Fate.KEEP, NoteCode.NOT_GRADED) for c in candidates]
     return Graded(Sifted.split(passed), Action.CORRECT)
-
-
-def decide_action(best: float, bands: Bands) -> Action:
-    """The action that the best confidence asks for."""
-    if best >= bands.upper:
-        return Action.CORRECT
-    return Action.AMBIGUOUS if best >= bands.lower else Action.INCORRECT
 
 
 def strips_of_long(
@@ -232,50 +228,61 @@ def outside_candidates(
     return Sifted(kept=added, added=added)
 
 
-def wants_search(action: Action) -> bool:
-    """Whether the verdict asks for the first fallback."""
-    return action is not Action.CORRECT
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What may be shown, long chunks as strips; which fallback was asked and why; the review that waits."""
+
+    kept: Sequence[Candidate] = ()
+    strips: Mapping[str, str] = field(default_factory=dict)
+    fallback: Literal["", "search", "review"] = ""
+    reason: str = ""
+    review: str = ""
+    action: Action | None = None
+    """What grading came to; None if nothing was graded."""
+    confidences: Mapping[str, float] = field(default_factory=dict)
+    asks_person: bool = False
 
 
-def review_reason(
-    graded: Graded | None,
-    searched: Action | None,
+def decide_shown(
+    fitting: Sequence[Candidate],
+    graded: Graded | None = None,
+    outside: Graded | None = None,
     *,
+    nothing: str = "",
     in_danger: bool = False,
     empty: str = "",
-) -> str:
-    """Why a person should look, or "" if none needs to; a refusal names the best that it refused.
+) -> Verdict:
+    """The one function that decides what may be shown, and whether a person should look.
 
-    `graded` is None if nothing was graded; `searched` is the verdict on what the search brought, None if search is
-    off or failed. `empty` says so if none of the collections that were asked has anything.
+    Correct: what was found. Ambiguous: that, with what a search brings in turns, so that neither takes the whole
+    budget. Incorrect: only what a search brings; if that is off, fails or is not better, nothing, and the reason names
+    the best that was refused. Without grades what is `fitting` is shown as it is: there was `nothing` to grade, for
+    that reason, or grading failed. `outside` is None if no search was asked, or it failed; `empty` says so if none of
+    the collections that were asked has anything.
     """
+    if graded is None:
+        verdict = Verdict(fitting, reason=nothing)
+    else:
+        more = outside or Graded(Sifted(), graded.action)
+        pairs = zip_longest(graded.sifted.kept, more.sifted.kept)
+        verdict = Verdict(
+            [candidate for pair in pairs for candidate in pair if candidate is not None],
+            {**graded.strips, **more.strips},
+            fallback="search" if outside else "",
+            reason=f"graded {graded.action}" if outside else "",
+            action=min(graded.action, more.action, key=list(Action).index),
+            confidences={**graded.confidences, **more.confidences},
+        )
     if in_danger:
-        return "a crisis question"
-    if graded is None or graded.action is not Action.INCORRECT:
-        return ""
-    if searched not in {None, Action.INCORRECT}:
-        return ""
-    reason = empty or "nothing relevant was found"
-    if searched is not None:
-        reason += ", nor by search"
-    return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
+        return replace(verdict, fallback="", reason="a crisis question", asks_person=True)
+    if graded is None or verdict.action is not Action.INCORRECT:
+        return verdict
+    reason = (empty or "nothing relevant was found") + (", nor by search" if outside else "")
+    ranked = sorted(graded.confidences.items(), key=lambda item: -item[1])[:_NAMED]
+    if ranked:
+        best = ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
+        reason = f"{reason}; the best refused: {best}"
+    return replace(verdict, fallback="", reason=reason, asks_person=True)
 
 
 _SENTENCE = lazy_compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
-
-
-def _judge(
-    candidate: Candidate, mark: float, action: Action, bands: Bands, **numbers: float
-) -> Candidate:
-    """The candidate with the verdict on it; `numbers` stand in its note too."""
-    if action is Action.INCORRECT:
-        fate, code, bound = Fate.DROP, NoteCode.ALL_INCORRECT, {"lower": bands.lower}
-    elif mark < bands.floor:
-        fate, code, bound = Fate.DROP, NoteCode.LOW_CONFIDENCE, {"floor": bands.floor}
-    else:
-        fate, code, bound = Fate.KEEP, NoteCode.GRADED, {}
-    own = Action.CORRECT if mark >= bands.upper else Action.AMBIGUOUS
-    subject = own if code is NoteCode.GRADED else ""
-    return candidate.with_note(
-        Stage.GRADE, fate, code, subject=subject, confidence=mark, **bound, **numbers
-    )

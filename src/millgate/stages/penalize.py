@@ -136,6 +136,18 @@ def penalize(
     return Sifted.split(judged[i] for i in order)
 
 
+def is_in_window(candidate: Candidate) -> bool:
+    """Whether it was left out because the window holds it, and not because it repeats another candidate."""
+    last = candidate.notes[-1] if candidate.dropped else None
+    return bool(last and last.stage is Stage.PENALIZE and last.code is not NoteCode.REPEATS)
+
+
+def is_shown(candidate: Candidate) -> bool:
+    """Whether the window holds it, or nearly all of it."""
+    codes = {note.code for note in candidate.notes if note.stage is Stage.PENALIZE}
+    return not codes.isdisjoint({NoteCode.IN_WINDOW, NoteCode.NEARLY_IN_WINDOW})
+
+
 def message_of(chunk: Chunk) -> str:
     """What a chunk says: of a turn the message itself, without the `[date] Speaker:` that stands in front of it."""
     if chunk.source != TURN:
