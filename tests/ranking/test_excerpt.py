@@ -80,29 +80,6 @@ def test_what_the_first_strip_leaves_out_comes_next():
     assert GAP in part
 
 
-SETTINGS = """min_wal_size (integer)
-
-    As long as disk usage stays below this, old files are recycled. The default is 80MB. This must be set in the file.
-
-max_wal_size (integer)
-
-    Maximum size to let the log grow to between checkpoints. This is a soft limit. The size can exceed it under load.
-    If this value is given without units, it is taken as megabytes. The default is 1GB. Raising it makes recovery slow.
-
-wal_keep_size (integer)
-
-    The least size of past files that are kept. The default is zero.
-"""
-
-
-@pytest.mark.parametrize("title", ["max_wal_size (integer)", "## max_wal_size", "max_wal_size:"])
-def test_of_a_defined_term_what_is_said_of_it_comes_before_the_same_words_about_another(title):
-    text = SETTINGS.replace("max_wal_size (integer)", title)
-    part = shown(text, "what is the default of max_wal_size?", 160)
-    assert "The default is 1GB." in part
-    assert "80MB" not in part
-
-
 def test_neighboring_strips_keep_what_lies_between_them():
     text = "harbor:\n  - first line here\n  - second line here\n" + " ".join(FILLER)
     assert shown(text, "harbor", 60).startswith("harbor:\n  - first line here\n  - second")

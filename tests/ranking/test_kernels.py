@@ -114,22 +114,8 @@ def test_a_query_term_in_a_title_adds_its_rarity_once():
 @pytest.mark.parametrize(("lead", "first"), [(2, "c1"), (4, "c0")])
 def test_an_untitled_text_opens_with_what_it_is_about(lead, first):
     view = view_of("pump valve stone zither", "pump zither stone valve lake", "lake stone")
-    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head_weight=5, lead_repetition=0)
+    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head_weight=5)
     assert retrieve("zither", view, policy).kept[0].chunk.id == first
-
-
-def test_first_words_count_where_chunks_come_back_to_what_they_say():
-    policy = RetrievePolicy(phrase=0, feedback=0, lead=2, head_weight=5)
-    records = ["pump valve stone zither", "pump zither stone valve lake", "lake stone"]
-    view = view_of(*records)
-    assert view.repetition == 0
-    assert retrieve("zither", view, policy).kept[0].chunk.id == "c0"
-    view = view_of(*records, "lake lake")
-    assert view.repetition == pytest.approx(1 / 13)
-    assert retrieve("zither", view, policy).kept[0].chunk.id == "c0"
-    view = view_of(*records, "lake lake lake lake")
-    assert view.repetition == pytest.approx(3 / 15)
-    assert retrieve("zither", view, policy).kept[0].chunk.id == "c1"
 
 
 def test_the_head_of_a_chat_line_is_no_title():

@@ -3,9 +3,8 @@
 A text is cut into strips at the ends of lines and sentences. A strip that would take more than half of the tokens is
 cut again, at commas or spaces, or at nothing where there are none: a long sentence that answers is then shown in part.
 The strip that holds most of the question comes first. The next one is that which holds most of what is still missing,
-or stands beside a chosen one: an answer often follows the words of its question. If a chosen strip is a heading or a
-defined term, all that stands under it counts as beside it: what it says is said of that term, though it does not name
-it again. Strips are joined in reading order, with an ellipsis where something is left out.
+or stands beside a chosen one: an answer often follows the words of its question. Strips are joined in
+reading order, with an ellipsis where something is left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,12 +33,6 @@ _TRIES = 3  # strips that may be too long for the tokens left before the excerpt
 # passages shown in 120 tokens: the words of the answer stand in .83 of the excerpts, without these three in .72.
 _REPEATED, _BEHIND, _BEFORE = 0.2, 0.6, 0.5
 
-# A line that names what the lines below it are about: a Markdown heading, or a short line without the end of a sentence
-# before a blank or indented one, as `max_wal_size (integer)`. The length is that of a line of code or of a long title.
-_HEAD_CHARS = 80
-_ENDS_SENTENCE = (".", "!", "?", ";", ",", "…", "。", "！", "？")
-_NO_HEAD = ("|", "- ", "* ", "+ ", ">", "```")
-
 _Strips = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
 
 
@@ -65,7 +58,7 @@ def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) ->
         shown = _join_strips(text, strips, chosen)
         return shown if count(frame(1, chunk.title, shown) + "\n") <= room else ""
 
-    shown = _choose_strips(held, _ends_under(text, strips), question, join_fitting)
+    shown = _choose_strips(held, question, join_fitting)
     return shown if len(shown) >= min(MIN_CHARS, len(text.strip())) else ""
 
 
@@ -110,35 +103,8 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
     return (first, last) if first < last else None
 
 
-def _ends_under(text: str, strips: Sequence[tuple[int, int]]) -> list[int]:
-    """For each strip that is a heading or a defined term, where what stands under it ends; else its own number."""
-    ends = list(range(len(strips)))
-    end = len(strips)
-    for at in range(len(strips) - 1, -1, -1):
-        if _is_head(text, *strips[at]):
-            ends[at], end = end, at
-    return ends
-
-
-def _is_head(text: str, begin: int, end: int) -> bool:
-    """Whether a strip is a whole line that names what the next lines are about."""
-    if end - begin > _HEAD_CHARS or text[end : end + 1] not in ("\n", "\r"):
-        return False
-    line_start = text.rfind("\n", 0, begin) + 1
-    if text[line_start:begin].strip():
-        return False
-    line = text[begin:end]
-    if line.startswith("#") or line.endswith(":"):
-        return True
-    below = text[end : end + _HEAD_CHARS].lstrip(" \t\r").removeprefix("\n")
-    indent = len(below) - len(below.lstrip(" \t"))
-    is_apart = below[:1] in ("\n", "\r") or indent > begin - line_start
-    return is_apart and not line.endswith(_ENDS_SENTENCE) and not line.startswith(_NO_HEAD)
-
-
 def _choose_strips(
     held: Sequence[frozenset[int]],
-    ends_under: Sequence[int],
     question: Question,
     join_fitting: Callable[[Sequence[int]], str],
 ) -> str:
@@ -170,8 +136,7 @@ def _choose_strips(
             if not new.isdisjoint(held[other]):
                 gain[other] = question.sum(held[other] & missing)
         worth = max(own[at], near[at])
-        under = ((n, _BEFORE) for n in range(at + 2, ends_under[at])) if own[at] else ()
-        for beside, part in ((at + 1, _BEHIND), (at - 1, _BEFORE), *under):
+        for beside, part in ((at + 1, _BEHIND), (at - 1, _BEFORE)):
             if worth and 0 <= beside < len(held) and left[beside]:
                 near[beside] = max(near[beside], part * worth)
                 worthy.add(beside)

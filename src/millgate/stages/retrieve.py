@@ -69,9 +69,6 @@ class RetrievePolicy(Policy):
     """Documents: weight of the bonus for query terms in a title, or in the first words of an untitled text."""
     lead: Tuning[Count] = 6
     """How many terms are the first words of an untitled text: a signature or a heading, less than a sentence."""
-    lead_repetition: Tuning[Unit] = 0.15
-    """The share of their terms that chunks must repeat for their first words to count: a text comes back to what it is
-    about, records in a row do not. Code has .4 to .5, prose .17 to .4, lists of messages and records .07 to .14."""
     dense: Tuning[Weight] = 0.5
     """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
     dense_least: Tuning[Unit] = 0.75
@@ -247,8 +244,7 @@ def _find_bonuses(
         by = _weighing(policy)
         bonuses["phrases"] = policy.phrase * phrases(view, few, spots, asked, term_idf, by=by)
     if policy.head_weight and not view.conversational:
-        lead = policy.lead if view.repetition >= policy.lead_repetition else 0
-        bonuses["heads"] = policy.head_weight * heads(spots, term_idf, len(few), lead=lead)
+        bonuses["heads"] = policy.head_weight * heads(spots, term_idf, len(few), lead=policy.lead)
     return bonuses
 
 
