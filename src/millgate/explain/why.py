@@ -9,8 +9,6 @@ or the time were used up before: then the smallest change that was seen to work 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from millgate.errors import ConfigError
 from millgate.explain.as_data import note_data
 from millgate.explain.parameters import (
@@ -22,13 +20,8 @@ from millgate.explain.parameters import (
 )
 from millgate.explain.replay import Changes, apply_changes, request_of
 from millgate.notes import Note, NoteCode, Stage
-from millgate.protocols import TokenCounter
-from millgate.text.fence import fence_cost, piece
-from millgate.text.tokens import counter
-from millgate.types import Candidate, Context, Request, Trace
+from millgate.types import Context, Request, Trace
 
-GUESSES = 8  # likely budgets that are tried ...
-OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
 RUNS = 64  # of the pipeline for one answer; then the change that was seen to work is named, though less might do
 # Of CPU for one answer. In a collection of 3 000 documents a run takes 0.3 s, and 64 runs took 17 s.
 BUDGET_S = 5.0
@@ -184,8 +177,6 @@ class _Search:
             lowest = 0
         else:
             lowest = await self._lowest(name, size)
-            if name == "budget" and bare is not None:
-                lowest = await self._lower_budget(bare.trace, lowest)
         self._tried[name] = (values, lowest)
 
     async def _lowest(self, name: str, size: int) -> int:
@@ -201,16 +192,6 @@ class _Search:
             else:
                 below = middle
         return above
-
-    async def _lower_budget(self, bare: Trace, lowest: int) -> int:
-        """A position of the budget below `lowest` that admits the chunk, if the trace shows one that is likely."""
-        now = self.trace.request.budget
-        counted = counter(self.settings.tokens)
-        likely = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
-        for at in (budget - now + off for budget in likely for off in OFF):
-            if 0 < at < lowest and await self._enters("budget", at):
-                return at
-        return lowest
 
     async def _enters(self, name: str, at: int) -> bool:
         if self._stops():
@@ -255,34 +236,3 @@ class _Search:
 
     def _has_entered(self, made: Context) -> bool:
         return any(chunk.id == self.chunk for chunk in made.chunks)
-
-
-# what the gate notes on candidates that it ranked
-RANKED = frozenset({NoteCode.FITS, NoteCode.NO_ROOM, NoteCode.BEYOND_K})
-
-
-def likely_budgets(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[int]:
-    """Budgets above the request's and up to `most` that begin a run of admitting ones, smallest first."""
-    ranked = sorted(filter(_is_ranked, trace.candidates), key=lambda c: -_value(c))
-    names = [candidate.chunk.id for candidate in ranked]
-    if chunk not in names:
-        return []
-    budgets = np.arange(trace.request.budget + 1, most + 1)
-    left = budgets - fence_cost(count)
-    places = np.full(len(budgets), len(ranked) if trace.request.k is None else trace.request.k)
-    fits = np.zeros(len(budgets), bool)
-    for candidate in ranked[: names.index(chunk) + 1]:
-        cost = count(piece(1, candidate.chunk.title, candidate.chunk.text) + "\n")
-        fits = (left >= cost) & (places > 0)
-        left = left - cost * fits
-        places = places - fits
-    begins = fits & ~np.concatenate(([False], fits[:-1]))
-    return [int(budget) for budget in budgets[begins]]
-
-
-def _is_ranked(candidate: Candidate) -> bool:
-    return any(n.stage is Stage.GATE and n.code in RANKED for n in candidate.notes)
-
-
-def _value(candidate: Candidate) -> float:
-    return candidate.number(Stage.GATE, "value") or 0.0
