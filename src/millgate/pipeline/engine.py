@@ -53,6 +53,7 @@ from millgate.stages.grade import (
     Verdict,
     ask_grader,
     bands_of,
+    chance_of_any,
     decide_shown,
     grade,
     join_best_strips,
@@ -109,9 +110,9 @@ class Engine:
             fresh = run.penalize((*ranked, *facts, *run.collect_recalled(asked), *paths))
             if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
-            gated = run.gate(fresh, edges, floor=run.floor)
+            gated = run.gate(fresh, edges)
             if request.best_effort and not gated.kept:
-                gated = run.gate(run.show_again(), floor=run.floor)
+                gated = run.gate(run.show_again())
             # grade; then, if that does not suffice, search outside and ask a person
             verdict = run.judge(gated)
             return run.context(run.compose(verdict), verdict)
@@ -430,17 +431,6 @@ class RequestRun:
                 scaled.append(replace(candidate, score=score, notes=(note,)))
         return sorted(scaled, key=lambda c: -c.score)
 
-    @property
-    def floor(self) -> float:
-        """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
-
-        The model was fitted without an embedder, and words cannot tell against what a vector found.
-        """
-        policy = self.policy.grade
-        if self.request.floor is not None:
-            return self.request.floor
-        return policy.floor if policy.enabled and not self.embedded else 0.0
-
     def weigh(self, candidates: Candidates) -> list[Chance]:
         """How likely each candidate is evidence, in the words of the collection that it is from."""
         names = tuple(self.views)
@@ -459,7 +449,7 @@ class RequestRun:
         return [self.chances[c.chunk.id] for c in candidates]
 
     def gate(
-        self, fresh: Sifted, edges: Sequence[Sequence[Edge]] = (), *, floor: float = 0.0
+        self, fresh: Sifted, edges: Sequence[Sequence[Edge]] = (), *, from_outside: bool = False
     ) -> Gated:
         """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
         request = self.request
@@ -470,6 +460,7 @@ class RequestRun:
         gated = Gated()
         with self.recorder.step(Stage.GATE, fresh.kept) as step:
             weighed = self.weigh(fresh.kept) if self.views else []
+            floor = 0.0 if from_outside else self._floor(weighed)
             beside = self._find_adjacent(fresh.kept, edges)
             # if nothing fits beside the note of doubt, the answer goes without it
             for notice in (policy.longest_notice, policy.notice):
@@ -491,6 +482,19 @@ class RequestRun:
             return step.sift(gated)
         return Gated(fresh.kept)
 
+    def _floor(self, found: Sequence[Chance]) -> float:
+        """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
+
+        Where the model is unsure that anything found is evidence, it cannot tell where to stop, and the budget is
+        filled. It was fitted without an embedder, and words cannot tell against what a vector found.
+        """
+        policy = self.policy.grade
+        if self.request.floor is not None:
+            return self.request.floor
+        sure = policy.bands(bands_of(None, self.model)).upper
+        is_sure = bool(self._candidates_in_window()) or chance_of_any(found) >= sure
+        return policy.floor if policy.enabled and is_sure and not self.embedded else 0.0
+
     def show_again(self) -> Sifted:
         """What the window shows already, best first: the caller would rather have that than nothing."""
         seen = sorted(self._candidates_in_window(), key=ranking_score, reverse=True)
@@ -506,7 +510,7 @@ class RequestRun:
         outside: Graded | None = None
         strips = gated.strips
         if graded and graded.action is not Action.CORRECT and (found := self.search()) is not None:
-            more = self.gate(self.penalize(found))
+            more = self.gate(self.penalize(found), from_outside=True)
             strips = {**strips, **more.strips}
             outside = self.grade(more.kept) or Graded(Sifted(tuple(more.kept)), graded.action)
         verdict = decide_shown(

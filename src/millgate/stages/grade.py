@@ -72,10 +72,10 @@ class GradePolicy(Policy):
     """Chance of evidence from which the whole answer is correct; not set: the grader's own."""
     lower: Unit | None = None
     """Chance that the collection knows, below which the answer is empty; not set: as for `upper`."""
-    floor: Unit = 0.1
+    floor: Unit = 0.03
     """The share of the expected evidence that 1,000 tokens of a chunk must hold. One that holds less is shown in part,
     in the tokens that it is worth, or left out if these are too few for two sentences. The best chunk is shown whole. 0
-    fills the budget."""
+    fills the budget, and so does an answer of which the model is not sure."""
     weights: str = ""
     """File with the weights of the model of relevance, as `millgate eval fit --out` writes it; empty: those shipped."""
     deadline_s: Tuning[Positive] = 30.0
