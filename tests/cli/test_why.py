@@ -10,13 +10,12 @@ from millgate.cli.status import _describe_lag, _size
 from millgate.cli.why import (
     MOST_LEFT_OUT,
     _describe_cost,
-    _describe_note,
-    _describe_step,
+    _describe_outcome,
     _print_answer,
-    _print_outcome,
     print_trace,
 )
 from millgate.explain.costs import Costs
+from millgate.explain.describe import describe, describe_notes
 from millgate.explain.why import SettingChange, Why
 from millgate.gateway import Millgate
 from millgate.notes import Fate, Note, NoteCode, Stage
@@ -47,11 +46,15 @@ def test_sizes_are_megabytes_and_a_lag_is_counted():
         (Step(Stage.MODEL, 0.0, facts={"model": "m"}), "model m"),
         (Step(Stage.GATE, 0.0, facts={"model": "m"}), ""),
         (Step(Stage.GATE, 0.0, degraded="late"), "late"),
-        (Step(Stage.CUT, 0.0, degraded="late", facts={"a": 1, "b": 2}), "late; a 1, b 2"),
+        (
+            Step(Stage.CUT, 0.0, degraded="late", facts={"cut_chars": 1, "channel": "text"}),
+            "late; cut_chars 1, channel text",
+        ),
     ],
 )
 def test_a_step_says_what_went_wrong_and_what_is_known_of_a_call(step, said):
-    assert _describe_step(step) == said
+    trace = replace(sample("t1", tenant="default", created=0.0), steps=(step,))
+    assert describe(trace).steps == ((step, said),)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_a_step_says_what_went_wrong_and_what_is_known_of_a_call(step, said):
 )
 def test_it_says_how_a_chunk_was_found(numbers, shown):
     note = Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 0.5, numbers)
-    assert _describe_note(note).startswith(f"retrieve   add    0.500  {shown}")
+    assert describe_notes([note])[0].startswith(f"retrieve   add    0.500  {shown}")
 
 
 def test_a_call_through_the_proxy_is_named_so_instead_of_by_a_strategy(capsys):
@@ -90,10 +93,13 @@ def with_dropped(count):
     return replace(sample("t1"), candidates=fallen)
 
 
+def outcome(trace):
+    return [*_describe_outcome(describe(trace), trace)]
+
+
 @pytest.mark.parametrize(("count", "lines"), [(0, 1), (1, 2), (MOST_LEFT_OUT, MOST_LEFT_OUT + 1), (MOST_LEFT_OUT + 3, MOST_LEFT_OUT + 2)])  # fmt: skip
-def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, count, lines):
-    _print_outcome(with_dropped(count))
-    said = capsys.readouterr().out.splitlines()
+def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(count, lines):
+    said = outcome(with_dropped(count))
     assert len(said) == lines
     assert (said[-1] == "nothing was found") is (count == 0)
     assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
@@ -114,20 +120,17 @@ UNTOUCHED = "nothing new was done to this request, and nothing was left out"
         ({"outcome": "clean"}, 9, False),
     ],
 )
-def test_a_call_is_called_untouched_only_if_it_is(capsys, facts, injected, untouched):
+def test_a_call_is_called_untouched_only_if_it_is(facts, injected, untouched):
     steps = (Step(Stage.MODEL, 0.1, facts=facts), Step(Stage.WINDOW, 0.0, facts={"injected": injected}))  # fmt: skip
-    _print_outcome(Trace("t1", Request("?"), steps=steps))
-    assert (UNTOUCHED in capsys.readouterr().out) is untouched
+    assert (UNTOUCHED in outcome(Trace("t1", Request("?"), steps=steps))) is untouched
 
 
-def test_a_call_whose_window_is_not_known_is_not_called_untouched(capsys):
-    _print_outcome(Trace("t1", Request("?"), steps=(Step(Stage.MODEL, 0.1),)))
-    assert capsys.readouterr().out == ""
+def test_a_call_whose_window_is_not_known_is_not_called_untouched():
+    assert outcome(Trace("t1", Request("?"), steps=(Step(Stage.MODEL, 0.1),))) == []
 
 
-def test_a_context_that_shows_chunks_leaves_none_out(capsys):
-    _print_outcome(sample("t1"))
-    assert capsys.readouterr().out == "nothing was left out\n"
+def test_a_context_that_shows_chunks_leaves_none_out():
+    assert outcome(sample("t1")) == ["nothing was left out"]
 
 
 def test_an_empty_store_is_told_so(run):

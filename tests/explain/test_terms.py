@@ -3,7 +3,7 @@
 import pytest
 
 from millgate import Millgate
-from millgate.explain.terms import describe_terms, score_terms
+from millgate.explain.describe import describe_terms, score_terms
 from millgate.notes import Fate, Note, NoteCode, Stage
 
 FOUND = Note(

@@ -90,7 +90,6 @@ def test_a_followed_index_ranks_as_one_built_at_once(kind):
         assert mine.count == fresh.count == fresh.size
         assert mine.conversational == fresh.conversational
         assert mine.unseen_rate == fresh.unseen_rate
-        assert mine.repetition == fresh.repetition
         assert ranking(mine) == ranking(fresh)
 
     check()

@@ -7,7 +7,7 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.guard.fuse import FusePolicy, Spending
 from millgate.notes import Stage
 from millgate.policy import ProxyPolicy
@@ -74,7 +74,7 @@ def test_a_changed_system_prompt_is_named_with_what_it_cost(rig, served, api):
     assert facts["blame"] == "client"
     assert facts["change"] == "system changed"
     assert (facts["read"], facts["lost"]) == (0, 9_200)
-    (broken,) = interventions(call_trace(served.calls[-1], tenant="default", now=0.0))
+    (broken,) = describe(call_trace(served.calls[-1], tenant="default", now=0.0)).done
     assert broken.what.startswith("the prompt cache broke: system block 1 (")
     assert "9,200 tokens were paid in full again" in broken.what
 
@@ -90,7 +90,7 @@ def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
     call = served.calls[-1]
     assert call.cost == pytest.approx((3 * 5 + 101_000 * 6.25 + 5 * 25) / 1e6)
     assert call.cache_cost == pytest.approx(100_000 * (6.25 - 0.5) / 1e6)
-    (broken,) = interventions(call_trace(call, tenant="default", now=0.0))
+    (broken,) = describe(call_trace(call, tenant="default", now=0.0)).done
     assert broken.what.endswith("100,000 tokens were paid in full again, about $0.57 more")
 
 

@@ -10,7 +10,7 @@ from tests.waiting import MOST_S
 from millgate.cli.why import _describe_row
 from millgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
 from millgate.explain.as_data import redact_trace, trace_data
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.guard.caps import CapStatus
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.ladder import Climb, Mark
@@ -126,11 +126,11 @@ def test_the_outcome_says_whether_there_was_an_answer_and_the_guard_what_it_made
 
 def test_a_turn_that_ended_before_is_told_again_in_each_later_call():
     circle = Circle(1, 10, (), 1, 19)
-    (told,) = interventions(traced(climb=Climb((), circle)))
+    (told,) = describe(traced(climb=Climb((), circle))).done
     assert told.what.startswith("the turn was ended without asking the model: ")
     assert told.change.endswith("circles.rungs.end = 11 (there were 10 copies)")
     now = Climb((Mark(19, "end", circle),), circle)
-    assert len(interventions(traced(climb=now))) == 1
+    assert len(describe(traced(climb=now)).done) == 1
 
 
 def test_a_long_piece_before_a_cut_keeps_its_end():
@@ -203,7 +203,7 @@ def test_a_service_that_was_not_reached_is_told_from_one_that_answered_with_an_e
     said = "no answer: 504" if told else "no answer: not reached"
     assert describe_outcome(summary.outcome, summary.degraded, summary.status) == said
     assert f"({told or 'not reached'} ×1)" in _describe_row([summary])
-    (ending,) = interventions(trace)
+    (ending,) = describe(trace).done
     assert ending.what.startswith(
         "there was no answer" if told else "the service was not reached: "
     )

@@ -12,7 +12,7 @@ from tests.waiting import MOST_S
 
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.gateway import Millgate
 from millgate.notes import Stage
 from millgate.service.metrics import Metrics
@@ -158,7 +158,7 @@ def test_a_compaction_is_noticed_and_told_and_nothing_is_changed(rig, served, ap
     assert (step.facts["instructions"], step.facts["instructions_gone"]) == (3, 3)
     assert ["instruction", RULE] in json.loads(step.text)
     trace = call_trace(served.calls[-1], tenant="default", now=0.0)
-    told_of = [one for one in interventions(trace) if one.stage is Stage.COMPACTION]
+    told_of = [one for one in describe(trace).done if one.stage is Stage.COMPACTION]
     assert "3 of 3 instructions" in told_of[0].what
     assert told_of[1].what == "nothing was put back: compaction.mode is observe"
     talk.ask(

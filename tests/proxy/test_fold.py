@@ -11,7 +11,7 @@ from tests.waiting import MOST_S
 
 import millgate
 from millgate.errors import ConfigError
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.folding.policy import FoldPolicy
 from millgate.folding.report import Fold, FoldReport
 from millgate.guard.calls import is_from_model
@@ -195,7 +195,7 @@ def test_the_trace_names_every_fold_and_its_text(rig, folding):
     assert whole.facts["repeated_calls"] == 1
     assert fold.text == CODE
     assert fold.facts["source"].startswith("the result of your call Read(a.py), call toolu_")
-    told = [one.what for one in interventions(trace) if one.stage == "fold"]
+    told = [one.what for one in describe(trace).done if one.stage == "fold"]
     assert told[0].startswith("60 lines were folded")
 
 

@@ -6,7 +6,7 @@ where it fell, and the smallest change that admits it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from shlex import quote
 from typing import Any
@@ -22,14 +22,13 @@ from millgate.cli.terminal import echo, fit, format_minute
 from millgate.errors import InputError, NotFound
 from millgate.explain.as_data import summary_data, trace_data
 from millgate.explain.costs import Costs, add_up
-from millgate.explain.interventions import interventions, show_fact
+from millgate.explain.describe import Description, describe, describe_notes
 from millgate.explain.replay import Replay
-from millgate.explain.terms import describe_terms
 from millgate.explain.why import Why
 from millgate.gateway import Millgate
 from millgate.guard.report import LOOP_ERRORS
 from millgate.guard.tools import clip
-from millgate.notes import Note, NoteCode, Stage
+from millgate.notes import Stage
 from millgate.operations.presence import (
     describe_empty,
     did_you_mean,
@@ -38,7 +37,7 @@ from millgate.operations.presence import (
     whole_trace_id,
 )
 from millgate.text.table import count_of, money_of
-from millgate.types import Candidate, Step, Trace, TraceSummary
+from millgate.types import Trace, TraceSummary
 from millgate.xray.summary import short
 
 ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
@@ -104,7 +103,9 @@ def why(
     if chunk is not None:
         _print_answer(answer, as_json=as_json)
     elif as_json:
-        print_json(trace_data(stored) | _outcome_data(stored))
+        told = describe(stored)
+        done = {"interventions": told.done, "left_out": told.left_out}
+        print_json(trace_data(stored) | {k: [asdict(one) for one in v] for k, v in done.items()})
     else:
         print_trace(stored, empty=empty)
 
@@ -213,123 +214,37 @@ def print_trace(trace: Trace, *, empty: str = "") -> None:
 
     `empty` says that there is nothing in the store, if that is why nothing was found.
     """
-    console = SafeConsole()
-    console.print(escape(_describe_plan(trace)))
+    console, told = SafeConsole(), describe(trace)
+    console.print(escape(told.plan))
     counted = () if trace.step(Stage.MODEL) else ("received", "kept", "dropped")
     table = Table("stage", "ms", *counted, "", box=None, header_style="bold")
-    for step in trace.steps:
+    for step, said in told.steps:
         counts = (str(getattr(step, name)) for name in counted)
-        table.add_row(
-            step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
-        )
+        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(said))
     console.print(table)
-    for candidate in trace.candidates:
-        if not candidate.dropped:
-            console.print(escape(candidate.chunk.id), style="bold", highlight=False)
-            for note in candidate.notes:
-                console.print(escape(f"  {_describe_note(note)}"), highlight=False, soft_wrap=True)
-            console.print(
-                escape(f"  {describe_terms(candidate.notes)}"), highlight=False, soft_wrap=True
-            )
-    _print_outcome(trace)
+    for chunk, lines in told.shown.items():
+        console.print(escape(chunk), style="bold", highlight=False)
+        for line in lines:
+            console.print(escape(f"  {line}"), highlight=False, soft_wrap=True)
+    for line in _describe_outcome(told, trace):
+        echo(line)
     if empty:
         echo(empty)
 
 
-def _describe_plan(trace: Trace) -> str:
-    """What was decided before anything was looked up; of a call through the proxy, where it went."""
-    if (call := trace.step(Stage.MODEL)) is None:
-        return f"{trace.plan.strategy.value}: {trace.plan.reasoning}" if trace.plan else ""
-    facts = call.facts
-    outcome = facts.get("outcome") or facts.get("guard", "off")
-    what = (
-        f"{facts.get('model', '')} at {facts['upstream']}: {outcome}"
-        if "upstream" in facts
-        else call.degraded
-    )
-    return f"model call: {facts.get('path', '')} {what}"
-
-
-def _describe_step(step: Step) -> str:
-    """Say what went wrong in a step, and what is known of a model call and of what the guard did to it."""
-    known = (
-        step.facts
-        if step.stage
-        in (
-            Stage.MODEL,
-            Stage.CACHE,
-            Stage.COMPACTION,
-            Stage.CUT,
-            Stage.CIRCLES,
-            Stage.FOLD,
-            Stage.FUSE,
-        )
-        else {}
-    )
-    facts = ", ".join(f"{name} {clip(show_fact(value), 60)}" for name, value in known.items())
-    return "; ".join(part for part in (step.degraded, facts) if part)
-
-
-def _describe_note(note: Note) -> str:
-    reason = _describe_found(note) if note.code is NoteCode.FOUND else note.reason
-    return f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {reason}"
-
-
-def _describe_found(note: Note) -> str:
-    """Say how retrieval found a chunk: by words of the query, or without one."""
-    share = note.numbers.get("share")
-    if share is None:
-        return note.reason
-    if share > 0:
-        return f"found: it has {share:.0%} of the query's words, by weight"
-    return "found without a word of the query: by words of the best chunks, or by its embedding if there is an embedder"
-
-
-def _find_dropped(trace: Trace) -> list[Candidate]:
-    return [candidate for candidate in trace.candidates if candidate.dropped]
-
-
-def _outcome_data(trace: Trace) -> dict[str, object]:
-    """What was done to a request, and what was left out of it, as JSON-ready data."""
-    left_out = [
-        {"chunk": one.chunk.id, "stage": one.notes[-1].stage, "reason": one.notes[-1].reason}
-        for one in _find_dropped(trace)
-    ]
-    return {
-        "interventions": [asdict(one) for one in interventions(trace)],
-        "left_out": left_out,
-    }
-
-
-def _print_outcome(trace: Trace) -> None:
-    """Print what was done to a request, and which candidates were left out of it."""
-    done, fell = interventions(trace), _find_dropped(trace)
-    for one in done:
-        echo(f"{one.stage:<10} {clip(one.what, 1000)}")
-        echo(f"{'':<10} {clip(one.change, 1000)}")
-    for candidate in fell[:MOST_LEFT_OUT]:
-        note = candidate.notes[-1]
-        echo(f"{note.stage:<10} {clip(candidate.chunk.id, 200)}: {clip(note.reason, 1000)}")
-    if len(fell) > MOST_LEFT_OUT:
-        echo(f"and {len(fell) - MOST_LEFT_OUT:,} more: --json lists them all")
-    if fell:
-        echo(f"what would have let one in: millgate why {trace.id[:ID_CHARS]} CHUNK")
-    if not done and not fell and (said := _describe_untouched(trace)):
-        echo(said)
-
-
-def _describe_untouched(trace: Trace) -> str:
-    """What to say of a request of which no intervention and no chunk that fell is known; "" if nothing is sure."""
-    call = trace.step(Stage.MODEL)
-    if call is None:
-        if trace.candidates:
-            return "nothing was left out"
-        return "" if trace.plan and trace.plan.skip else "nothing was found"
-    outcome = call.facts.get("outcome") or call.facts.get("guard", "off")
-    if outcome not in ("clean", "off") or trace.degraded or trace.step(Stage.WINDOW) is None:
-        return ""
-    # notes and folds of earlier calls of its session stand in it again
-    return "nothing new was done to this request, and nothing was left out"
+def _describe_outcome(told: Description, trace: Trace) -> Iterator[str]:
+    """What was done to a request, and which candidates were left out of it."""
+    for one in told.done:
+        yield f"{one.stage:<10} {clip(one.what, 1000)}"
+        yield f"{'':<10} {clip(one.change, 1000)}"
+    for left in told.left_out[:MOST_LEFT_OUT]:
+        yield f"{left.stage:<10} {clip(left.chunk, 200)}: {clip(left.reason, 1000)}"
+    if len(told.left_out) > MOST_LEFT_OUT:
+        yield f"and {len(told.left_out) - MOST_LEFT_OUT:,} more: --json lists them all"
+    if told.left_out:
+        yield f"what would have let one in: millgate why {trace.id[:ID_CHARS]} CHUNK"
+    if told.untouched:
+        yield told.untouched
 
 
 def _looked_in_vain(trace: Trace) -> bool:
@@ -344,10 +259,8 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.as_dict())
         return
-    for note in answer.notes:
-        echo(_describe_note(note))
-    if answer.notes:
-        echo(describe_terms(answer.notes))
+    for line in describe_notes(answer.notes):
+        echo(line)
     if answer.entered:
         echo(f"{answer.chunk} was shown")
         return

@@ -2,5 +2,5 @@
 
 It may import the stages' nouns and run the real pipeline through a function that it is given; it knows no store. why.py
 finds the smallest change that admits a chunk (parameters.py lists what can change), replay.py runs a stored request
-again, interventions.py tells what was done to a model call, and as_data.py writes traces as plain values.
+again, describe.py says it in sentences for every surface, and as_data.py writes traces as plain values.
 """

@@ -168,12 +168,6 @@ class SegmentSnapshot:
         return total_counts(counts, self._find_terms(terms))
 
     @lazy_property
-    def repetition(self) -> float:
-        postings = sum(live.term_counts.total for live in self.lives)
-        length = int(self._totals.fields.sum())
-        return 1 - postings / length if length else 0.0
-
-    @lazy_property
     def unseen_rate(self) -> float:
         """The chance that the next term of such a text is new here.
 

@@ -78,10 +78,6 @@ class Snapshot(Protocol):
     def unseen_rate(self) -> float:
         """The chance that a term of a text that belongs here has never been seen here."""
 
-    @property
-    def repetition(self) -> float:
-        """The share of the terms of chunks that stand further up in the same chunk too."""
-
     def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]":
         """In how many chunks each term occurs."""
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import NotFound
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.notes import Stage
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
@@ -55,7 +55,7 @@ async def show_request(request: Request, id: Id, caller: Reader) -> Response:
         kept=sum(row.kept for row in rows),
         full=FULL,
         call=trace.step(Stage.MODEL),
-        done=interventions(trace),
+        done=describe(trace).done,
         sliders=sliders(trace.request, gate.settings, {}),
         replayed=None,
     )

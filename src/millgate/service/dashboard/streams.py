@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.guard.channels import CONTENT
 from millgate.guard.plot import BITS, RUN, Profile
 from millgate.notes import Stage
@@ -109,7 +109,7 @@ async def show_stream(request: Request, id: Id, caller: Reader) -> Response:
         cuts=[step for step in trace.steps if step.stage is Stage.CUT],
         parts=parts,
         curves=draw_curves(parts) if parts else None,
-        done=interventions(trace),
+        done=describe(trace).done,
     )
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.explain.as_data import summary_data, trace_data
-from millgate.explain.interventions import Intervention, interventions
+from millgate.explain.describe import Intervention, describe
 from millgate.explain.replay import Outcome
 from millgate.explain.why import SettingChange
 from millgate.notes import Fate, NoteCode, Stage
@@ -129,7 +129,7 @@ async def trace(id: Id, request: Request, caller: Reader) -> Response:
 async def why_done(id: Id, request: Request, caller: Reader) -> Response:
     """Notes, cuts and caps of a call through the proxy, and what would have changed them."""
     found = await service_of(request).gate_for(caller).atrace(id)
-    return respond({"interventions": list(interventions(found))})
+    return respond({"interventions": list(describe(found).done)})
 
 
 @router.get(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from millgate.explain.interventions import interventions
+from millgate.explain.describe import describe
 from millgate.notes import Stage
 from millgate.testing.samples import trace
 from millgate.types import Step
@@ -12,7 +12,7 @@ from millgate.types import Step
 
 def done(stage, **facts):
     made = replace(trace("1"), steps=(Step(stage, 0.0, facts=facts),))
-    return [(one.what, one.change) for one in interventions(made)]
+    return [(one.what, one.change) for one in describe(made).done]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_context_that_was_looked_up_and_brought_nothing_is_told_with_its_trace
 
 def test_context_of_an_earlier_question_is_told_if_this_call_brought_none():
     def told(*steps):
-        return [one.what for one in interventions(replace(trace("1"), steps=steps))]
+        return [one.what for one in describe(replace(trace("1"), steps=steps)).done]
 
     window = Step(Stage.WINDOW, 0.0, facts={"injected": 1200.0})
     assert told(Step(Stage.MODEL, 0.0), window) == [
