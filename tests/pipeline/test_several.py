@@ -5,11 +5,12 @@ import pytest
 from millgate import Millgate, wiring
 from millgate.index.indexes import Indexes
 from millgate.notes import Fate, NoteCode, Stage
-from millgate.pipeline.engine import RequestRun, by_collection, merge
+from millgate.pipeline.engine import RequestRun, by_collection
 from millgate.pipeline.threads import LoopCalls
 from millgate.ranking.model import chances
 from millgate.ranking.question import ask
 from millgate.settings import Settings
+from millgate.stages.propagate import merge
 from millgate.stores.temporary import TemporaryStore
 from millgate.sync_async import BackgroundLoop
 from millgate.types import Candidate, Chunk, ContextBudget, Document, Request

@@ -239,7 +239,7 @@ def test_any_input_gives_confidences_in_range(query, rows, count, df):
     found = chances(ask(query, words), candidates, words)
     assert len(found) == len(candidates)
     assert all(0 <= number <= 1 for chance in found for number in (*chance, chance.confidence))
-    assert not found or sum(chance.share for chance in found) == pytest.approx(1)
+    assert not found or sum(chance.evidence_share for chance in found) == pytest.approx(1)
 
 
 def features(query, texts, shown):
@@ -265,7 +265,7 @@ def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(larg
     alone = chances(question, both, large)
     with_window = chances(question, both, large, seen=ranking[:3])
     assert with_window[0].known > alone[0].known
-    assert with_window[0].share < alone[0].share
+    assert with_window[0].evidence_share < alone[0].evidence_share
     assert with_window[1] == alone[1]
 
 
@@ -329,8 +329,8 @@ def test_a_chunk_that_stands_out_takes_nearly_all_of_the_expected_evidence(large
     rows = [Candidate(Chunk(str(n), "text"), score) for n, score in enumerate((1.0, 0.3, 0.3))]
     clear = chances(question, rows, large)
     close = chances(question, [replace(c, score=1 - n / 50) for n, c in enumerate(rows)], large)
-    assert clear[0].share > 0.9
-    assert close[0].share < 0.5
+    assert clear[0].evidence_share > 0.9
+    assert close[0].evidence_share < 0.5
     assert clear[0].confidence > close[0].confidence
 
 

@@ -113,7 +113,9 @@ def drive_fuse(candidates, window):
 def drive_gate(candidates, window):
     shares = [0.5**n for n in range(len(candidates))]
     policy = GatePolicy()
-    return candidates, gate(candidates, 60, estimate_tokens, policy, k=5, shares=shares, floor=0.5)
+    return candidates, gate(
+        candidates, 60, estimate_tokens, policy, k=5, evidence_shares=shares, floor=0.5
+    )
 
 
 def drive_compose(candidates, window):

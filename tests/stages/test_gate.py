@@ -266,50 +266,55 @@ def shared(*shares, tokens=20, source="document"):
 
 def test_what_holds_too_little_of_the_evidence_is_left_out_though_there_is_space():
     came, shares = shared(0.7, 0.2, 0.0001, 0.1, 0.0002)
-    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03)
+    sifted = gate(came, 5000, quarter, POLICY, evidence_shares=shares, floor=0.03)
     assert {*ids(sifted.kept)} == {"c0", "c1", "c3"}
     (note, _) = [c.notes[-1] for c in sifted.dropped]
     assert note.code is NoteCode.NOISE
     assert note.reason.startswith("likely noise: 0.00")
-    assert len(gate(came, 5000, quarter, POLICY, shares=shares, floor=0.0).kept) == 5
+    assert len(gate(came, 5000, quarter, POLICY, evidence_shares=shares, floor=0.0).kept) == 5
 
 
 def test_the_floor_alone_never_empties_an_answer():
     came, shares = shared(0.001, 0.0005, 0.0001, tokens=200)
-    assert ids(gate(came, 5000, quarter, POLICY, shares=shares, floor=1.0).kept) == ["c0"]
+    assert ids(gate(came, 5000, quarter, POLICY, evidence_shares=shares, floor=1.0).kept) == ["c0"]
 
 
 def test_the_best_chunk_does_not_keep_out_the_second():
     came, shares = shared(0.999, 0.0005, 0.0005)
-    assert ids(gate(came, 5000, quarter, POLICY, shares=shares, floor=0.1).kept) == ["c0", "c1"]
+    assert ids(gate(came, 5000, quarter, POLICY, evidence_shares=shares, floor=0.1).kept) == [
+        "c0",
+        "c1",
+    ]
 
 
 @pytest.mark.parametrize("budget", [2500, 50_000])
 def test_a_long_chunk_takes_no_more_tokens_than_it_is_worth_however_large_the_budget(budget):
     came, shares = shared(0.9, 0.02, tokens=2000)
     asked = {"main": ask(" ".join(came[1].chunk.text.split()[:3]), Words())}
-    sifted = gate(came, budget, quarter, POLICY, shares=shares, floor=0.1, questions=asked)
+    sifted = gate(came, budget, quarter, POLICY, evidence_shares=shares, floor=0.1, questions=asked)
     assert ids(sifted.kept) == ["c0", "c1"]
     assert "c1" in sifted.strips
     assert 100 < sifted.kept[1].number(Stage.GATE, "tokens") <= 200
-    whole = gate(came, 50_000, quarter, POLICY, shares=shares, floor=0.1)
+    whole = gate(came, 50_000, quarter, POLICY, evidence_shares=shares, floor=0.1)
     assert whole.dropped[0].notes[-1].code is NoteCode.NOISE  # nothing says which part to show
 
 
 def test_a_chunk_that_would_be_shown_in_part_with_more_budget_is_no_noise():
     came, shares = shared(0.9, 0.02, tokens=2000)
     asked = {"main": ask(" ".join(came[1].chunk.text.split()[:3]), Words())}
-    sifted = gate(came, 110, quarter, POLICY, shares=shares, floor=0.1, questions=asked)
+    sifted = gate(came, 110, quarter, POLICY, evidence_shares=shares, floor=0.1, questions=asked)
     assert ids(sifted.dropped) == ["c1"]
     assert sifted.dropped[0].notes[-1].code is NoteCode.NO_ROOM
 
 
 def test_beside_a_window_that_shows_nearly_all_evidence_every_chunk_is_left_over():
     came, shares = shared(0.1, 0.05)
-    sifted = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, shown=Shown(0.85))
+    sifted = gate(
+        came, 5000, quarter, POLICY, evidence_shares=shares, floor=0.03, shown=Shown(0.85)
+    )
     assert not sifted.kept
     assert {c.notes[-1].code for c in sifted.dropped} == {NoteCode.LEFT_OVER}
-    half = gate(came, 5000, quarter, POLICY, shares=shares, floor=0.03, shown=Shown(0.5))
+    half = gate(came, 5000, quarter, POLICY, evidence_shares=shares, floor=0.03, shown=Shown(0.5))
     assert half.kept
 
 
@@ -317,6 +322,6 @@ def test_graph_paths_are_not_compared_with_chunks():
     path, shares = shared(0.0, source="graph")
     came = [*path, Candidate(Chunk("d", "text here"), 1.0)]
     kept = gate(
-        came, 5000, quarter, POLICY, shares=[*shares, 1.0], floor=0.5, shown=Shown(0.9)
+        came, 5000, quarter, POLICY, evidence_shares=[*shares, 1.0], floor=0.5, shown=Shown(0.9)
     ).kept
     assert ids(kept) == ["c0"]

@@ -104,8 +104,9 @@ def why(
         _print_answer(answer, as_json=as_json)
     elif as_json:
         told = describe(stored)
-        done = {"interventions": told.done, "left_out": told.left_out}
-        print_json(trace_data(stored) | {k: [asdict(one) for one in v] for k, v in done.items()})
+        done = [asdict(one) for one in told.done]
+        left_out = [asdict(one) for one in told.left_out]
+        print_json(trace_data(stored) | {"interventions": done, "left_out": left_out})
     else:
         print_trace(stored, empty=empty)
 

@@ -34,7 +34,7 @@ from millgate.pipeline.recorder import TraceRecorder
 from millgate.pipeline.resources import Policies, Resources, check_limits
 from millgate.pipeline.threads import LoopCalls
 from millgate.protocols import Grader, Snapshot
-from millgate.ranking.model import Chance, chances, ranking_score, read_model
+from millgate.ranking.model import Chance, chances, evidence_shares, ranking_score, read_model
 from millgate.ranking.question import Question, ask, match_known, match_own, read_query
 from millgate.ranking.score import (
     PropagationSeeds,
@@ -62,7 +62,7 @@ from millgate.stages.grade import (
     strips_of_long,
 )
 from millgate.stages.penalize import is_in_window, is_shown, penalize
-from millgate.stages.propagate import name_limit, propagate
+from millgate.stages.propagate import join_by_id, merge, name_limit, propagate
 from millgate.stages.retrieve import retrieve
 from millgate.text.fence import fence_cost, fence_secret
 from millgate.text.fingerprint import KIND
@@ -469,9 +469,9 @@ class RequestRun:
                     self.plan.budget,
                     self.resources.count,
                     self.policy.gate,
-                    shares=shares_of(fresh.kept, weighed) if weighed else None,
+                    evidence_shares=evidence_shares(fresh.kept, weighed) if weighed else None,
                     floor=floor,
-                    shown=Shown(self._share_in_window(fresh.kept, beside), beside),
+                    shown=Shown(self._window_share(fresh.kept, beside), beside),
                     k=request.k,
                     questions=self.questions,
                     preview_chars=preview,
@@ -701,7 +701,7 @@ class RequestRun:
             edges=chain(*edges), limit=max(limits),
         )  # fmt: skip
 
-    def _share_in_window(self, fresh: Candidates, beside: Container[str]) -> float:
+    def _window_share(self, fresh: Candidates, beside: Container[str]) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
 
         What is `beside` the subject, where given edges lead, is no evidence that the window lacks. A chunk with every
@@ -715,7 +715,7 @@ class RequestRun:
         )
         shares: list[float] = []
         for name in self.views:
-            held = {c.chunk.id: self.chances[c.chunk.id].share for c in fresh_of[name]}
+            held = {c.chunk.id: self.chances[c.chunk.id].evidence_share for c in fresh_of[name]}
             missing = sum(share for id, share in held.items() if id not in beside)
             shown = 1 - sum(held.values()) if seen[name] else 0.0
             if shown and self._says_all(name, fresh_of[name]):
@@ -781,34 +781,6 @@ class RequestRun:
             self.resources.computing.take(self.request.tenant)
 
 
-def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
-    """One ranking of several, best first; on a tie the earlier collection leads.
-
-    A text that two collections have under one id stands once, where it scores best.
-    """
-    if len(rankings) == 1:
-        return tuple(rankings[0])
-    return tuple(sorted(join_by_id(rankings), key=lambda c: -c.score))
-
-
-def join_by_id(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """The candidates of several collections in order, each under an id of its own.
-
-    A candidate is known by its id. Of another text under an id that is taken, the id gets its collection before it, as
-    that of a search result gets "web:".
-    """
-    found: dict[str, Candidate] = {}
-    for ranking in rankings:
-        for candidate in ranking:
-            named = candidate
-            while (held := found.get(named.chunk.id)) and held.chunk.text != named.chunk.text:
-                chunk = named.chunk
-                named = replace(named, chunk=replace(chunk, id=f"{chunk.collection}:{chunk.id}"))
-            if held is None or named.score > held.score:
-                found[named.chunk.id] = named
-    return list(found.values())
-
-
 def by_collection(
     candidates: Sequence[Candidate], names: Sequence[str]
 ) -> dict[str, list[Candidate]]:
@@ -823,16 +795,3 @@ def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
     """Which of the collections that were asked a candidate goes with."""
     own = candidate.chunk.collection
     return own if own in names else names[0]
-
-
-def shares_of(candidates: Sequence[Candidate], found: Sequence[Chance]) -> list[float]:
-    """The candidates' shares of the expected evidence; less in collections that are less likely to know.
-
-    Graph paths and remembered facts have a section of their own and are not compared.
-    """
-    known = [
-        0.0 if c.chunk.source in SIDE_SOURCES else one.known
-        for c, one in zip(candidates, found, strict=True)
-    ]
-    most = max(known) or 1.0
-    return [one.share * min(one.known / most, 1.0) for one in found]

@@ -138,13 +138,13 @@ def read_model(file: Path | str = "") -> Model:
 class Chance(NamedTuple):
     """How likely one candidate is evidence: the chance that its collection knows, and its own if so.
 
-    `share` is its part of all the evidence that is expected in the ranking. What the window shows already counts there
-    too, so the shares of the others do not add up to 1.
+    `evidence_share` is its part of all the evidence that is expected in the ranking. What the window shows already
+    counts there too, so the shares of the others do not add up to 1.
     """
 
     known: float
     held: float
-    share: float
+    evidence_share: float
 
     @property
     def confidence(self) -> float:
@@ -188,6 +188,19 @@ def chances(
         rows = zip(group, held.tolist(), shares.tolist(), strict=False)  # without those seen
         made |= {at: Chance(known, chance, share) for at, chance, share in rows}
     return [made[at] for at in range(len(candidates))]
+
+
+def evidence_shares(candidates: Sequence[Candidate], found: Sequence[Chance]) -> list[float]:
+    """The candidates' shares of the expected evidence; less in collections that are less likely to know.
+
+    Graph paths and remembered facts have a section of their own and are not compared.
+    """
+    known = [
+        0.0 if c.chunk.source in SIDE_SOURCES else one.known
+        for c, one in zip(candidates, found, strict=True)
+    ]
+    most = max(known) or 1.0
+    return [one.evidence_share * min(one.known / most, 1.0) for one in found]
 
 
 def ranking_score(candidate: Candidate) -> float:

@@ -76,7 +76,7 @@ class Shown(NamedTuple):
     These have places of their own behind the best.
     """
 
-    share: float = 0.0
+    window_share: float = 0.0
     adjacent: Container[str] = ()
 
 
@@ -89,7 +89,7 @@ def gate(
     count: TokenCounter,
     policy: GatePolicy,
     *,
-    shares: Sequence[float] | None = None,
+    evidence_shares: Sequence[float] | None = None,
     floor: float = 0.0,
     shown: Shown = NOTHING_SHOWN,
     k: int | None = None,
@@ -101,19 +101,19 @@ def gate(
 
     `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
     length at which a preview cuts a text, None if pieces are shown whole. `notice` stands in the fence around them.
-    `shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor` of it
-    that it holds. If the window has `shown` nearly all of it, every chunk is left over but what is adjacent.
+    `evidence_shares` are the candidates' parts of the expected evidence. A chunk may take 1,000 tokens for each `floor`
+    of it that it holds. If the window has `shown` nearly all of it, every chunk is left over but what is adjacent.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     for_pieces = budget - fence_cost(count, notice)
-    priced = _price(candidates, shares, count, preview_chars)
+    priced = _price(candidates, evidence_shares, count, preview_chars)
     for entry in priced:
         entry.is_adjacent = entry.candidate.chunk.id in shown.adjacent
     if floor:
         _bound(priced, floor)
-    likely, noise = _cut_noise(priced, floor, shown.share)
-    entries, dropped = _weigh(likely, policy, by_model=shares is not None)
+    likely, noise = _cut_noise(priced, floor, shown.window_share)
+    entries, dropped = _weigh(likely, policy, by_model=evidence_shares is not None)
     main = [entry for entry in entries if not entry.piece.is_side]
     best = max(main, key=lambda entry: _finite_score(entry.candidate), default=None)
     by_worth = _best_first(entries, [entry.worth for entry in entries], best)
@@ -160,7 +160,7 @@ class _Entry:
     """
 
     candidate: Candidate
-    share: float
+    evidence_share: float
     piece: Piece
     cost: int
     worth: float = 0.0
@@ -183,7 +183,7 @@ class _Entry:
             fate,
             code,
             tokens=tokens,
-            share=self.share,
+            share=self.evidence_share,
             value=self.value,
             entropy=self.entropy,
         )
@@ -191,7 +191,7 @@ class _Entry:
 
 def _price(
     candidates: Sequence[Candidate],
-    shares: Sequence[float] | None,
+    evidence_shares: Sequence[float] | None,
     count: TokenCounter,
     preview_chars: int | None,
 ) -> list[_Entry]:
@@ -200,14 +200,14 @@ def _price(
     for at, candidate in enumerate(candidates):
         shown, chunk = _piece_of(candidate, preview_chars), candidate.chunk
         cost = count(shown + "\n")
-        share = _finite_score(candidate) if shares is None else shares[at]
+        share = _finite_score(candidate) if evidence_shares is None else evidence_shares[at]
         piece = Piece(shown, cost, chunk, chunk.source in SIDE_SOURCES)
         entries.append(_Entry(candidate, share, piece, cost))
     return entries
 
 
 def _cut_noise(
-    entries: Sequence[_Entry], floor: float, seen_share: float
+    entries: Sequence[_Entry], floor: float, window_share: float
 ) -> tuple[list[_Entry], list[Candidate]]:
     """Those that may take tokens enough for more than a scrap, and the others; graph paths and facts stay."""
     likely, noise = list[_Entry](), list[Candidate]()
@@ -215,7 +215,7 @@ def _cut_noise(
         if one.is_adjacent:
             one.piece.most = math.inf
             likely.append(one)
-        elif seen_share >= NEARLY_ALL and not one.piece.is_side:
+        elif window_share >= NEARLY_ALL and not one.piece.is_side:
             noise.append(one.candidate.with_note(*_LEFT_OVER))
         elif one.piece.most >= min(one.cost, MIN_PART):
             likely.append(one)
@@ -232,16 +232,20 @@ def _bound(entries: Sequence[_Entry], floor: float) -> None:
     """
     main = [one for one in entries if not one.piece.is_side]
     for one in main:
-        one.piece.most = THOUSAND * one.share / floor
-    first = sorted((one for one in main if one.candidate.score > 0), key=lambda one: -one.share)
+        one.piece.most = THOUSAND * one.evidence_share / floor
+    first = sorted(
+        (one for one in main if one.candidate.score > 0), key=lambda one: -one.evidence_share
+    )
     for one, least in zip(first, (math.inf, 2 * MIN_PART), strict=False):
         one.piece.most = max(one.piece.most, least)
 
 
 def _note_noise(entry: _Entry, floor: float) -> Candidate:
     """A candidate that is left out because it holds too little of the evidence for its tokens."""
-    density = THOUSAND * entry.share / max(entry.cost, 1)
-    return entry.candidate.with_note(*_NOISE, share=entry.share, density=density, floor=floor)
+    density = THOUSAND * entry.evidence_share / max(entry.cost, 1)
+    return entry.candidate.with_note(
+        *_NOISE, share=entry.evidence_share, density=density, floor=floor
+    )
 
 
 def _weigh(
@@ -259,7 +263,7 @@ def _weigh(
             dropped.append(judged)
             continue
         one.entropy = entropy
-        one.worth = one.value = one.share * (new_part(one.candidate) if by_model else 1.0)
+        one.worth = one.value = one.evidence_share * (new_part(one.candidate) if by_model else 1.0)
         entries.append(one)
     return entries, dropped
 

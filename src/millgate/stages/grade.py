@@ -145,7 +145,7 @@ def grade(
         is_refused = action is Action.INCORRECT
         if chances:
             is_refused |= chances[at].known < bands.lower
-            own = {"known": chances[at].known, "share": chances[at].share}
+            own = {"known": chances[at].known, "share": chances[at].evidence_share}
         if is_refused:
             numbers["lower"] = bands.lower
         elif mark < bands.floor:

@@ -138,8 +138,8 @@ class _Packing:
         if not self._questions or piece.chunk is None or self._cuts == MAX_CUTS or self.left <= 0:
             return
         self._cuts += 1
-        share = NEXT_PART if place else BEST_PART
-        most = max(share * self.left, self._spare(place), min(self.left, 2 * MIN_PART))
+        budget_share = NEXT_PART if place else BEST_PART
+        most = max(budget_share * self.left, self._spare(place), min(self.left, 2 * MIN_PART))
         room = int(min(most, piece.most))
         if room < MIN_PART:
             return

@@ -251,3 +251,31 @@ def _name_labels(boost: ScoreBoost, ords: Ints, view: Snapshot) -> dict[int, str
         by_index = dict(zip(used, labels, strict=True))
         found |= {ord: by_index[index] for ord, index in through.items()}
     return found
+
+
+def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
+    """One ranking of several, best first; on a tie the earlier collection leads.
+
+    A text that two collections have under one id stands once, where it scores best.
+    """
+    if len(rankings) == 1:
+        return tuple(rankings[0])
+    return tuple(sorted(join_by_id(rankings), key=lambda c: -c.score))
+
+
+def join_by_id(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """The candidates of several collections in order, each under an id of its own.
+
+    A candidate is known by its id. Of another text under an id that is taken, the id gets its collection before it, as
+    that of a search result gets "web:".
+    """
+    found: dict[str, Candidate] = {}
+    for ranking in rankings:
+        for candidate in ranking:
+            named = candidate
+            while (held := found.get(named.chunk.id)) and held.chunk.text != named.chunk.text:
+                chunk = named.chunk
+                named = replace(named, chunk=replace(chunk, id=f"{chunk.collection}:{chunk.id}"))
+            if held is None or named.score > held.score:
+                found[named.chunk.id] = named
+    return list(found.values())
