@@ -492,7 +492,7 @@ class RequestRun:
         if self.request.floor is not None:
             return self.request.floor
         sure = policy.bands(bands_of(None, self.model)).upper
-        is_sure = bool(self._candidates_in_window()) or chance_of_any(found) >= sure
+        is_sure = bool(self.request.window) or chance_of_any(found) >= sure
         return policy.floor if policy.enabled and is_sure and not self.embedded else 0.0
 
     def show_again(self) -> Sifted:
