@@ -37,8 +37,8 @@ from millgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, S
 # Tokens of which the floor of relevance speaks.
 THOUSAND = 1000
 # The share of the expected evidence from which what the window shows is all of it. Of 100 made worlds whose subject is
-# in the window, junk comes into 14 at .7 and 10 or fewer at .65, with the default floor. With half of the evidence of 25
-# two-hop questions in the window, 26 of the other 34 passages come at .7, 24 at .6 (with a floor of .1).
+# in the window, junk comes into 14 at .7 and 10 or fewer at .65, with the default floor. With half of the evidence of
+# 25 two-hop questions in the window, 26 of the other 34 passages come at .7, 24 at .6 (with a floor of .1).
 NEARLY_ALL = 0.65
 
 _NOISE = Stage.GATE, Fate.DROP, NoteCode.NOISE
