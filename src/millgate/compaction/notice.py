@@ -58,18 +58,19 @@ class Compaction:
 def notice(before: Window, after: Window, *, is_same_session: bool = True) -> Compaction | None:
     """The compaction that made one window of the other; None if it only grew, or is another conversation."""
     lost = tuple(m for m in before.messages if m.number not in after.numbers)
-    if not lost or sum(message.chars for message in lost) < least_lost(before.chars):
+    if not lost:
         return None
+    is_large = sum(message.chars for message in lost) >= least_lost(before.chars)
     fresh = [m for m in after.messages if m.number not in before.numbers]
     made = next((message for message in reversed(fresh) if message.is_summary), None)
-    if made is not None:
+    if made is not None and is_large:
         return Compaction("summary", lost, made.words, made.at)
     found = _find_summary(before, after, lost, fresh, is_same_session=is_same_session)
-    if found is not None:
+    if found is not None and (is_large or announces_summary(found.words)):
         lost = _without_request(lost, before)
         at = next(m.at for m in after.messages if m.number == fresh[0].number)
         return Compaction("summary", lost, found.words, at)
-    if not is_same_session:
+    if not is_same_session or not is_large:
         return None
     return _find_cleared(lost, fresh) or _find_trimmed(before, after, lost, fresh)
 
@@ -99,9 +100,10 @@ def _find_summary(
     if not texts or after.chars > before.chars or not _has_same_preamble(before, after):
         return None
     first_said: dict[str, int] | None = None
-    is_announced = False
+    # OpenCode lets a question announce the summary, which is the answer
+    asked = (message for message in after.messages if message.at == texts[0].at - 1)
+    is_announced = any(announces_summary(message.words) for message in asked)
     for message in texts[:NEAR_START]:
-        # OpenCode lets a question announce the summary, which is the answer
         is_announced = is_announced or announces_summary(message.words)
         if not is_announced and (not is_same_session or message.chars > lost_chars):
             continue

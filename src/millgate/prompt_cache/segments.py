@@ -87,6 +87,11 @@ class Prompt:
         return chain.from_iterable(element.segments for element in self.elements)
 
     @property
+    def messages(self) -> int:
+        """How many messages it has."""
+        return sum(element.kind == "message" for element in self.elements)
+
+    @property
     def chars(self) -> int:
         """The length of all elements together."""
         return sum(element.chars for element in self.elements)

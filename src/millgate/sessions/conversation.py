@@ -216,8 +216,7 @@ def _goes_on(old: Prompt, new: Prompt) -> bool:
 
 def _extends(new: Prompt, old: Prompt) -> bool:
     """Whether a request has all messages of an earlier one, of which a model wrote some."""
-    count = sum(element.kind == "message" for element in old.elements)
-    return count > 2 and common_messages(old, new) >= sum(
+    return old.messages > 2 and common_messages(old, new) >= sum(
         1 for s in old.segments if s.kind == "message"
     )
 

@@ -87,11 +87,12 @@ def _find_candidates(exchange: Exchange, conversations: Conversations) -> list[C
 
 
 def _has_lost(old: Prompt, new: Prompt) -> bool:
-    """Whether the later request lacks so much of the messages that it may be compacted."""
+    """Whether the later request lacks so much of the messages, or has so few, that it may be compacted."""
     kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
     had = [segment for segment in old.segments if segment.kind == "message"]
     lost = sum(segment.chars for segment in had if segment.checksum not in kept)
-    return lost > 0 and lost >= least_lost(sum(segment.chars for segment in had))
+    is_shorter = new.messages < old.messages
+    return lost > 0 and (is_shorter or lost >= least_lost(sum(segment.chars for segment in had)))
 
 
 def _notice(exchange: Exchange, seen: Noticed, candidates: Sequence[Conversation]) -> None:
@@ -123,7 +124,9 @@ async def remember(
         if seen is not None:
             _remember_window(exchange, seen, now)
         conversations.remember(exchange.owner, now, last)
-        if seen is not None and seen.mode in KEEPING:
+        # what begins beside a conversation, as a request for a title, does not take its place
+        is_beside = last is None and len(conversations.of_session(exchange.owner, call.session)) > 1
+        if seen is not None and seen.mode in KEEPING and not is_beside:
             await keep_window(exchange.owner, now, conversations, remembered)
 
 

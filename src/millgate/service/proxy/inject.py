@@ -107,10 +107,10 @@ async def find_blocks(
     seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
-        query = topic.read(asked[at])
-        if number >= first_new:
+        query, is_new = topic.read(asked[at]), number >= first_new
+        if is_new or (begin and at < begin and key not in known):
             new = Block(reason=_REPLY_HAS_CONTEXT if query else _ASKS_NOTHING)
-            if query and not topic.has_block:
+            if is_new and query and not topic.has_block:
                 await read_apart(request.body, seen.read_up_to, messages, at)
                 about = _context_request(options, query, seen, tenant, asker)
                 new = await _build_block(build, about)

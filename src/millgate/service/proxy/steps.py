@@ -159,6 +159,8 @@ async def inject_context(
             observer.count_context(context)
         return context
 
+    # what a compaction left standing had its context before
+    compacted = exchange.window.found if exchange.window else None
     with surviving("the injection of a context", but=MillgateError):
         exchange.blocks["context"], headers = await find_blocks(
             exchange.request,
@@ -167,6 +169,7 @@ async def inject_context(
             caller.tenant,
             remembered,
             asker=caller.key or KEYLESS,
+            begin=compacted.at if compacted else 0,
         )
         call.context_trace = headers.get("x-millgate-trace", "")
         call.context_tokens = int(headers.get("x-millgate-context-tokens", "0"))
