@@ -113,9 +113,7 @@ def test_a_part_that_exits_fails_alone_and_later_calls_and_close_go_on(name, kin
         context = in_thread(
             gate.context, "what is the price of tea?" if name == "search" else QUESTION
         )
-        cancelled = isinstance(error, asyncio.CancelledError) and kind is AsyncProvider
-        reason = "no answer" if cancelled else type(error).__name__
-        assert reason in " ".join(context.degraded)
+        assert type(error).__name__ in " ".join(context.degraded)
         part.error = None
         assert in_thread(gate.context, QUESTION).chunks
 

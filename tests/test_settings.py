@@ -264,19 +264,25 @@ BLOCKS = [
 
 @pytest.mark.parametrize("tree", BLOCKS)
 def test_a_block_of_the_pages_is_read_as_pydantic_reads_it(tree):
-    assert repr(load(arguments=tree, environ={})) == repr(Settings.model_validate(tree))
+    assert _written(load(arguments=tree, environ={})) == _written(Settings.model_validate(tree))
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 @pytest.mark.parametrize("value", [{"no such thing": {"inptu": "cheap"}}, ["cheap"], 7, True, "x"])
 def test_no_value_of_a_file_is_taken_unchecked(name, value):
     try:
-        expected = repr(Settings.model_validate({name: value}))
+        expected = _written(Settings.model_validate({name: value}))
     except ValidationError:
         with pytest.raises(ConfigError):
             load(arguments={name: value}, environ={})
     else:
-        assert repr(load(arguments={name: value}, environ={})) == expected
+        assert _written(load(arguments={name: value}, environ={})) == expected
+
+
+def _written(settings):
+    """Settings with the type of each value; what a set holds in one order."""
+    sorts = re.compile(r"frozenset\(\{(.*?)\}\)")
+    return sorts.sub(lambda found: str(sorted(found[1].split(", "))), repr(settings))
 
 
 def test_config_check_refuses_a_price_with_a_misspelt_key(tmp_path):

@@ -9,7 +9,7 @@ from tests.waiting import MOST_S
 
 from millgate.errors import NotFound
 from millgate.policy import ProxyPolicy
-from millgate.service.proxy import exchange, passthrough, whole_answer
+from millgate.service.proxy import passthrough, proxy_request, whole_answer
 from millgate.service.proxy.passthrough import _find, _is_reached, _model_of
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.text.bounded_json import loads
@@ -65,7 +65,7 @@ def test_a_large_body_is_not_parsed_on_the_event_loop(rig, served, monkeypatch, 
         threads.append(threading.current_thread())
         return loads(body)
 
-    for module in (passthrough, exchange, whole_answer):
+    for module in (passthrough, proxy_request, whole_answer):
         monkeypatch.setattr(module, "loads", spy)
     model = rig.script(answer(" ".join(str(n * n) for n in range(40_000))))
     asked = {"model": model, "input": [], "messages": [{"role": "user", "content": "word " * 500_000}]}  # fmt: skip

@@ -67,7 +67,7 @@ SHAPES = [
     # windows that were compacted
     ({"role": "user", "content": SUMMARY}, [("summary", SUMMARY)]),
     ({"role": "assistant", "content": [{"type": "compaction", "content": "So far"}]}, [("compaction", "So far")]),
-    ({"type": "compaction", "encrypted_content": "x"}, [("compaction", "")]),
+    ({"type": "compaction", "encrypted_content": "x"}, [("compaction", "", "4adf4367f96e584f")]),
     # nothing, and what nobody knows
     ({"role": "assistant", "content": ""}, []),
     ({"role": "user", "content": None}, []),
