@@ -55,8 +55,9 @@ def service():
 
 
 # Where an input is judged by more than a schema can say: a text of control characters says nothing, a setting has a
-# range of its own, an anchor must be there.
+# range of its own, an anchor must be there, a window holds messages or is a fingerprint.
 FINER = {
+    "/v1/context",
     "/v1/facts",
     "/v1/facts/{id}",
     "/v1/turns",

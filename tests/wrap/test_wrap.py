@@ -33,8 +33,12 @@ def upstream():
 
 
 def snapshot(folder):
+    """What is in a folder, and when it was written; in folders for temporary files others come and go."""
     return {
-        path.relative_to(folder): (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
+        path.relative_to(folder): (
+            path.name != "tmp" and path.stat().st_mtime_ns,
+            path.is_file() and path.read_bytes(),
+        )
         for path in sorted(folder.rglob("*"))
     }
 
