@@ -58,6 +58,7 @@ def service():
 # range of its own, an anchor must be there, a window holds messages or is a fingerprint.
 FINER = {
     "/v1/context",
+    "/v1/fingerprint",
     "/v1/facts",
     "/v1/facts/{id}",
     "/v1/turns",
