@@ -72,6 +72,17 @@ def _fail_skipped(report):
     return report
 
 
+@pytest.fixture(autouse=True)
+def keep_signals():
+    """A test that leaves a signal ignored fails: each program that a later test starts would ignore it too."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    left = {number: signal.getsignal(number) for number in before}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert left == before
+
+
 @pytest.fixture(autouse=True, scope="session")
 def raise_bugs():
     with strict():

@@ -14,7 +14,7 @@ def printing_its_port(script):
     try:
         yield process.stdout.readline().strip()
     finally:
-        process.terminate()
+        process.kill()  # it holds nothing that an end in order would save
         process.wait(MOST_S)
         process.stdout.close()
 
