@@ -88,7 +88,7 @@ def main() -> None:
             "python -c pass": [sys.executable, "-c", "pass"],
             "import numpy": [sys.executable, "-c", "import numpy"],
             "import pydantic": [sys.executable, "-c", "from pydantic import BaseModel"],
-            "wrap's gateway": [sys.executable, "-c", "import millgate.service.wrap.gateway"],
+            "wrap's gateway": [sys.executable, "-c", "import millgate.wrap.gateway"],
             "millgate --help": [*run, "--help"],
             "millgate context": [*run, "context", QUESTION, "--store", str(store)],
         }

@@ -26,9 +26,9 @@ import anthropic
 import openai
 from aiohttp import web
 
-from millgate.service.wrap.address import redirect
-from millgate.service.wrap.spec import MEMORY, GatewaySpec
-from millgate.service.wrap.supervisor import Supervisor
+from millgate.wrap.address import redirect
+from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.supervisor import Supervisor
 
 PIECE_S = 0.025
 PROSE = (

@@ -51,7 +51,7 @@ def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
 
 
 def test_the_gateway_of_a_wrapped_agent_loads_no_page_and_no_framework():
-    found = loaded("import millgate.service.wrap.gateway")
+    found = loaded("import millgate.wrap.gateway")
     assert "millgate.service.proxy.app" in found
     assert found.isdisjoint({"fastapi", "millgate.service.app", "millgate.service.dashboard.app"})
 

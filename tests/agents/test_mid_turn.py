@@ -14,9 +14,9 @@ from tests.agents.scenarios import SCENARIOS, MidTurn
 from tests.proxy.conftest import Loop
 from tests.waiting import until
 
-from millgate.service.wrap.agents.launch import plan_launch
-from millgate.service.wrap.spec import MEMORY, GatewaySpec
-from millgate.service.wrap.supervisor import Supervisor
+from millgate.wrap.agents.launch import plan_launch
+from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.supervisor import Supervisor
 
 KILLS = 3
 

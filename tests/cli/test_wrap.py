@@ -12,9 +12,9 @@ from millgate.cli import given_settings
 from millgate.cli import wrap as wrapping
 from millgate.gateway import Millgate
 from millgate.published.self_reference import ENVIRONMENT_PREFIX
-from millgate.service.wrap.summary import Summary
 from millgate.settings import environment
 from millgate.settings.load import FILE
+from millgate.wrap.summary import Summary
 
 
 @pytest.fixture
@@ -116,6 +116,6 @@ def test_the_command_loads_nothing_heavy_before_the_agent_starts():
 
 
 def test_the_supervisor_loads_no_settings_since_the_first_call_waits_for_it():
-    script = "import sys, millgate.service.wrap.supervisor; print('pydantic' in sys.modules)"
+    script = "import sys, millgate.wrap.supervisor; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout == "False\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import MOST_S
 
 RUN = (
-    "import asyncio, os, sys; from millgate.service.wrap.run import run_child; "
+    "import asyncio, os, sys; from millgate.wrap.run import run_child; "
     "sys.exit(asyncio.run(run_child(sys.argv[1:], os.environ)))"
 )
 
@@ -60,7 +60,7 @@ def test_a_signal_that_is_ignored_is_ignored_by_the_command_too():
 
 def test_signals_that_come_when_the_command_has_ended_break_off_nothing():
     ends = (
-        "import asyncio, os, signal, sys; from millgate.service.wrap.run import run_child\n"
+        "import asyncio, os, signal, sys; from millgate.wrap.run import run_child\n"
         "async def main():\n"
         "    code = await run_child(['sh', '-c', 'exit 6'], os.environ)\n"
         "    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"

@@ -7,10 +7,10 @@ import pytest
 
 from millgate.errors import InputError
 from millgate.guard.dialects import DIALECTS
-from millgate.service.wrap.agents.launch import CALLED, find_command, plan_launch
-from millgate.service.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
-from millgate.service.wrap.supervisor import GUARDED
 from millgate.settings.environment import variables
+from millgate.wrap.agents.launch import CALLED, find_command, plan_launch
+from millgate.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
+from millgate.wrap.supervisor import GUARDED
 
 ROOT = "http://127.0.0.1:5000"
 SECRET = f"{ROOT}/s3cret"

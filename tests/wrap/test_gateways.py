@@ -14,10 +14,11 @@ from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.service.proxy.http_client import HttpClient
-from millgate.service.wrap import gateways
-from millgate.service.wrap.gateway import SecretApp, settings_for
-from millgate.service.wrap.gateway_process import LOG_TAIL
-from millgate.service.wrap.gateways import (
+from millgate.service.proxy.transport import SECRET_HEADER
+from millgate.wrap import gateways
+from millgate.wrap.gateway import SecretApp, settings_for
+from millgate.wrap.gateway_process import LOG_TAIL
+from millgate.wrap.gateways import (
     MAX_RESTART_S,
     RESERVE_S,
     RESTART_S,
@@ -25,8 +26,8 @@ from millgate.service.wrap.gateways import (
     Gateway,
     GatewayPool,
 )
-from millgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
-from millgate.service.wrap.supervisor import Supervisor
+from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.supervisor import Supervisor
 
 UPSTREAM = "http://127.0.0.1:1/x/v1"
 

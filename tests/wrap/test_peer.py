@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from millgate.service.wrap import peer
+from millgate.wrap import peer
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from millgate.service.metrics import Metrics
-from millgate.service.wrap.summary import Summary
+from millgate.wrap.summary import Summary
 
 
 def calls(outcome, count=1, status=200):

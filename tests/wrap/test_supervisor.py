@@ -13,11 +13,11 @@ from aiohttp.test_utils import TestServer
 
 from millgate.errors import UpstreamError
 from millgate.service.proxy.transport import GONE, Address, Timeouts, UpstreamRequest
-from millgate.service.wrap.address import redirect
-from millgate.service.wrap.gateways import GatewayPool
-from millgate.service.wrap.recording import Recording
-from millgate.service.wrap.spec import GatewaySpec
-from millgate.service.wrap.supervisor import Supervisor
+from millgate.wrap.address import redirect
+from millgate.wrap.gateways import GatewayPool
+from millgate.wrap.recording import Recording
+from millgate.wrap.spec import GatewaySpec
+from millgate.wrap.supervisor import Supervisor
 
 
 class Answer:

@@ -11,9 +11,9 @@ from millgate.errors import UpstreamError
 from millgate.service.proxy.asgi import BROKEN_OFF
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.proxy.transport import Address
-from millgate.service.wrap.reply import AgentReply
-from millgate.service.wrap.spec import GatewaySpec
-from millgate.service.wrap.turn import FIRST_S, AgentRequest, AgentTurn
+from millgate.wrap.reply import AgentReply
+from millgate.wrap.spec import GatewaySpec
+from millgate.wrap.turn import FIRST_S, AgentRequest, AgentTurn
 
 STREAM = [(b"content-type", b"text/event-stream")]
 HEADERS = [

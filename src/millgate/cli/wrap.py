@@ -10,9 +10,9 @@ import click
 from millgate.cli.given_settings import has_settings
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MillgateError
-from millgate.service.wrap.run import run_wrapped
-from millgate.service.wrap.spec import MEMORY, GatewaySpec
 from millgate.text.meant import nearest
+from millgate.wrap.run import run_wrapped
+from millgate.wrap.spec import MEMORY, GatewaySpec
 
 
 @click.command(

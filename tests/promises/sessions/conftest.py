@@ -10,7 +10,7 @@ from tests.promises.sessions.playbook import STORED, Gateway, Playbook
 from tests.proxy.conftest import ProxyRig
 
 from millgate.gateway import Millgate
-from millgate.service.wrap.spec import MEMORY
+from millgate.wrap.spec import MEMORY
 
 FEATURES = {
     "store": {"inject": True},

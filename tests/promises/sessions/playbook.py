@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from tests.promises.sessions.agents import RULE, Request
 from tests.proxy.upstream import response_stream, said, told
 
-from millgate.service.wrap.gateway import SecretApp, proxy_alone, settings_for
-from millgate.service.wrap.spec import GatewaySpec
+from millgate.wrap.gateway import SecretApp, proxy_alone, settings_for
+from millgate.wrap.spec import GatewaySpec
 
 GEMINI = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Well."}]}, "finishReason": "STOP"}]}  # fmt: skip
 ANSWERS = {

@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 
 from millgate.guard.calls import opening, without_digits
-from millgate.service.proxy.transport import Headers, header
-from millgate.service.wrap.spec import SECRET_HEADER
+from millgate.service.proxy.transport import SECRET_HEADER, Headers, header
 from millgate.text.redact import redact
 from millgate.types.lengths import SESSION_CHARS
 

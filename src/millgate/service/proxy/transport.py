@@ -20,6 +20,9 @@ FIRST_ERROR = 400  # the lowest status that says that there is no answer
 GONE = 499
 """As nginx logs it: who asked is gone, so that nobody got an answer. No model service says so."""
 NOT_REACHED = b"x-millgate-not-reached"  # of an answer that `wrap` gives for a service that it could not reach
+SECRET_HEADER = (
+    b"x-millgate-wrap"  # of a request by the supervisor of `wrap`: the secret of its run
+)
 KEY_HEADERS = (
     b"authorization",
     b"x-api-key",

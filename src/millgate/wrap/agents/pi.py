@@ -1,6 +1,6 @@
 """pi: an extension of ours, which asks pi itself where its calls would go (extensions/pi.js)."""
 
-from millgate.service.wrap.agents.plan import EXTENSIONS, Plan
+from millgate.wrap.agents.plan import EXTENSIONS, Plan
 
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 

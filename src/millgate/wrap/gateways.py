@@ -15,6 +15,7 @@ import orjson
 
 from millgate.errors import ConfigError, MillgateError, UpstreamError
 from millgate.service.proxy.transport import (
+    SECRET_HEADER,
     Address,
     Headers,
     Response,
@@ -22,11 +23,11 @@ from millgate.service.proxy.transport import (
     Transport,
     UpstreamRequest,
 )
-from millgate.service.wrap.gateway_process import GatewayProcess
-from millgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
+from millgate.wrap.gateway_process import GatewayProcess
+from millgate.wrap.spec import MEMORY, GatewaySpec
 
 # -P: the folder that the agent works in must not shadow what the gateway imports
-COMMAND = (sys.executable, "-P", "-m", "millgate.service.wrap.gateway")
+COMMAND = (sys.executable, "-P", "-m", "millgate.wrap.gateway")
 START_S = 60.0  # importing everything takes seconds on a busy machine
 STOP_S = 5.0
 PING_S = 0.1  # how often a gateway with work is asked for a sign of life

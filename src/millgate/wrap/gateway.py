@@ -1,4 +1,4 @@
-"""The gateway's own process: `python -m millgate.service.wrap.gateway SOCKET`, started and ended by the supervisor.
+"""The gateway's own process: `python -m millgate.wrap.gateway SOCKET`, started and ended by the supervisor.
 
 The first line of its input says what it shall be, and it inherits the socket on which it serves. What it prints is a
 log and nothing else. It serves until its input ends, so that it never outlives the supervisor. Its only upstream is the
@@ -27,10 +27,11 @@ from millgate.service import problems
 from millgate.service.base import add_admission, lifespan_of, open_gate, open_state
 from millgate.service.protocol import MARGIN_S
 from millgate.service.proxy import app as proxy
+from millgate.service.proxy.transport import SECRET_HEADER
 from millgate.service.run_config import LOGGING, configure_uvicorn
 from millgate.service.state import service_of
-from millgate.service.wrap.spec import MEMORY, SECRET_HEADER, UPSTREAM, GatewaySpec
 from millgate.settings import Settings, load
+from millgate.wrap.spec import MEMORY, UPSTREAM, GatewaySpec
 
 NEVER_S = 86_400.0  # the client of a wrapped agent decides how long it waits
 

@@ -3,7 +3,7 @@
 import orjson
 
 from millgate.errors import InputError
-from millgate.service.wrap.agents.plan import EXTENSIONS, Plan
+from millgate.wrap.agents.plan import EXTENSIONS, Plan
 
 VARIABLE = "OPENCODE_CONFIG_CONTENT"
 

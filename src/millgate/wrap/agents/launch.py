@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millgate.errors import InputError
-from millgate.service.wrap.agents import claude, codex, gemini, hermes, opencode, openhands, pi
-from millgate.service.wrap.agents.files import is_file, parents, read_variables
-from millgate.service.wrap.agents.plan import PROVIDERS, Environment, Plan
+from millgate.wrap.agents import claude, codex, gemini, hermes, opencode, openhands, pi
+from millgate.wrap.agents.files import is_file, parents, read_variables
+from millgate.wrap.agents.plan import PROVIDERS, Environment, Plan
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 

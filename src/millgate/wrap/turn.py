@@ -26,10 +26,10 @@ from millgate.service.proxy.transport import (
     Transport,
     UpstreamRequest,
 )
-from millgate.service.wrap.gateways import NEVER_S, Gateway, GatewayPool
-from millgate.service.wrap.recording import Recording
-from millgate.service.wrap.reply import AgentReply
-from millgate.service.wrap.spec import UPSTREAM
+from millgate.wrap.gateways import NEVER_S, Gateway, GatewayPool
+from millgate.wrap.recording import Recording
+from millgate.wrap.reply import AgentReply
+from millgate.wrap.spec import UPSTREAM
 
 STEP_S = 0.05  # between two looks at what a gateway took of a turn: chosen to be shorter than a person notices
 KEEP_ALIVE_S = 10.0

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from millgate.errors import InputError, MissingExtra
-from millgate.service.wrap import peer
-from millgate.service.wrap.agents.launch import Launch, find_command, plan_launch
-from millgate.service.wrap.agents.plan import SETTINGS_FILE
-from millgate.service.wrap.spec import GatewaySpec
+from millgate.wrap import peer
+from millgate.wrap.agents.launch import Launch, find_command, plan_launch
+from millgate.wrap.agents.plan import SETTINGS_FILE
+from millgate.wrap.spec import GatewaySpec
 
 if TYPE_CHECKING:
-    from millgate.service.wrap.summary import Summary
-    from millgate.service.wrap.supervisor import Supervisor
+    from millgate.wrap.summary import Summary
+    from millgate.wrap.supervisor import Supervisor
 
 NEEDED = ("aiohttp", "fastapi", "prometheus_client", "uvicorn")
 
@@ -57,7 +57,7 @@ async def run_wrapped(
             )
 
         def make_supervisor() -> "Supervisor":
-            module = import_module("millgate.service.wrap.supervisor")
+            module = import_module("millgate.wrap.supervisor")
             made: Supervisor = module.Supervisor(spec, secret=secret, open_paths=launch.open_paths)
             return made
 
@@ -79,7 +79,7 @@ async def _supervise(
     """Serve the agent until it has ended; then say what was done for it."""
     try:
         supervisor = await asyncio.to_thread(make)
-        from millgate.service.wrap.summary import Summary  # noqa: PLC0415  (the agent starts sooner)
+        from millgate.wrap.summary import Summary  # noqa: PLC0415  (the agent starts sooner)
 
         if ended.is_set():
             return Summary({})

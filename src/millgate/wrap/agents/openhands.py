@@ -5,9 +5,9 @@ The flag gives LLM_MODEL and LLM_API_KEY a say too. A user who did not set it ke
 
 from pathlib import Path
 
-from millgate.service.wrap.address import redirect
-from millgate.service.wrap.agents.files import read_json
-from millgate.service.wrap.agents.plan import PROVIDERS, Plan, text_of
+from millgate.wrap.address import redirect
+from millgate.wrap.agents.files import read_json
+from millgate.wrap.agents.plan import PROVIDERS, Plan, text_of
 
 FLAG = "--override-with-envs"
 BASE_URL, OTHERS = "LLM_BASE_URL", ("LLM_MODEL", "LLM_API_KEY")

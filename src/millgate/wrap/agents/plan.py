@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import orjson
 
 from millgate.errors import InputError
-from millgate.service.wrap.address import redirect
+from millgate.wrap.address import redirect
 
 Environment = Mapping[str, str]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millgate.service.wrap.address import CODEX, redirect
-from millgate.service.wrap.agents.files import parents, read_toml
-from millgate.service.wrap.agents.plan import Plan, text_of
+from millgate.wrap.address import CODEX, redirect
+from millgate.wrap.agents.files import parents, read_toml
+from millgate.wrap.agents.plan import Plan, text_of
 
 SYSTEM = Path("/etc/codex")
 SERVICE_KEYS = ("openai_base_url", "model_provider", "model_providers")

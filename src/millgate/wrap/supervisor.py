@@ -34,13 +34,13 @@ from millgate.service.proxy.transport import (
     parse_address,
     reset_at_close,
 )
-from millgate.service.wrap.address import CODEX, read_redirect
-from millgate.service.wrap.gateways import STOP_S, GatewayPool
-from millgate.service.wrap.peer import is_owner
-from millgate.service.wrap.recording import Recording
-from millgate.service.wrap.reply import AgentReply, response_for
-from millgate.service.wrap.spec import GatewaySpec
-from millgate.service.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
+from millgate.wrap.address import CODEX, read_redirect
+from millgate.wrap.gateways import STOP_S, GatewayPool
+from millgate.wrap.peer import is_owner
+from millgate.wrap.recording import Recording
+from millgate.wrap.reply import AgentReply, response_for
+from millgate.wrap.spec import GatewaySpec
+from millgate.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
 
 GATEWAY = "gateway"
 # The longest first: the second ends as the first does.

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-SECRET_HEADER = b"x-millgate-wrap"
 MEMORY = ":memory:"
 """The store of a gateway that keeps nothing."""
 UPSTREAM = "wrapped"
