@@ -39,10 +39,10 @@ from millgate.errors import MillgateError
 from millgate.evaluate.labeled import sets
 from millgate.gateway import Millgate
 from millgate.pipeline.trace_upkeep import TraceUpkeep
-from millgate.policy import TracePolicy
 from millgate.stores.postgres.citus import distribute
 from millgate.stores.postgres.migrations import migrate_postgres
 from millgate.stores.postgres.store import PostgresStore
+from millgate.types.policy import TracePolicy
 
 BED = Path(__file__).parent / "citus.sh"
 FOLDER = Path(os.environ.get("FOLDER", "/tmp/millgate-citus"))

@@ -24,8 +24,8 @@ import numpy as np
 from bench.fixtures import texts
 
 from millgate import Millgate
-from millgate.stages.propagate import PropagatePolicy, propagate
-from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 
 RUNS = 5
 QUERIES = 60

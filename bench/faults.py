@@ -33,7 +33,7 @@ from millgate.gateway import Millgate
 from millgate.index.folder import folder_of, manifest_seen
 from millgate.index.indexes import Indexes
 from millgate.operations.check import check
-from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 
 STORE_KILLS = 28  # kills of one store, then a new one
 ROUNDS = 5

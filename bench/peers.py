@@ -27,8 +27,8 @@ from millgate.evaluate.labeled import sets
 from millgate.gateway import Millgate
 from millgate.integrations.langchain import MillgateCompressor, MillgateRetriever
 from millgate.models.static import StaticEmbedder
-from millgate.stages.propagate import propagate
-from millgate.stages.retrieve import retrieve
+from millgate.pipeline.stages.propagate import propagate
+from millgate.pipeline.stages.retrieve import retrieve
 from millgate.text.fingerprint import WindowIndex
 from millgate.text.tokens import estimate_tokens
 

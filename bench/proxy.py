@@ -84,9 +84,9 @@ def serve(url: str, guard: str) -> None:
     from starlette.applications import Starlette
 
     from millgate.guard.policy import GuardPolicy
-    from millgate.policy import ProxyPolicy
     from millgate.service.proxy.app import routes
     from millgate.service.proxy.proxy import Proxy
+    from millgate.types.policy import ProxyPolicy
 
     policy = ProxyPolicy.model_validate({"upstreams": {"main": {"url": url}}})
     proxy = Proxy(policy, GuardPolicy(enabled=guard == "on"))

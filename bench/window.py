@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from millgate.evaluate.labeled import sets
+from millgate.pipeline.stages.penalize import PenalizePolicy, penalize
 from millgate.published.self_reference import adjust_score, compute_overlaps
-from millgate.stages.penalize import PenalizePolicy, penalize
 from millgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
 from millgate.text.hashes import Tokens
 from millgate.text.sketch import Sketch

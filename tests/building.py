@@ -6,9 +6,7 @@ from dataclasses import replace
 from millgate.pipeline.engine import Engine
 from millgate.pipeline.resources import Resources
 from millgate.pipeline.sizes import CollectionTokens
-from millgate.pipeline.threads import LoopCalls
-from millgate.ranking.model import chances
-from millgate.stages.grade import (
+from millgate.pipeline.stages.grade import (
     ask_grader,
     bands_of,
     grade,
@@ -16,6 +14,8 @@ from millgate.stages.grade import (
     pass_ungraded,
     strips_of_long,
 )
+from millgate.pipeline.threads import LoopCalls
+from millgate.ranking.model import chances
 from millgate.text.tokens import estimate_tokens
 
 

@@ -46,7 +46,7 @@ def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
         f"from millgate import Millgate\nwith Millgate.open({store!r}) as hg:\n"
         "    assert hg.context('How are refunds for late parcels of Anna Berg paid?').chunks"
     )
-    assert "millgate.stages.retrieve" in found
+    assert "millgate.pipeline.stages.retrieve" in found
     assert found.isdisjoint(UNASKED)
 
 

@@ -6,8 +6,8 @@ import pytest
 from tests.surfaces import SURFACES, ask_library, run_command
 
 from millgate import Millgate
-from millgate.notes import Stage
 from millgate.types import Edge
+from millgate.types.notes import Stage
 
 FILLER = [f"Notice {n}: the {w} of the valley was painted." for n, w in enumerate(("gate", "mill", "lock", "weir", "barn", "hut", "quay", "inn", "well", "yard"))]  # fmt: skip
 QUESTION = "what does payments need?"

@@ -5,11 +5,11 @@ import pytest
 
 from millgate.errors import ConfigError, InputError, NotFound
 from millgate.gateway import Millgate
-from millgate.policy import LogPolicy
 from millgate.settings import Settings
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Chunk, Edge
+from millgate.types.policy import LogPolicy
 
 ROWS = [
     {"id": "tides", "text": "The tide in the harbor turns twice a day."},

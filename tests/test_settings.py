@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from millgate.cli import app
 from millgate.errors import ConfigError
-from millgate.policy import Policy
+from millgate.pipeline.stages.gate import GatePolicy
+from millgate.pipeline.stages.retrieve import RetrievePolicy
 from millgate.settings import Settings, inspect, load
-from millgate.stages.gate import GatePolicy
-from millgate.stages.retrieve import RetrievePolicy
+from millgate.types.policy import Policy
 
 
 @pytest.fixture(autouse=True)

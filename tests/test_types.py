@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from millgate.errors import InputError
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.types import (
     Candidate,
     Chunk,
@@ -23,6 +22,7 @@ from millgate.types import (
     Window,
 )
 from millgate.types.check import unique_names
+from millgate.types.notes import Fate, NoteCode, Stage
 
 A = Candidate(Chunk("a", "kept text"), 0.9).with_note(
     Stage.GATE, Fate.KEEP, NoteCode.FITS, tokens=4, value=1.0

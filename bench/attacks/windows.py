@@ -6,7 +6,7 @@ import json
 import numpy as np
 from bench.attacks.target import attack
 
-from millgate.policy import Limits
+from millgate.types.policy import Limits
 
 LONGEST = Limits().window_chars
 

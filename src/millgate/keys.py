@@ -13,11 +13,11 @@ from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from typing import Final, NamedTuple, get_args
 
+from millgate.calls.loop import async_version
 from millgate.errors import InputError, NotFound, ScopeError
-from millgate.keywords import explain_all_keywords
 from millgate.protocols import Clock, KeyStore
-from millgate.sync_async import async_version
 from millgate.types import Key, Scope
+from millgate.types.keywords import explain_all_keywords
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OURS: Final = "hg_"  # how each key begins

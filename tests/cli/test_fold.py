@@ -8,8 +8,8 @@ from bench.fixtures.coding import coding_session, render_all
 
 from millgate.gateway import Millgate
 from millgate.guard.dialects.gemini import GeminiDialect
-from millgate.notes import Stage
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.types.notes import Stage
 
 SEED = 3  # of a session with several folds
 

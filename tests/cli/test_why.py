@@ -18,9 +18,9 @@ from millgate.explain.costs import Costs
 from millgate.explain.describe import describe, describe_notes
 from millgate.explain.why import SettingChange, Why
 from millgate.gateway import Millgate
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.testing.samples import trace as sample
 from millgate.types import Candidate, Chunk, Request, Step, Trace
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 
 def test_times_are_milliseconds(run, tmp_path, capsys):

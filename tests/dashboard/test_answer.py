@@ -5,7 +5,6 @@ import re
 import pytest
 
 from millgate.guard.channels import CONTENT
-from millgate.notes import Stage
 from millgate.service.dashboard.streams import (
     HEIGHT,
     MAX_CHARS,
@@ -18,6 +17,7 @@ from millgate.service.dashboard.streams import (
 )
 from millgate.service.proxy.call_trace import GAP
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.types.notes import Stage
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 

@@ -1,8 +1,8 @@
 """Fates: a candidate as a row, and its text beside what of the window it repeats."""
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.service.dashboard.fates import AROUND, fate_row, fate_rows, side_by_side
 from millgate.types import Candidate, Chunk, Plan, Request, Strategy, Tier, Trace, Window
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 

@@ -4,11 +4,11 @@ import pytest
 from tests.service.clients import connected
 
 from millgate.gateway import Millgate
-from millgate.notes import Stage
 from millgate.service.app import create
 from millgate.service.dashboard.turns import turns_of
 from millgate.settings import Settings
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
+from millgate.types.notes import Stage
 from millgate.xray.bars import segments
 
 PLAN = Plan(skip=True, tier=Tier.STUFF, strategy=Strategy.STUFF, budget=0, reasoning="")

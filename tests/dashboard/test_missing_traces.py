@@ -8,12 +8,12 @@ import pytest
 from tests.service.clients import connected
 
 from millgate.gateway import Millgate
-from millgate.notes import Stage
 from millgate.service.app import create
 from millgate.stores.sqlite.store import FILE
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing.samples import trace as sample
 from millgate.types import Step
+from millgate.types.notes import Stage
 
 LISTS = ["/", "/requests", "/?session=s", "/streams", "/streams?session=s"]
 

@@ -1,6 +1,5 @@
 """Turns: what each call added to the window, and what is gone, by model."""
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.service.dashboard.turns import turns_of
 from millgate.service.dashboard.window import draw_window
 from millgate.text.tokens import estimate_tokens
@@ -16,6 +15,7 @@ from millgate.types import (
     Trace,
     Window,
 )
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.xray.bars import COLUMNS, segments
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)

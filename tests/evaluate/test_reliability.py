@@ -12,8 +12,8 @@ from millgate.evaluate.reliability import (
 )
 from millgate.evaluate.shown import Truth
 from millgate.gateway import Millgate
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.types import Candidate, Chunk
+from millgate.types.notes import Fate, NoteCode, Stage
 
 
 def pairs(said, true, count):

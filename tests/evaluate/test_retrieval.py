@@ -20,8 +20,8 @@ from millgate.evaluate.retrieval import (
 )
 from millgate.evaluate.stored_set import SETTINGS, StoredSet
 from millgate.gateway import Millgate
-from millgate.stages.propagate import propagate
-from millgate.stages.retrieve import retrieve
+from millgate.pipeline.stages.propagate import propagate
+from millgate.pipeline.stages.retrieve import retrieve
 from millgate.types import Candidate, Chunk
 
 CORPUS = [

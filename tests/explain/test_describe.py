@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from millgate.explain.describe import describe
-from millgate.notes import Stage
 from millgate.testing.samples import trace
 from millgate.types import Step
+from millgate.types.notes import Stage
 
 
 def done(stage, **facts):

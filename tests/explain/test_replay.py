@@ -6,9 +6,9 @@ import pytest
 
 from millgate.errors import InputError, LimitError
 from millgate.gateway import Millgate
-from millgate.notes import Stage
 from millgate.settings import Settings
 from millgate.types import Step
+from millgate.types.notes import Stage
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from millgate import Millgate
 from millgate.explain.describe import describe_terms, score_terms
-from millgate.notes import Fate, Note, NoteCode, Stage
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 FOUND = Note(
     Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 0.5, {"share": 0.4, "words": 0.3, "phrases": 0.2}

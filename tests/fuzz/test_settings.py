@@ -11,10 +11,10 @@ from tests.fuzz.cases import damage, fuzz, number, text, value
 from millgate.errors import ConfigError, MillgateError
 from millgate.explain.replay import apply_changes
 from millgate.keys import is_well_formed
+from millgate.pipeline.stages.strategy import context_strategy
 from millgate.settings import Settings, load
 from millgate.settings.load import with_changes
 from millgate.settings.schema import names
-from millgate.stages.strategy import context_strategy
 from millgate.stores.open import folder_of
 from millgate.stores.postgres.address import parse_address
 from millgate.types import ContextBudget, Request

@@ -12,7 +12,6 @@ from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine
 from millgate.models.grade import read_grade
 from millgate.models.web_results import web_chunks
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.proxy.call_trace import window_step
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.proxy.proxy_request import parse_request
@@ -20,6 +19,7 @@ from millgate.service.proxy.relay import Relay
 from millgate.service.proxy.session_name import session_of
 from millgate.service.proxy.sse import Splitter, payload
 from millgate.service.proxy.whole_answer import guard_answer
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 EVENTS = [
     {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi", "tool_calls": [{"index": 0, "id": "t", "function": {"name": "f", "arguments": "{}"}}]}, "finish_reason": None}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},

@@ -12,8 +12,8 @@ from millgate.index.live_segment import LiveSegment
 from millgate.index.segment import Segment, build
 from millgate.index.segment_list import absorb, tidy
 from millgate.index.snapshot import SegmentSnapshot
-from millgate.stages.propagate import PropagatePolicy, propagate
-from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Change, Chunk, Document
 

@@ -18,8 +18,8 @@ from millgate.index import collection, segment_list
 from millgate.index.collection import Collection
 from millgate.index.files import DamagedIndex, join
 from millgate.index.indexes import Indexes
-from millgate.stages.propagate import PropagatePolicy, propagate
-from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 

@@ -11,10 +11,10 @@ from tests.waiting import MOST_S
 from millgate.errors import NotReady, StoreError
 from millgate.index.folder import folder_of, read_state
 from millgate.index.indexes import Indexes
-from millgate.policy import IndexPolicy
 from millgate.stores.sqlite.store import FILE, SqliteStore
 from millgate.testing import FailingStore
 from millgate.testing.samples import document
+from millgate.types.policy import IndexPolicy
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from millgate.index import collection, folder, vectors
 from millgate.index.files import DamagedIndex
 from millgate.index.indexes import Indexes
 from millgate.index.vectors import EmbedderFailed, embedded_text
-from millgate.stages.retrieve import RetrievePolicy, retrieve
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 

@@ -9,7 +9,7 @@ from millgate.integrations.function_tools import (
     for_messages,
     for_responses,
 )
-from millgate.stages.strategy import context_strategy
+from millgate.pipeline.stages.strategy import context_strategy
 
 
 def test_each_form_is_what_its_sdk_takes():

@@ -21,7 +21,7 @@ from millgate.integrations.mcp.schemas import LEAST_TOKENS, LocalStrategyArgumen
 from millgate.integrations.mcp.server import build
 from millgate.integrations.mcp.tools import TOOLS, Style
 from millgate.keys import SCOPES
-from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL
+from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL
 from millgate.text.fence import without_fences
 
 NAMES = [

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from millgate.errors import InputError, LimitError, NotFound
 from millgate.knowledge.facts import Facts, FactsPolicy
-from millgate.notes import NoteCode
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Plan, Strategy, Tier
+from millgate.types.notes import NoteCode
 
 
 def new_facts(**knobs) -> Facts:

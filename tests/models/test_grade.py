@@ -7,7 +7,7 @@ from tests.waiting import MOST_S
 
 from millgate.errors import UpstreamError
 from millgate.models.grade import LlmGrader, read_grade
-from millgate.stages.grade import Action, GradePolicy
+from millgate.pipeline.stages.grade import Action, GradePolicy
 from millgate.types import Candidate, Chunk
 
 

@@ -6,8 +6,8 @@ from millgate.models.grade import GraderPolicy, LlmGrader, llm_grader
 from millgate.models.mcp_search import McpSearch
 from millgate.models.search import SearchPolicy, Searx, searcher
 from millgate.models.web_results import web_chunks
-from millgate.notes import Fate
-from millgate.stages.grade import outside_candidates
+from millgate.pipeline.stages.grade import outside_candidates
+from millgate.types.notes import Fate
 
 
 async def test_results_are_untrusted_chunks_with_their_address(web):

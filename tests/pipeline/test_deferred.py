@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.bugs import set_strict
+from millgate.calls.bugs import set_strict
 from millgate.errors import InputError, StoreError
 from millgate.pipeline.deferred import DeferredWrites
 

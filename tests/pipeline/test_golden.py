@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from tests.building import build, engine_over
 
+from millgate.gateway.wiring import build as open_parts
 from millgate.ingest.load import add_rows
 from millgate.knowledge.edges import edge
 from millgate.models.search import web_chunks
 from millgate.pipeline.resources import Policies
 from millgate.settings import Settings
 from millgate.types import ContextBudget, Request, Window
-from millgate.wiring import build as open_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "traces.txt"
 

@@ -6,10 +6,10 @@ import logging
 import pytest
 
 from millgate.errors import ConfigError, UpstreamError
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.pipeline.recorder import TraceRecorder
 from millgate.testing import strict
 from millgate.types import Candidate, Chunk, Sifted
+from millgate.types.notes import Fate, NoteCode, Stage
 
 A, B = (Candidate(Chunk(id, f"text {id}"), score) for id, score in (("a", 0.9), ("b", 0.4)))
 

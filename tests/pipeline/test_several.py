@@ -2,18 +2,19 @@
 
 import pytest
 
-from millgate import Millgate, wiring
+from millgate import Millgate
+from millgate.calls.loop import BackgroundLoop
+from millgate.gateway import wiring
 from millgate.index.indexes import Indexes
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.pipeline.engine import RequestRun, by_collection
+from millgate.pipeline.stages.propagate import merge
 from millgate.pipeline.threads import LoopCalls
 from millgate.ranking.model import chances
 from millgate.ranking.question import ask
 from millgate.settings import Settings
-from millgate.stages.propagate import merge
 from millgate.stores.temporary import TemporaryStore
-from millgate.sync_async import BackgroundLoop
 from millgate.types import Candidate, Chunk, ContextBudget, Document, Request
+from millgate.types.notes import Fate, NoteCode, Stage
 
 NOISE = [
     {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millgate import Millgate
-from millgate.notes import NoteCode
 from millgate.pipeline.sizes import CollectionTokens
 from millgate.stores.temporary import TemporaryStore
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Chunk, ContextBudget, Document, Strategy
+from millgate.types.notes import NoteCode
 
 ROOMY = ContextBudget(context_length=200_000, used_tokens=0)
 TEXTS = {

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from tests.building import build, engine_over
 
-from millgate import Millgate, wiring
+from millgate import Millgate
+from millgate.calls.loop import BackgroundLoop
 from millgate.errors import StoreError, UpstreamError
+from millgate.gateway import wiring
 from millgate.knowledge.edges import edge
 from millgate.knowledge.paths import GraphPolicy
-from millgate.notes import Stage
 from millgate.pipeline.engine import RequestRun
 from millgate.pipeline.resources import Policies
+from millgate.pipeline.stages.retrieve import RetrievePolicy
 from millgate.pipeline.threads import LoopCalls
 from millgate.settings import Settings
-from millgate.stages.retrieve import RetrievePolicy
-from millgate.sync_async import BackgroundLoop
 from millgate.types import ContextBudget, Plan, Request, Strategy, Tier
+from millgate.types.notes import Stage
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from millgate.errors import StoreError
 from millgate.gateway import Millgate
 from millgate.pipeline import trace_upkeep
 from millgate.pipeline.trace_upkeep import TRACES, TraceUpkeep
-from millgate.policy import TracePolicy
 from millgate.stores.sqlite.store import SqliteStore
+from millgate.types.policy import TracePolicy
 
 POLICY = TracePolicy(keep=7, age_s=50.0)
 

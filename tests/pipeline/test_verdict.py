@@ -9,16 +9,17 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from tests.building import build, engine_over
 
-from millgate import Millgate, wiring
+from millgate import Millgate
 from millgate.errors import StoreError, UpstreamError
+from millgate.gateway import wiring
 from millgate.knowledge.review import ReviewQueue
 from millgate.models.web_results import web_chunks
-from millgate.notes import NoteCode, Stage
 from millgate.pipeline.resources import Policies
 from millgate.settings import Settings
 from millgate.text.fence import fence_cost
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Chunk, ContextBudget, Request, Window
+from millgate.types.notes import NoteCode, Stage
 
 CITIES = ["Oslo", "Turin", "Quito", "Dakar", "Perth", "Lagos", "Kyoto", "Porto"]
 THINGS = ["bridge", "harbor", "museum", "library", "market", "garden", "tower", "station"]

@@ -27,9 +27,9 @@ from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
 from millgate.guard.resume import CLOSING
-from millgate.policy import ProxyPolicy
 from millgate.service.app import create
 from millgate.settings import Settings
+from millgate.types.policy import ProxyPolicy
 
 LEAD = "The final output is calculated as follows. The stall begins "
 NAMED_LOOPS = ["fo", "do", "therefore, "]

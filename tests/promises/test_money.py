@@ -19,11 +19,11 @@ from tests.waiting import MOST_S
 
 from millgate.errors import StoreError
 from millgate.gateway import Millgate
-from millgate.policy import ProxyPolicy
 from millgate.service.app import create
 from millgate.settings import load
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.testing import strict
+from millgate.types.policy import ProxyPolicy
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests" / "agents" / "recordings"

@@ -10,7 +10,7 @@ import pytest
 from millgate import Millgate
 from millgate.integrations.hermes import MillgateEngine, MillgateMemory
 from millgate.integrations.hermes.engine import recall_for_question
-from millgate.stages.decide import should_prefetch
+from millgate.pipeline.stages.decide import should_prefetch
 from millgate.types import ContextBudget
 
 LENGTH, THRESHOLD = 100_000, 75_000

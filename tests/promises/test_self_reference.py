@@ -8,10 +8,10 @@ import pytest
 from tests.worlds import WORLDS
 
 from millgate import Millgate
-from millgate.notes import NoteCode, Stage
 from millgate.testing import strict
 from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Edge
+from millgate.types.notes import NoteCode, Stage
 
 REFUND = "Refunds of Kestrel are paid to the card within five days, and a receipt follows by mail."
 RECEIPT = "A receipt of Kestrel names the card, the day, and whoever allowed the refund to be paid."

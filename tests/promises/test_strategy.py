@@ -9,6 +9,8 @@ from millgate import ContextBudget as Window
 from millgate import Millgate
 from millgate.cli import app
 from millgate.integrations.hermes.manager import MemoryManager as HermesMemory
+from millgate.pipeline.stages.decide import prefetch_params
+from millgate.pipeline.stages.strategy import context_strategy
 from millgate.published.context_strategy import (
     ContextBudget,
     ContextStrategy,
@@ -17,8 +19,6 @@ from millgate.published.context_strategy import (
     compute_prefetch_params,
     should_prefetch,
 )
-from millgate.stages.decide import prefetch_params
-from millgate.stages.strategy import context_strategy
 
 
 def window_with(used):

@@ -19,7 +19,6 @@ from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.guard.resume import Stop, next_call
-from millgate.policy import ProxyPolicy
 from millgate.prompt_cache.difference import common_messages, compare
 from millgate.prompt_cache.judgment import CacheCounts
 from millgate.prompt_cache.segments import read_prompt
@@ -28,6 +27,7 @@ from millgate.service.proxy.inject import find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.service.proxy.proxy_request import parse_request
 from millgate.types import Context, Plan, Report, Strategy, Tier, Trace
+from millgate.types.policy import ProxyPolicy
 
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
 RECORDED = sorted((Path(__file__).parents[1] / "agents" / "recordings").glob("*-healthy.json"))

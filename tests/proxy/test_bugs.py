@@ -8,7 +8,7 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, UNIT, Pause, answer, chunk, said, told
 from tests.waiting import MOST_S
 
-from millgate import bugs
+from millgate.calls import bugs
 from millgate.guard.detectors import RepeatDetector
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect

@@ -9,11 +9,11 @@ from tests.waiting import MOST_S
 
 from millgate.explain.describe import describe
 from millgate.guard.fuse import FusePolicy, Spending
-from millgate.notes import Stage
-from millgate.policy import ProxyPolicy
 from millgate.prices import Price, Prices
 from millgate.service.proxy.call_trace import call_trace
 from millgate.types import CallCost
+from millgate.types.notes import Stage
+from millgate.types.policy import ProxyPolicy
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
 

@@ -16,8 +16,6 @@ from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.ladder import Climb, Mark
 from millgate.guard.report import Cut, GuardReport, State
 from millgate.guard.tools import Circle
-from millgate.notes import Stage
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.dashboard.words import describe_outcome
 from millgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from millgate.service.proxy.model_call import ModelCall
@@ -26,6 +24,8 @@ from millgate.service.proxy.transport import NotReached
 from millgate.stores.stored_trace import pack_trace, read_trace, trim
 from millgate.text.fence import fence
 from millgate.types import TraceSummary
+from millgate.types.notes import Stage
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 SECRET = "sk-" + "a1B2" * 12
 

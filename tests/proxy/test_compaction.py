@@ -14,9 +14,9 @@ from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError
 from millgate.explain.describe import describe
 from millgate.gateway import Millgate
-from millgate.notes import Stage
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.call_trace import call_trace
+from millgate.types.notes import Stage
 
 RULE = "Never touch db/migrations, ask me before you change it."
 SUMMARY = "We read module_3.py and module_4.py. load_page_4 is slow."

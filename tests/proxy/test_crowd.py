@@ -11,10 +11,10 @@ import pytest
 from tests.proxy.upstream import DONE, UNIT, call_item, chunk, event, response_stream, told
 
 from millgate.gateway import Millgate
-from millgate.policy import ProxyPolicy, ServicePolicy
 from millgate.service.app import create
 from millgate.service.proxy.asgi import BROKEN_OFF
 from millgate.settings import Settings
+from millgate.types.policy import ProxyPolicy, ServicePolicy
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 TOKENS, STEP = (

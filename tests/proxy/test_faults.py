@@ -27,7 +27,7 @@ from tests.proxy.upstream import (
 from tests.waiting import MOST_S
 
 from millgate.guard.policy import GuardPolicy
-from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 BEGUN = said(*PROSE)[:-2]
 TEXT = "".join(PROSE)

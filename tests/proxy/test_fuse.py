@@ -16,11 +16,11 @@ from tests.waiting import MOST_S, until
 from millgate.cli import app
 from millgate.gateway import Millgate
 from millgate.guard.dialects import dialect_for
-from millgate.policy import ProxyPolicy
 from millgate.service.app import create
 from millgate.service.proxy.fuse_steps import fuse
 from millgate.service.proxy.session_name import session_of
 from millgate.settings import Settings
+from millgate.types.policy import ProxyPolicy
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 CAP = 1_000

@@ -26,8 +26,8 @@ from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
 from millgate.guard.dialects.usage import estimate_prompt
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.settings import Settings
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 ASKED = b',"stream_options":{"include_usage":true}'
 

@@ -8,7 +8,7 @@ from tests.proxy.upstream import CLOSE, LOOP, PROSE, UNIT, Head, json_head
 from tests.waiting import MOST_S
 
 from millgate.guard.resume import CLOSING
-from millgate.policy import ProxyPolicy
+from millgate.types.policy import ProxyPolicy
 
 TEXT = "".join(PROSE)
 ASK = [{"role": "user", "parts": [{"text": "Tell me about millgates."}]}]

@@ -6,7 +6,6 @@ from tests.service.clients import connected
 from millgate.errors import ConfigError, InputError, ScopeError, UpstreamError
 from millgate.gateway import Millgate
 from millgate.guard.dialects import dialect_for
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.app import create
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.model_call import ModelCall
@@ -14,6 +13,7 @@ from millgate.service.proxy.passthrough import pass_on
 from millgate.service.proxy.upstreams import Upstreams, is_shared, returned_headers
 from millgate.service.request_state import Caller, RequestState
 from millgate.settings import Settings
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 
 class Recorder:

@@ -15,9 +15,9 @@ from tests.waiting import MOST_S, until
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.guard.policy import GuardPolicy
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.proxy.http_client import PART, HttpClient
 from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 MB = 1 << 20
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"

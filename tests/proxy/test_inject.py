@@ -15,13 +15,13 @@ from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.completions import CompletionsDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
-from millgate.policy import Limits, ProxyPolicy
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.inject import MAX_NEW, MAX_QUERY, find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.service.proxy.proxy_request import parse_request
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
+from millgate.types.policy import Limits, ProxyPolicy
 
 # Conversations as each API writes them: a turn is a list of messages, and a message of None is no turn of a person
 

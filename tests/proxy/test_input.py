@@ -8,9 +8,9 @@ from tests.proxy.upstream import Head, answer, json_head, said
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, NotFound
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.proxy.upstreams import choose
 from millgate.settings import load
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 GOOD = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
 

@@ -8,9 +8,9 @@ from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError
 from millgate.guard.dialects import installed_dialects
-from millgate.policy import ProxyPolicy
 from millgate.service.proxy.app import routes
 from millgate.service.proxy.proxy import Proxy
+from millgate.types.policy import ProxyPolicy
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from tests.proxy.upstream import answer
 from tests.waiting import MOST_S
 
 from millgate.errors import NotFound
-from millgate.policy import ProxyPolicy
 from millgate.service.proxy import passthrough, proxy_request, whole_answer
 from millgate.service.proxy.passthrough import _find, _is_reached, _model_of
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.text.bounded_json import loads
+from millgate.types.policy import ProxyPolicy
 
 JSON = [(b"content-type", b"application/json; charset=utf-8")]
 

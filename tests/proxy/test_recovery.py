@@ -20,9 +20,9 @@ from tests.waiting import MOST_S
 from millgate.errors import ConfigError
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
-from millgate.policy import ProxyPolicy
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.proxy.upstreams import FORGET_S, MOST_FACTS, ExpiringSet
+from millgate.types.policy import ProxyPolicy
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]
 REFUSES = [json_head(400), b'{"error": {"message": "temperature is not supported", "type": "t", "code": "c"}}']  # fmt: skip

@@ -31,10 +31,10 @@ from millgate.guard.dialects import (  # fmt: skip
 from millgate.guard.machine import StreamMachine
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import CLOSING
-from millgate.policy import ProxyPolicy
 from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
 from millgate.service.proxy.relay import Relay
 from millgate.service.proxy.sse import KEEP_ALIVE
+from millgate.types.policy import ProxyPolicy
 
 TEXT, REPEAT = "".join(PROSE), (*[UNIT] * 2, UNIT[:40], "but never above the gate. ")
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip

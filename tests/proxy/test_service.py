@@ -9,13 +9,13 @@ from tests.service.clients import until
 from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
-from millgate.notes import Stage
-from millgate.policy import ProxyPolicy, ServicePolicy
 from millgate.service.app import create
 from millgate.service.paths import OWN
 from millgate.service.proxy import app
 from millgate.service.routes import ROUTERS
 from millgate.settings import Settings
+from millgate.types.notes import Stage
+from millgate.types.policy import ProxyPolicy, ServicePolicy
 
 ROWS = [
     {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},

@@ -8,7 +8,7 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Upstream, said
 from tests.waiting import MOST_S
 
-from millgate.policy import ProxyPolicy, UpstreamPolicy
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 AUTHORITY = trustme.CA()
 

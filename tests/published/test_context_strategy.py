@@ -5,6 +5,8 @@ from fractions import Fraction
 
 from tests.published.cases import random_cases
 
+from millgate.pipeline.stages.decide import prefetch_params
+from millgate.pipeline.stages.strategy import choose_strategy, retrieval_budget
 from millgate.published.context_strategy import (
     GROUPS,
     SIGNALS,
@@ -17,8 +19,6 @@ from millgate.published.context_strategy import (
     estimate_content_tokens,
     should_prefetch,
 )
-from millgate.stages.decide import prefetch_params
-from millgate.stages.strategy import choose_strategy, retrieval_budget
 
 K = 1000
 

@@ -14,8 +14,8 @@ from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.server import build
 from millgate.integrations.mcp.tools import Style
 from millgate.keys import SCOPES
+from millgate.pipeline.stages.strategy import context_strategy
 from millgate.service.app import create
-from millgate.stages.strategy import context_strategy
 from millgate.types import ContextBudget
 
 ROWS = [

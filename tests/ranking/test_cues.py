@@ -3,9 +3,9 @@
 import pytest
 
 from millgate.index.indexes import Indexes
+from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.ranking.score import cues
-from millgate.stages.propagate import PropagatePolicy, propagate
-from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Document
 

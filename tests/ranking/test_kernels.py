@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.index.indexes import Indexes
+from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.ranking.arrays import best, top
 from millgate.ranking.fields import pack, table
 from millgate.ranking.score import Node, carry, edge_charges, find_seeds, idf, link_nodes, saturate
-from millgate.stages.propagate import PropagatePolicy, propagate
-from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, Document, Edge, Sifted
 

@@ -10,7 +10,15 @@ from tests.building import grade_built_in
 from millgate.errors import ConfigError
 from millgate.gateway import Millgate
 from millgate.index.indexes import Indexes
-from millgate.notes import Fate, NoteCode, Stage
+from millgate.pipeline.stages.grade import (
+    Action,
+    GradePolicy,
+    chance_of_any,
+    decide_shown,
+    join_best_strips,
+    strips_of_long,
+)
+from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.ranking import model as relevance_model
 from millgate.ranking.model import (
     HOLDS,
@@ -24,17 +32,9 @@ from millgate.ranking.model import (
     read_model,
 )
 from millgate.ranking.question import ask, match
-from millgate.stages.grade import (
-    Action,
-    GradePolicy,
-    chance_of_any,
-    decide_shown,
-    join_best_strips,
-    strips_of_long,
-)
-from millgate.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Candidate, Chunk, Document
+from millgate.types.notes import Fate, NoteCode, Stage
 
 CITIES = [
     "Oslo",

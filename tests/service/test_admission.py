@@ -10,8 +10,8 @@ import pytest
 from tests.service.clients import connected
 from tests.waiting import MOST_S
 
+from millgate.calls.pool import WorkThreads
 from millgate.gateway import Millgate
-from millgate.policy import ServicePolicy
 from millgate.service.admission import KEEPING, PIECE, Admission, InFlight
 from millgate.service.app import create
 from millgate.service.auth import Auth
@@ -19,7 +19,7 @@ from millgate.service.body import weigh
 from millgate.service.byte_budget import ORDINARY, ByteBudget, machine_memory
 from millgate.service.limits import CallerLimits
 from millgate.settings import Settings
-from millgate.thread_work import WorkThreads
+from millgate.types.policy import ServicePolicy
 
 LARGE = 4 * ORDINARY
 CHAT = "/v1/chat/completions"

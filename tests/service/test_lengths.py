@@ -15,7 +15,6 @@ from millgate.gateway import Millgate
 from millgate.integrations.mcp import schemas
 from millgate.keys import Keys
 from millgate.knowledge.project import MARKERS, MOST_PARENTS, project_of
-from millgate.notes import Stage
 from millgate.service.app import create
 from millgate.settings import Settings
 from millgate.stores.sqlite.store import SqliteStore
@@ -34,6 +33,7 @@ from millgate.types.lengths import (
     SESSION_CHARS,
     SUMMARY_CHARS,
 )
+from millgate.types.notes import Stage
 
 # Their lengths are settings, which the gate checks before anything else.
 BY_SETTING = {("ContextArguments", "query"), ("ContextArguments", "window"), ("StrategyArguments", "query"), ("LocalStrategyArguments", "query"), ("RememberArguments", "content"), ("RecallArguments", "query"), ("RecallSessionArguments", "query")}  # fmt: skip

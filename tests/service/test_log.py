@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from millgate.guard.report import GuardReport
-from millgate.notes import Stage
-from millgate.policy import ServicePolicy
 from millgate.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.service.log import call_figures, line_level, request_line, request_logger
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import Caller, RequestState
 from millgate.testing.samples import trace as sample
 from millgate.types import Step
+from millgate.types.notes import Stage
+from millgate.types.policy import ServicePolicy
 
 
 @pytest.mark.parametrize(("status", "degraded", "level"), [(499, False, logging.INFO), (500, False, logging.ERROR), (500, True, logging.ERROR), (200, True, logging.WARNING), (404, True, logging.WARNING)])  # fmt: skip

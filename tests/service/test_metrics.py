@@ -6,12 +6,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from millgate.guard.caps import CapStatus
 from millgate.guard.report import GuardReport, State
-from millgate.notes import Stage
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import RequestState
 from millgate.testing.samples import trace as sample
 from millgate.types import Step
+from millgate.types.notes import Stage
 
 
 def values(metrics):

@@ -23,7 +23,6 @@ from millgate.explain.savings import tokens_saved
 from millgate.explain.window_figures import window_figures
 from millgate.gateway import Millgate
 from millgate.guard.report import Cut, GuardReport, State
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.service.app import create
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.model_call import ModelCall
@@ -31,6 +30,7 @@ from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 from millgate.testing.samples import trace as sample
 from millgate.types import Candidate, Chunk, ContextBudget, Step
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 WINDOW = "Refunds are paid within 14 days to the card."
 

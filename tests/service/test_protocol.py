@@ -10,10 +10,10 @@ import uvicorn
 from tests.service.clients import served
 from tests.waiting import MOST_S
 
-from millgate.policy import ServicePolicy
 from millgate.service import protocol
 from millgate.service.protocol import BoundedProtocol
 from millgate.settings import Settings
+from millgate.types.policy import ServicePolicy
 
 
 @pytest.fixture

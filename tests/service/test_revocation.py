@@ -6,13 +6,13 @@ import pytest
 from tests.waiting import MOST_S
 
 from millgate.errors import AccessError
-from millgate.policy import ServicePolicy
 from millgate.service import admission
 from millgate.service import auth as auths
 from millgate.service.admission import Admission, InFlight
 from millgate.service.auth import Auth
 from millgate.service.byte_budget import ByteBudget
 from millgate.service.limits import CallerLimits
+from millgate.types.policy import ServicePolicy
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from threading import RLock
 from time import time
 from typing import NamedTuple
 
+from millgate.calls.forks import prepare_for_forks
 from millgate.errors import StoreError
-from millgate.forks import prepare_for_forks
 from millgate.protocols import Clock
 from millgate.stores.codec import encode
 from millgate.stores.stored_trace import trim

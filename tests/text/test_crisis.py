@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from millgate.pipeline.stages.tasks import classify_task
 from millgate.published.context_strategy import CRISIS as GROUP
 from millgate.published.context_strategy import GROUPS
-from millgate.stages.tasks import classify_task
 from millgate.text.crisis import tells_of_danger
 
 DATA = Path(__file__).parent / "data"

@@ -10,7 +10,7 @@ from tests.hostile import grows_faster
 
 from millgate.errors import InputError
 from millgate.gateway import Millgate
-from millgate.stages.compose import ComposePolicy, compose
+from millgate.pipeline.stages.compose import ComposePolicy, compose
 from millgate.text.fence import (
     LABEL,
     NOTICE,

@@ -15,9 +15,9 @@ from millgate.cli.terminal import echo, explain_wait, fit
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import context_data
 from millgate.operations.presence import require_collections
+from millgate.pipeline.stages.decide import strategy_report, window_state
+from millgate.pipeline.stages.strategy import SIZE_HINTS, context_strategy
 from millgate.settings import load
-from millgate.stages.decide import strategy_report, window_state
-from millgate.stages.strategy import SIZE_HINTS, context_strategy
 from millgate.text.table import count_of
 from millgate.types import Context, ContextBudget
 

@@ -19,9 +19,9 @@ from millgate.cli.terminal import echo
 from millgate.gateway import Millgate
 from millgate.guard.fuse import CapPolicy, FusePolicy
 from millgate.knowledge.review import ReviewPolicy
-from millgate.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 from millgate.settings import Settings
 from millgate.types import Edge
+from millgate.types.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 
 PIECE = 12  # characters of an event
 

@@ -28,7 +28,6 @@ from millgate.explain.why import Why
 from millgate.gateway import Millgate
 from millgate.guard.report import LOOP_ERRORS
 from millgate.guard.tools import clip
-from millgate.notes import Stage
 from millgate.operations.presence import (
     describe_empty,
     did_you_mean,
@@ -38,6 +37,7 @@ from millgate.operations.presence import (
 )
 from millgate.text.table import count_of, money_of
 from millgate.types import Trace, TraceSummary
+from millgate.types.notes import Stage
 from millgate.xray.summary import short
 
 ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both

@@ -12,7 +12,6 @@ from typing import Any
 from millgate.compaction.account import Account
 from millgate.compaction.items import Item
 from millgate.compaction.window import Message
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.pipeline.trace_upkeep import KEPT
 from millgate.text.fence import fence, quote
 from millgate.text.redact import redact
@@ -20,6 +19,7 @@ from millgate.text.small_talk import is_reply
 from millgate.text.terms import terms
 from millgate.transcript.parts import Part
 from millgate.types import Context, Step
+from millgate.types.notes import Fate, NoteCode, Stage
 
 # Characters of one result that are kept; of a longer one both ends. The agent can read the file again; what it cannot
 # have again is what was said.

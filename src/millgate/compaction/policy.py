@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from millgate.policy import ByScope, Policy, PositiveCount, mode_in
+from millgate.types.policy import ByScope, Policy, PositiveCount, mode_in
 
 Mode = Literal["off", "observe", "keep", "inject"]
 MODES: tuple[Mode, ...] = ("off", "observe", "keep", "inject")

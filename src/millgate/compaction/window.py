@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millgate.classes import lazy_property
+from millgate.calls.lazy import lazy_property
 from millgate.text.fence import without_fences
 from millgate.transcript.parts import Part, join_texts, question_of, read, read_all
 from millgate.transcript.words import MOST_CHARS

@@ -20,6 +20,8 @@ from millgate.evaluate.reliability import Pair, expected_error, pool
 from millgate.evaluate.retrieval import Tick, foreign
 from millgate.evaluate.stored_set import StoredSet, collection_of
 from millgate.gateway import Millgate
+from millgate.pipeline.stages.propagate import propagate
+from millgate.pipeline.stages.retrieve import retrieve
 from millgate.ranking.arrays import Floats
 from millgate.ranking.model import (
     HOLDS,
@@ -34,8 +36,6 @@ from millgate.ranking.model import (
     share_features,
 )
 from millgate.ranking.question import ask, match_known
-from millgate.stages.propagate import propagate
-from millgate.stages.retrieve import retrieve
 from millgate.types import Candidate
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it

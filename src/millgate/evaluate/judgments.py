@@ -15,8 +15,8 @@ from millgate.evaluate.fit import Asked, as_data, describe, fit, rank
 from millgate.evaluate.regression import names_chunk
 from millgate.evaluate.regression_file import read_cases
 from millgate.gateway import Millgate
+from millgate.pipeline.stages.decide import decide
 from millgate.ranking.model import Model
-from millgate.stages.decide import decide
 from millgate.types import Chunk, Request, Trace, Window
 
 OWN, REJECTED = "own", "rejected"  # the set, and the source of questions that it cannot answer

@@ -34,8 +34,8 @@ from millgate.evaluate.reliability import Pair, bands, expected_error, graded_pa
 from millgate.evaluate.shown import measure, pieces_of
 from millgate.evaluate.stored_set import Settings, StoredSet, collection_of, collections_of
 from millgate.gateway import Millgate
-from millgate.notes import Fate, Stage
 from millgate.types import Candidate, Context
+from millgate.types.notes import Fate, Stage
 
 BUDGETS = (500, 1000, 2000, 4096)
 FOREIGN = 120  # questions of other sets that are asked in a set

@@ -9,9 +9,9 @@ from dataclasses import asdict, replace
 from operator import is_
 from typing import Any, Literal
 
-from millgate.notes import Note, Stage
 from millgate.text.redact import redact
 from millgate.types import Candidate, Context, Plan, Request, Trace, TraceSummary
+from millgate.types.notes import Note, Stage
 
 
 def context_data(

@@ -11,9 +11,9 @@ from typing import Final
 
 from millgate.errors import LoopError, PartialCallError
 from millgate.guard.tools import clip
-from millgate.notes import Note, NoteCode, Stage
 from millgate.text.table import money_of
 from millgate.types import Step, Trace
+from millgate.types.notes import Note, NoteCode, Stage
 
 _Told = tuple[str, str]
 """What was done, and what would have left it undone."""

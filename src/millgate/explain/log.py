@@ -20,9 +20,9 @@ from typing import Any
 import orjson
 
 from millgate.explain.window_figures import log_keys
-from millgate.policy import LogPolicy
 from millgate.text.redact import redact
 from millgate.types import Context
+from millgate.types.policy import LogPolicy
 
 if sys.platform != "win32":
     import fcntl

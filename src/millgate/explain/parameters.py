@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from millgate.notes import NoteCode, Stage
 from millgate.types import Request, Trace
+from millgate.types.notes import NoteCode, Stage
 
 FINE = 1000  # thresholds between 0 and 1 are lowered in thousandths
 MAX_WIDENING = 10_000  # chunks that a search is widened to at most, as limits.k allows by default

@@ -13,9 +13,9 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from millgate.errors import InputError
-from millgate.notes import Stage
 from millgate.text.meant import did_you_mean
 from millgate.types import Context, ContextBudget, Request, Trace
+from millgate.types.notes import Stage
 
 Changes = Mapping[str, Any]
 Run = Callable[[Request, Changes], Awaitable[Context]]

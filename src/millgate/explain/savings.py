@@ -3,10 +3,10 @@
 from dataclasses import replace
 from functools import cache
 
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.text.fence import fence_cost
 from millgate.text.tokens import estimate_tokens
 from millgate.types import SAVED_TOKENS, SIDE_SOURCES, Candidate, Trace
+from millgate.types.notes import Fate, NoteCode, Stage
 
 FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH})
 

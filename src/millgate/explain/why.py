@@ -19,8 +19,8 @@ from millgate.explain.parameters import (
     is_known,
 )
 from millgate.explain.replay import Changes, apply_changes, request_of
-from millgate.notes import Note, NoteCode, Stage
 from millgate.types import Context, Request, Trace
+from millgate.types.notes import Note, NoteCode, Stage
 
 RUNS = 64  # of the pipeline for one answer; then the change that was seen to work is named, though less might do
 # Of CPU for one answer. In a collection of 3 000 documents a run takes 0.3 s, and 64 runs took 17 s.

@@ -6,9 +6,9 @@ published/self_reference.py's design gives to the keys of its log line, and unde
 
 from typing import Any, NamedTuple
 
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.text.redact import redact
 from millgate.types import Trace
+from millgate.types.notes import Fate, NoteCode, Stage
 
 
 class WindowFigures(NamedTuple):

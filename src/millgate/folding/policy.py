@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from millgate.policy import ByScope, Policy, Unit, mode_in
+from millgate.types.policy import ByScope, Policy, Unit, mode_in
 
 Mode = Literal["off", "measure", "on"]
 MODES: tuple[Mode, ...] = ("off", "measure", "on")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from millgate.calls.loop import async_version
 from millgate.errors import NotFound
 from millgate.gateway.documents import Documents
 from millgate.gateway.traces import Traces
-from millgate.notes import Stage
-from millgate.sync_async import async_version
+from millgate.gateway.wiring import Components
 from millgate.text.fence import fence_secret
 from millgate.types import Context, Request, Step, Trace, Window
-from millgate.wiring import Components
+from millgate.types.notes import Stage
 
 if TYPE_CHECKING:
     from millgate.compaction.account import Account

@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from millgate.calls.loop import async_version
 from millgate.errors import InputError, MillgateError, NotFound
 from millgate.gateway.lifecycle import Lifecycle
 from millgate.stores.validate import check_name
-from millgate.sync_async import async_version
 from millgate.types import Chunk, Size
 from millgate.types.check import check_several, check_type
 from millgate.types.lengths import FOLDER_CHARS

@@ -7,9 +7,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
+from millgate.calls.forks import call_in_children
+from millgate.calls.loop import BackgroundLoop, async_version
 from millgate.errors import ConfigError, InputError, StoreError
-from millgate.forks import call_in_children
-from millgate.keywords import explain_all_keywords
+from millgate.gateway.wiring import Components, UserComponents, build, build_again
 from millgate.protocols import (
     Clock,
     Embedder,
@@ -23,9 +24,8 @@ from millgate.protocols import (
 from millgate.settings import Settings, load, with_changes
 from millgate.stores.url import hide_password
 from millgate.stores.validate import check_name
-from millgate.sync_async import BackgroundLoop, async_version
 from millgate.text.meant import CLOSE, did_you_mean
-from millgate.wiring import Components, UserComponents, build, build_again
+from millgate.types.keywords import explain_all_keywords
 
 _following = Lock()
 

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 
 from millgate.guard.detectors import RepeatDetector, Stall
-from millgate.policy import Policy, Positive, PositiveCount
+from millgate.types.policy import Policy, Positive, PositiveCount
 
 BLOCK = 64  # characters folded at a time
 # Characters without a digit after which the detector sleeps. Chosen, not measured: prose without

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millgate.calls.loop import async_version
 from millgate.errors import BusyError, NotFound, PausedError
 from millgate.guard.caps import (
     Cap,
@@ -25,11 +26,10 @@ from millgate.guard.caps import (
     resume_rows,
     settle_rows,
 )
-from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.prices import Price, Prices
 from millgate.protocols import Clock, SpendStore
-from millgate.sync_async import async_version
 from millgate.types import Amount, Spend, SpendScope
+from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 
 # How soon a call may come again that was refused because of others under way. Chosen, not measured: a client that
 # comes too soon is only refused once more.

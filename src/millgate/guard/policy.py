@@ -15,8 +15,8 @@ import orjson
 from pydantic import Field, ValidationError, field_validator
 
 from millgate.errors import ConfigError
-from millgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
 from millgate.published.stream_failsafe import DROP_THRESHOLD, MIN_ENTROPY, WARM_UP, WINDOW_SIZE, K
+from millgate.types.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
 
 PREFIX = "MILLGATE_GUARD__"
 

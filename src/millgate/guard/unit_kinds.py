@@ -10,7 +10,7 @@ has two lengths, both growing with the period p:
 from collections import Counter
 from typing import Literal
 
-from millgate.policy import Policy, Positive, PositiveCount
+from millgate.types.policy import Policy, Positive, PositiveCount
 
 UnitKind = Literal[
     "blank", "padding", "ruled", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"

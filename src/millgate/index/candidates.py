@@ -3,17 +3,17 @@
 The usual ranking reads them. How common a term is counts among them, so a few hundred rank well and ten do not.
 """
 
+from millgate.calls.parts import ThreadCalls
 from millgate.errors import ConfigError
 from millgate.index.segment_list import absorb
 from millgate.index.snapshot import SegmentSnapshot
 from millgate.index.vectors import EmbedderFailed, EmbeddingCache
-from millgate.own_parts import ThreadCalls
 from millgate.protocols import Embedder, Retriever, Store
 from millgate.types import Change, Chunk
 
 
 class CandidateIndex:
-    """Asks the engine, each time in a thread with a limit of time (own_parts.py)."""
+    """Asks the engine, each time in a thread with a limit of time (calls/parts.py)."""
 
     def __init__(
         self, retriever: Retriever, store: Store, embedder: Embedder | None, timeout_s: float

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from millgate.bugs import describe
+from millgate.calls.bugs import describe
 from millgate.errors import ConfigError, NotReady, StoreError
 from millgate.index.files import DamagedIndex
 from millgate.index.folder import (

@@ -13,15 +13,15 @@ from threading import Condition, Thread
 import numpy as np
 import numpy.typing as npt
 
-from millgate.bugs import EXPECTED, LOGGER, describe, report
+from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import NotReady
 from millgate.index.candidates import CandidateIndex
 from millgate.index.collection import Collection
 from millgate.index.folder import folder_of
 from millgate.index.vectors import EmbedderFailed, embed
-from millgate.policy import IndexPolicy
 from millgate.protocols import Embedder, Snapshot, Store
 from millgate.text.cache import Cache
+from millgate.types.policy import IndexPolicy
 
 # Seconds that closing waits for a batch under way. Chosen: several times what 5 000 chunks take without an embedder.
 CLOSE_S = 30.0

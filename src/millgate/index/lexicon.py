@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from millgate.forks import call_in_children
+from millgate.calls.forks import call_in_children
 from millgate.index.arrays import Ints, Keys, cut_texts, ranges
 from millgate.index.casing import cases_of
 from millgate.text.hashes import hash_slices

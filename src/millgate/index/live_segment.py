@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from millgate.classes import lazy_property
+from millgate.calls.lazy import lazy_property
 from millgate.index.arrays import Ints, Keys, ranges
 from millgate.index.posting_list import Frequencies, living_counts
 from millgate.index.segment import Segment, Totals

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from millgate.classes import lazy_property
+from millgate.calls.lazy import lazy_property
 from millgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets
 from millgate.index.collection_kind import CERTAIN, DECLARED, SHORT
 from millgate.index.posting_list import Counts, PostingList

@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from millgate.classes import lazy_property
+from millgate.calls.lazy import lazy_property
 from millgate.index.arrays import Ints, Keys, find, offsets, split_texts, union
 from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from millgate.index.collection_kind import (

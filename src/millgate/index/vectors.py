@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from millgate.bugs import LOGGER, describe
+from millgate.calls.bugs import LOGGER, describe
 from millgate.errors import ConfigError, UpstreamError
 from millgate.index.arrays import Ints
 from millgate.index.files import DamagedIndex

@@ -1,7 +1,7 @@
 """The policies of ingest, apart from its code: every command reads the settings, and few of them ingest."""
 
 from millgate.errors import ConfigError
-from millgate.policy import Policy, PositiveCount, Tuning
+from millgate.types.policy import Policy, PositiveCount, Tuning
 
 
 class ChunkPolicy(Policy):

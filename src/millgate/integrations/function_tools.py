@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL
+from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL
 
 __all__ = ["CONTEXT_STRATEGY_TOOL", "for_chat", "for_messages", "for_responses"]
 

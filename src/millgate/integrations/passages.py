@@ -6,9 +6,9 @@ the stages penalize and gate, with the scores of the retriever that found them. 
 
 from collections.abc import Sequence
 
+from millgate.pipeline.stages.gate import GatePolicy, gate
+from millgate.pipeline.stages.penalize import PenalizePolicy, penalize
 from millgate.protocols import TokenCounter
-from millgate.stages.gate import GatePolicy, gate
-from millgate.stages.penalize import PenalizePolicy, penalize
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Candidate, Chunk, Sifted, Window, WindowLike
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from millgate.errors import InputError, MissingExtra
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import Asking, Blocks, is_block
-from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
+from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 
 try:
     from pydantic_ai import ModelRetry, Tool

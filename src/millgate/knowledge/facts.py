@@ -14,21 +14,21 @@ from hashlib import sha256
 from heapq import nsmallest
 from itertools import chain, count, islice
 
+from millgate.calls.loop import async_version
 from millgate.errors import InputError, LimitError, NotFound
-from millgate.keywords import explain_all_keywords
 from millgate.knowledge.fact_index import FactIndex, language_of
 from millgate.knowledge.injected import Injected, is_framing
 from millgate.knowledge.trust import check_trust, decay_factor, with_trust
-from millgate.notes import Fate, NoteCode, Stage
-from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Clock, FactStore
-from millgate.sync_async import async_version
 from millgate.text.fence import without_fences
 from millgate.text.names import entities
 from millgate.text.redact import redact
 from millgate.types import Candidate, Chunk, Fact, Plan, Sifted
 from millgate.types.check import check_type
+from millgate.types.keywords import explain_all_keywords
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
+from millgate.types.notes import Fate, NoteCode, Stage
+from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50

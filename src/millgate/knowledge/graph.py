@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Protocol
 
+from millgate.calls.loop import async_version
 from millgate.errors import InputError
-from millgate.keywords import explain_all_keywords
 from millgate.knowledge.admissibility import admit as with_token
 from millgate.knowledge.admissibility import load as slice_from
 from millgate.knowledge.admissibility import sign, verify
@@ -18,8 +18,8 @@ from millgate.knowledge.edges import LoadResult, chunk_edges, edge, link_edges, 
 from millgate.knowledge.paths import Direction, GraphPolicy, Path, base_score, traverse
 from millgate.knowledge.slices import Slice, SlicePolicy, SliceTurn, slice_around
 from millgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
-from millgate.sync_async import async_version
 from millgate.types import Edge
+from millgate.types.keywords import explain_all_keywords
 
 DAY = 86_400.0
 

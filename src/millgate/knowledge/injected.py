@@ -14,13 +14,13 @@ from threading import Lock
 
 import numpy as np
 
-from millgate.notes import Fate, Stage
 from millgate.protocols import TraceStore
 from millgate.text.hashes import Tokens
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
 from millgate.types import Trace
+from millgate.types.notes import Fate, Stage
 
 TENANTS_HELD = 64
 MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred requests

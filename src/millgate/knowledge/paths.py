@@ -21,12 +21,12 @@ from pydantic import Field, field_validator
 
 from millgate.errors import InputError
 from millgate.knowledge.edges import PREDICATE
-from millgate.notes import Fate, NoteCode, Stage
-from millgate.policy import Policy, PositiveCount, Tuning
 from millgate.protocols import EdgeStore
 from millgate.published.self_reference import HIGH_SIGNAL_PREDICATES, score_path
 from millgate.text.names import entities, spelled_words
 from millgate.types import Candidate, Chunk, Edge, Sifted, node_key
+from millgate.types.notes import Fate, NoteCode, Stage
+from millgate.types.policy import Policy, PositiveCount, Tuning
 
 Direction = Literal["out", "in", "both"]
 EdgesByNode = dict[str, list[tuple[str, str, Edge]]]

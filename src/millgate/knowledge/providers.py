@@ -27,18 +27,18 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from millgate.bugs import describe
+from millgate.calls.bugs import describe
+from millgate.calls.loop import serve_loop
+from millgate.calls.parts import FAILURES, REST_S, Rest, contain, start_thread
 from millgate.errors import ConfigError, UpstreamError
 from millgate.knowledge.facts import judge_recalled
-from millgate.notes import Fate, NoteCode, Stage
-from millgate.own_parts import FAILURES, REST_S, Rest, contain, start_thread
-from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Clock, MemoryProvider
-from millgate.sync_async import serve_loop
 from millgate.text.fence import fence, quote
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.small_talk import asks_nothing
 from millgate.types import Candidate, Chunk, Plan, Sifted
+from millgate.types.notes import Fate, NoteCode, Stage
+from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
 

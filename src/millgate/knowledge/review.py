@@ -17,19 +17,19 @@ from itertools import count
 from threading import Lock
 from typing import Protocol
 
+from millgate.calls.loop import async_version
 from millgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
-from millgate.keywords import explain_all_keywords
 from millgate.knowledge.facts import Facts, Feedback
 from millgate.knowledge.trust import with_trust
-from millgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from millgate.protocols import Clock, FactStore, ReviewStore
-from millgate.sync_async import async_version
 from millgate.text.redact import redact
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
 from millgate.types import Fact, Review, ReviewStatus
 from millgate.types.check import check_length
+from millgate.types.keywords import explain_all_keywords
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, NAME_CHARS, NOTE_CHARS
+from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 
 DAY = 86_400.0
 PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it

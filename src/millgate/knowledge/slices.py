@@ -18,9 +18,9 @@ import orjson
 from pydantic import Field, field_validator
 
 from millgate.errors import InputError, NotFound
-from millgate.policy import Count, Policy, PositiveCount, Unit
 from millgate.types import Chunk
 from millgate.types.check import check_type
+from millgate.types.policy import Count, Policy, PositiveCount, Unit
 
 SCHEMA = "slice"
 VERSION = "1"

@@ -11,7 +11,14 @@ from pydantic import SecretStr
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.models.http_json import Endpoint, post_json
-from millgate.policy import OptionalAddress, Policy, Positive, PositiveCount, Tuning, check_address
+from millgate.types.policy import (
+    OptionalAddress,
+    Policy,
+    Positive,
+    PositiveCount,
+    Tuning,
+    check_address,
+)
 
 ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 _INSTRUCTIONS = (

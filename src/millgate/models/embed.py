@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, SecretStr
 
+from millgate.calls.parts import ThreadCalls
 from millgate.errors import ConfigError, MissingExtra
-from millgate.own_parts import ThreadCalls
-from millgate.policy import OptionalAddress, Policy, Positive, Tuning
 from millgate.protocols import Embedder
+from millgate.types.policy import OptionalAddress, Policy, Positive, Tuning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ class EmbedPolicy(Policy):
 
 
 class OwnEmbedder:
-    """An embedder of the user's own, each call in a thread with a limit of time (own_parts.py)."""
+    """An embedder of the user's own, each call in a thread with a limit of time (calls/parts.py)."""
 
     def __init__(self, embedder: Embedder, timeout_s: float) -> None:
         self._embedder = embedder

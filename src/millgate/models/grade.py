@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 from millgate.errors import UpstreamError
 from millgate.models.http_json import Endpoint, call_json
-from millgate.policy import OptionalAddress, Policy, Positive, PositiveCount, Tuning
 from millgate.protocols import Bands
 from millgate.text.cache import Cache
 from millgate.text.fence import fence, quote
 from millgate.types import Candidate
+from millgate.types.policy import OptionalAddress, Policy, Positive, PositiveCount, Tuning
 
 MAX_GRADE = 10  # grades are 0..10: models place few steps more reliably than fractions
 MAX_CHARS = 8_000  # of a passage that the model reads

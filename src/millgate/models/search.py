@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from millgate.errors import ConfigError, UpstreamError
 from millgate.models.http_json import Endpoint, call_json
 from millgate.models.web_results import MAX_QUERY, web_chunks
-from millgate.policy import OptionalAddress, Policy, Positive, Tuning
 from millgate.protocols import WebSearch
 from millgate.types import Chunk
+from millgate.types.policy import OptionalAddress, Policy, Positive, Tuning
 
 
 class SearchPolicy(Policy):

@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from threading import Condition, Thread
 from typing import Any, TypeVar
 
-from millgate.bugs import EXPECTED, describe, report
+from millgate.calls.bugs import EXPECTED, describe, report
 from millgate.errors import StoreError
 
 LOGGER = logging.getLogger("millgate")

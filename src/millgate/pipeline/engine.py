@@ -17,7 +17,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from millgate.classes import lazy_property
+from millgate.calls.lazy import lazy_property
+from millgate.calls.parts import Rest, await_part
 from millgate.errors import (
     ConfigError,
     NotReady,
@@ -28,26 +29,20 @@ from millgate.knowledge.paths import anchors, find_nodes, neighborhood, paths
 from millgate.knowledge.project import project_of
 from millgate.knowledge.providers import Recollection
 from millgate.knowledge.review import ReviewQueue
-from millgate.notes import Fate, NoteCode, Stage
-from millgate.own_parts import Rest, await_part
 from millgate.pipeline.recorder import TraceRecorder
 from millgate.pipeline.resources import Policies, Resources, check_limits
-from millgate.pipeline.threads import LoopCalls
-from millgate.protocols import Grader, Snapshot
-from millgate.ranking.model import Chance, chances, evidence_shares, ranking_score, read_model
-from millgate.ranking.question import Question, ask, match_known, match_own, read_query
-from millgate.ranking.score import (
-    PropagationSeeds,
-    edge_charges,
-    find_seeds,
-    seed_words,
-    with_written_names,
+from millgate.pipeline.stages.compose import Composed, compose
+from millgate.pipeline.stages.decide import decide
+from millgate.pipeline.stages.expand import (
+    depth,
+    find_adjacent,
+    fuse,
+    merge_passes,
+    variants,
+    wants_more,
 )
-from millgate.stages.compose import Composed, compose
-from millgate.stages.decide import decide
-from millgate.stages.expand import depth, find_adjacent, fuse, merge_passes, variants, wants_more
-from millgate.stages.gate import Gated, Shown, gate, measure_all, report
-from millgate.stages.grade import (
+from millgate.pipeline.stages.gate import Gated, Shown, gate, measure_all, report
+from millgate.pipeline.stages.grade import (
     Action,
     Graded,
     Verdict,
@@ -61,9 +56,20 @@ from millgate.stages.grade import (
     pass_ungraded,
     strips_of_long,
 )
-from millgate.stages.penalize import is_in_window, is_shown, penalize
-from millgate.stages.propagate import join_by_id, merge, name_limit, propagate
-from millgate.stages.retrieve import retrieve
+from millgate.pipeline.stages.penalize import is_in_window, is_shown, penalize
+from millgate.pipeline.stages.propagate import join_by_id, merge, name_limit, propagate
+from millgate.pipeline.stages.retrieve import retrieve
+from millgate.pipeline.threads import LoopCalls
+from millgate.protocols import Grader, Snapshot
+from millgate.ranking.model import Chance, chances, evidence_shares, ranking_score, read_model
+from millgate.ranking.question import Question, ask, match_known, match_own, read_query
+from millgate.ranking.score import (
+    PropagationSeeds,
+    edge_charges,
+    find_seeds,
+    seed_words,
+    with_written_names,
+)
 from millgate.text.fence import fence_cost, fence_secret
 from millgate.text.fingerprint import KIND
 from millgate.text.meant import did_you_mean
@@ -78,6 +84,7 @@ from millgate.types import (
     Strategy,
     Trace,
 )
+from millgate.types.notes import Fate, NoteCode, Stage
 
 if TYPE_CHECKING:
     import numpy.typing as npt

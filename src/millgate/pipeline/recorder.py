@@ -6,18 +6,18 @@
 
 The block is timed, what it sifted is remembered, and every candidate keeps its last note. If the block fails, the step
 says why, and the caller goes on behind the block. So a request survives its parts, and nothing that went wrong is
-hidden. This is the only place of the pipeline where any exception is caught: an expected one (bugs.py) makes a degraded
-step, and so does a part of the user's own that exits (own_parts.py). Any other makes a step that is marked as a bug,
-and is logged with its traceback.
+hidden. This is the only place of the pipeline where any exception is caught. An expected one (calls/bugs.py) makes a
+degraded step, and so does a part of the user's own that exits (calls/parts.py). Any other makes a step that is marked
+as a bug, and is logged with its traceback.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self, TypeVar
 
-from millgate.bugs import EXPECTED, describe, report
-from millgate.notes import Stage
-from millgate.own_parts import is_failure
+from millgate.calls.bugs import EXPECTED, describe, report
+from millgate.calls.parts import is_failure
 from millgate.types import Candidate, Sifted, Step
+from millgate.types.notes import Stage
 
 
 class HasSifted(Protocol):

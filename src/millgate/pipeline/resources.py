@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from millgate.calls.parts import Rest
 from millgate.errors import InputError, LimitError
 from millgate.knowledge.memory import Memory
 from millgate.knowledge.paths import GraphPolicy
 from millgate.knowledge.review import AskRate, Defer, ReviewPolicy
-from millgate.own_parts import Rest
 from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.stages.compose import ComposePolicy
+from millgate.pipeline.stages.decide import DecidePolicy
+from millgate.pipeline.stages.expand import ExpandPolicy
+from millgate.pipeline.stages.gate import GatePolicy
+from millgate.pipeline.stages.grade import GradePolicy
+from millgate.pipeline.stages.penalize import PenalizePolicy
+from millgate.pipeline.stages.propagate import PropagatePolicy
+from millgate.pipeline.stages.retrieve import RetrievePolicy
 from millgate.pipeline.threads import ComputingSlots
-from millgate.policy import Limits
 from millgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
-from millgate.stages.compose import ComposePolicy
-from millgate.stages.decide import DecidePolicy
-from millgate.stages.expand import ExpandPolicy
-from millgate.stages.gate import GatePolicy
-from millgate.stages.grade import GradePolicy
-from millgate.stages.penalize import PenalizePolicy
-from millgate.stages.propagate import PropagatePolicy
-from millgate.stages.retrieve import RetrievePolicy
 from millgate.text.window_cache import WindowCache
 from millgate.types import Request
 from millgate.types.check import check_length
 from millgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
+from millgate.types.policy import Limits
 from millgate.types.request import LENGTHS
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from functools import partial
 from threading import Condition, Event, Lock
 from typing import Any, ParamSpec, TypeVar
 
+from millgate.calls.loop import BackgroundLoop
+from millgate.calls.parts import contain, late
+from millgate.calls.pool import TurnQueue, WorkThreads
 from millgate.errors import StoreError, UpstreamError
-from millgate.own_parts import contain, late
-from millgate.sync_async import BackgroundLoop
-from millgate.thread_work import TurnQueue, WorkThreads
 
 # Requests that compute at once. One alone would let a long request stop all others.
 COMPUTING = 2

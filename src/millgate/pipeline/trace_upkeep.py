@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from itertools import takewhile
 from threading import Condition, Thread
 
-from millgate.bugs import EXPECTED, LOGGER, describe, report
-from millgate.policy import TracePolicy
+from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.protocols import Clock, SharedUpkeepStore, Store, TenantListStore, TenantTraceStore
 from millgate.text.cache import Cache
 from millgate.types import Chunk
+from millgate.types.policy import TracePolicy
 
 EVERY_S = 3600.0  # between two rounds over all tenants
 TRACES = 100  # of a tenant, after which it is looked at early: within the hour it may exceed its bytes by so many

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from millgate.errors import MissingExtra
-from millgate.policy import Policy
+from millgate.types.policy import Policy
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider

@@ -7,7 +7,7 @@ goes on after its key was revoked is cut off in the same way (`end_when_revoked`
 
 A body is held in a share of the byte budget, and a large answer too, until the client has read it. Large bodies are
 worked on one at a time: threads that compute share one interpreter, and several would keep everybody else from it. A
-request that is cut off keeps both, and is counted as under way, until its threads have ended (`thread_work.py`).
+request that is cut off keeps both, and is counted as under way, until its threads have ended (`calls/pool.py`).
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from contextlib import ExitStack, contextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
+from millgate.calls.pool import follow_threads
 from millgate.errors import AccessError, BusyError, ClosingError, DeadlineError, MillgateError
-from millgate.policy import ServicePolicy
 from millgate.service.auth import Auth
 from millgate.service.body import BufferedReceive, ClientGone, read_body, weigh
 from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
@@ -27,7 +27,7 @@ from millgate.service.paths import is_open, is_proxied
 from millgate.service.problems import refusal
 from millgate.service.proxy.asgi import BREAK
 from millgate.service.request_state import RequestState, start
-from millgate.thread_work import follow_threads
+from millgate.types.policy import ServicePolicy
 
 # Load balancers and tools may read these without a key.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import Scope
 
+from millgate.calls.pool import WorkThreads
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.protocols import ClusterStore, SharedState
@@ -34,7 +35,6 @@ from millgate.service.request_state import RequestState
 from millgate.service.spans import record_spans
 from millgate.service.state import ServiceState
 from millgate.settings import Settings
-from millgate.thread_work import WorkThreads
 
 LOGGER = logging.getLogger("millgate.service")
 

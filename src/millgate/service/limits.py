@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from millgate.errors import BusyError, StoreError
-from millgate.policy import ServicePolicy
 from millgate.protocols import SharedState
 from millgate.service.request_state import Caller
+from millgate.types.policy import ServicePolicy
 
 MAX_BUCKETS = 10_000  # buckets kept in memory; a forgotten one starts full
 

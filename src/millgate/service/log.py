@@ -17,10 +17,10 @@ import orjson
 from starlette.types import Scope
 
 from millgate.explain.window_figures import log_keys
-from millgate.policy import ServicePolicy
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import RequestState, route_of
 from millgate.text.redact import redact
+from millgate.types.policy import ServicePolicy
 
 LOGGER = logging.getLogger("millgate.request")
 

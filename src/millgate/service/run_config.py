@@ -6,8 +6,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from millgate.policy import ServicePolicy
 from millgate.service.protocol import MARGIN_S, BoundedProtocol
+from millgate.types.policy import ServicePolicy
 
 BACKLOG = 2048
 # A worker that says nothing for longer is replaced. Importing everything takes seconds on a busy machine.

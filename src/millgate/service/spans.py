@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
-from millgate.notes import Stage
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import RequestState, route_of
 from millgate.types import Step, Trace
+from millgate.types.notes import Stage
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

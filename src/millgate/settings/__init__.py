@@ -20,7 +20,19 @@ from millgate.models.answer import AskPolicy
 from millgate.models.embed import EmbedPolicy
 from millgate.models.grade import GraderPolicy
 from millgate.models.search import SearchPolicy
-from millgate.policy import (
+from millgate.pipeline.stages.compose import ComposePolicy
+from millgate.pipeline.stages.decide import DecidePolicy
+from millgate.pipeline.stages.expand import ExpandPolicy
+from millgate.pipeline.stages.gate import GatePolicy
+from millgate.pipeline.stages.grade import GradePolicy
+from millgate.pipeline.stages.penalize import PenalizePolicy
+from millgate.pipeline.stages.propagate import PropagatePolicy
+from millgate.pipeline.stages.retrieve import RetrievePolicy
+from millgate.prices import Price
+from millgate.settings.load import load, settings_file, with_changes
+from millgate.settings.schema import Settings
+from millgate.settings.show import Inspection, Setting, inspect, page
+from millgate.types.policy import (
     IndexPolicy,
     Limits,
     LogPolicy,
@@ -28,18 +40,6 @@ from millgate.policy import (
     ServicePolicy,
     TracePolicy,
 )
-from millgate.prices import Price
-from millgate.settings.load import load, settings_file, with_changes
-from millgate.settings.schema import Settings
-from millgate.settings.show import Inspection, Setting, inspect, page
-from millgate.stages.compose import ComposePolicy
-from millgate.stages.decide import DecidePolicy
-from millgate.stages.expand import ExpandPolicy
-from millgate.stages.gate import GatePolicy
-from millgate.stages.grade import GradePolicy
-from millgate.stages.penalize import PenalizePolicy
-from millgate.stages.propagate import PropagatePolicy
-from millgate.stages.retrieve import RetrievePolicy
 
 __all__ = [
     "AskPolicy",

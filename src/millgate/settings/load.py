@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from millgate.errors import ConfigError
-from millgate.policy import Policy
 from millgate.published.self_reference import ENVIRONMENT_PREFIX
 from millgate.settings import found
 from millgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
 from millgate.settings.schema import Settings, is_secret, names, names_in, tuning_policy
 from millgate.text import meant
+from millgate.types.policy import Policy
 
 FILE = "millgate.toml"
 _FILE_BYTES = 4 << 20  # of a settings file; one with a cap for each of 50 000 keys has half of that

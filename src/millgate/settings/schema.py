@@ -25,7 +25,17 @@ from millgate.models.answer import AskPolicy
 from millgate.models.embed import EmbedPolicy
 from millgate.models.grade import GraderPolicy
 from millgate.models.search import SearchPolicy
-from millgate.policy import (
+from millgate.pipeline.stages.compose import ComposePolicy
+from millgate.pipeline.stages.decide import DecidePolicy
+from millgate.pipeline.stages.expand import ExpandPolicy
+from millgate.pipeline.stages.gate import GatePolicy
+from millgate.pipeline.stages.grade import GradePolicy
+from millgate.pipeline.stages.penalize import PenalizePolicy
+from millgate.pipeline.stages.propagate import PropagatePolicy
+from millgate.pipeline.stages.retrieve import RetrievePolicy
+from millgate.prices import Price
+from millgate.stores.url import hide_password
+from millgate.types.policy import (
     TUNING,
     IndexPolicy,
     Limits,
@@ -36,16 +46,6 @@ from millgate.policy import (
     TracePolicy,
     Tuning,
 )
-from millgate.prices import Price
-from millgate.stages.compose import ComposePolicy
-from millgate.stages.decide import DecidePolicy
-from millgate.stages.expand import ExpandPolicy
-from millgate.stages.gate import GatePolicy
-from millgate.stages.grade import GradePolicy
-from millgate.stages.penalize import PenalizePolicy
-from millgate.stages.propagate import PropagatePolicy
-from millgate.stages.retrieve import RetrievePolicy
-from millgate.stores.url import hide_password
 
 
 class Settings(Policy):

@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from millgate.errors import DamagedError
-from millgate.notes import Stage
 from millgate.stores.codec import decode, encode
 from millgate.types import Candidate, Chunk, Request, Step, Trace, TraceSummary, Window
 from millgate.types.lengths import FACT_CHARS, SESSION_CHARS, SUMMARY_CHARS
+from millgate.types.notes import Stage
 from millgate.types.request import LENGTHS
 
 # Candidates that keep all their notes; the others keep the last one. Traces took 140 kB before they were

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from millgate import bugs
+from millgate.calls import bugs
 from millgate.errors import StoreError
 from millgate.protocols import Store
 

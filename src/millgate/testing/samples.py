@@ -1,6 +1,5 @@
 """Samples: small documents and traces for store tests, and a reader that follows a change feed."""
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.protocols import Store
 from millgate.types import (
     Candidate,
@@ -14,6 +13,7 @@ from millgate.types import (
     Trace,
     Window,
 )
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 
 def document(id: str, *texts: str, collection: str = "main", digest: str = "d") -> Document:

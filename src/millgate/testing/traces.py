@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from millgate.notes import Stage
 from millgate.protocols import Store
 from millgate.testing.samples import document, trace
 from millgate.types import Chunk, Trace, Window
+from millgate.types.notes import Stage
 
 
 class TraceContract:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.types.chunks import Chunk
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 # read thousands of times a request, and a member of an enum is slow to look up
 _DROP: Final = Fate.DROP

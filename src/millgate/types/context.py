@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.text.table import clip, count_of, table
 from millgate.types.chunks import Chunk
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.plan import Plan, Strategy
 from millgate.types.trace import Trace
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from millgate.notes import Fate, Note, NoteCode, Stage
 from millgate.text.table import clip
 from millgate.types.candidates import Candidate
 from millgate.types.lengths import MOST_REASONS, NAME_CHARS, SESSION_CHARS, SUMMARY_CHARS
+from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.plan import Plan
 from millgate.types.request import Request
 

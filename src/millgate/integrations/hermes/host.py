@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from millgate.gateway import Millgate
-from millgate.stages.decide import DecidePolicy, decide
+from millgate.pipeline.stages.decide import DecidePolicy, decide
 from millgate.types import ContextBudget, Plan, Request
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from millgate.integrations.blocks import LOGGER
 from millgate.integrations.hermes.host import PressureAware
 from millgate.integrations.hermes.protocols import MemoryProvider, Message
 from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all_sync
+from millgate.pipeline.stages.decide import DecidePolicy, decide
 from millgate.published.context_strategy import pick_accepted
-from millgate.stages.decide import DecidePolicy, decide
 from millgate.types import Request
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from millgate.errors import InputError, MillgateError
 from millgate.gateway import Millgate
-from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
+from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 from millgate.types import Fact
 
 Arguments = Mapping[str, Any]

@@ -35,7 +35,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from millgate import __version__
-from millgate.bugs import EXPECTED, describe, report
+from millgate.calls.bugs import EXPECTED, describe, report
 from millgate.errors import InputError, MillgateError
 from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.resources import TEMPLATES, list_resources, read_resource

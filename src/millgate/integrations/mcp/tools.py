@@ -15,12 +15,12 @@ from millgate.errors import InputError, LimitError
 from millgate.integrations.mcp import schemas
 from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.fitting import fit
-from millgate.notes import NoteCode
 from millgate.operations.presence import describe_empty
-from millgate.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
+from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 from millgate.text.fence import quote
 from millgate.text.table import clip
 from millgate.types import Context, ContextBudget, Scope, Trace
+from millgate.types.notes import NoteCode
 
 LONGEST_ID = 300  # characters of an id or reason that are shown
 MOST_LEFT_OUT = 10

@@ -13,7 +13,6 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.notes import Stage
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import WIDTH
 from millgate.service.dashboard.render import render
@@ -23,6 +22,7 @@ from millgate.service.paths import DASHBOARD
 from millgate.service.request_state import Caller
 from millgate.service.state import service_of
 from millgate.types import SIDE_SOURCES, Trace
+from millgate.types.notes import Stage
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millgate.explain.passages import Passage, find_passages, mark
-from millgate.notes import Note, Stage
 from millgate.types import Candidate, Trace
+from millgate.types.notes import Note, Stage
 
 AROUND = 240  # characters of the window shown around a passage
 

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.explain.describe import describe
-from millgate.notes import Stage
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
 from millgate.service.dashboard.render import render
@@ -22,6 +21,7 @@ from millgate.service.state import service_of
 from millgate.stores.stored_trace import FULL
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.notes import Stage
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 

@@ -19,7 +19,6 @@ from starlette.responses import Response
 from millgate.explain.describe import describe
 from millgate.guard.channels import CONTENT
 from millgate.guard.plot import BITS, RUN, Profile
-from millgate.notes import Stage
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import HEIGHT, WIDTH, Plot, Series, Shape
 from millgate.service.dashboard.ranges import Span, read_range
@@ -34,6 +33,7 @@ from millgate.service.request_state import Caller
 from millgate.service.state import service_of
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.notes import Stage
 
 router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include_in_schema=False)
 

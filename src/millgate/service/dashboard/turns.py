@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from millgate.notes import Stage
 from millgate.text.tokens import estimate_tokens
 from millgate.types import CallCost, Step, Trace
+from millgate.types.notes import Stage
 from millgate.types.trace import SAVED_TOKENS
 from millgate.xray.findings import KINDS, Window
 

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from millgate.bugs import EXPECTED, LOGGER, describe, report
+from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import ConfigError, MillgateError
 from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect

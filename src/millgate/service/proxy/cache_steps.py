@@ -2,7 +2,7 @@
 
 import time
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.prompt_cache.judgment import CacheCounts

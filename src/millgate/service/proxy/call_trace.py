@@ -21,13 +21,13 @@ from millgate.guard.dialects import dialect_for
 from millgate.guard.policy import CircleStep
 from millgate.guard.report import Cut
 from millgate.guard.tools import Circle
-from millgate.notes import Stage
 from millgate.service.proxy.model_call import ModelCall
 from millgate.text.bounded_json import loads
 from millgate.text.fence import LABEL, without_fences
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import as_json, read
 from millgate.types import Request, Step, Trace
+from millgate.types.notes import Stage
 from millgate.xray.findings import KINDS
 from millgate.xray.formats import entries_of
 from millgate.xray.session import SessionBuilder

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
 from millgate.compaction.account import account, account_service
 from millgate.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.compaction.notice import begins_with_summary, find_results, least_lost, notice

@@ -21,7 +21,7 @@ from threading import Lock
 
 import orjson
 
-from millgate.bugs import describe
+from millgate.calls.bugs import describe
 from millgate.errors import StoreError
 from millgate.protocols import SharedState, Store
 from millgate.settings import Settings

@@ -17,7 +17,6 @@ from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.fuse import Hold, Spending
 from millgate.guard.policy import GuardPolicy
-from millgate.policy import UpstreamPolicy
 from millgate.prompt_cache.segments import Prompt
 from millgate.service.own_headers import describe_unknown
 from millgate.service.proxy.asgi import BREAK, Reply
@@ -29,6 +28,7 @@ from millgate.service.proxy.transport import Headers, header
 from millgate.service.request_state import Caller, RequestState, find_state
 from millgate.sessions.conversation import Conversation, Owed, Owner
 from millgate.types import Context, Request
+from millgate.types.policy import UpstreamPolicy
 
 NOBODY = Caller("", frozenset())
 # Without the service there are no keys: every client of the proxy may use every upstream.

@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
-from millgate.bugs import EXPECTED, LOGGER, describe, report
+from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import StoreError
 from millgate.guard.caps import Cap
 from millgate.guard.dialects.usage import estimate_prompt
 from millgate.guard.fuse import Hold, Spending, amount_of
-from millgate.notes import Stage
 from millgate.prices import Price, Prices
 from millgate.prompt_cache.segments import TTL_S
 from millgate.service.body import read_apart
@@ -26,6 +25,7 @@ from millgate.service.proxy.session_name import named_session
 from millgate.service.proxy.transport import Headers, header
 from millgate.text.bounded_json import loads
 from millgate.types import Amount
+from millgate.types.notes import Stage
 
 # Bytes of a request whose tokens are counted in a thread: that takes a millisecond and more.
 LARGE = 200_000

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from millgate import bugs
+from millgate.calls import bugs
 from millgate.errors import LoopError, MillgateError, UpstreamError
 from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine

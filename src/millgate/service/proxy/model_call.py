@@ -14,7 +14,6 @@ from millgate.guard.caps import CapStatus
 from millgate.guard.dialects.usage import CachedInput
 from millgate.guard.ladder import Climb
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
-from millgate.notes import Stage
 from millgate.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.service.proxy.folded_call import FoldedCall
 from millgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
@@ -22,6 +21,7 @@ from millgate.sessions.witness import Observation
 from millgate.text.redact import redact
 from millgate.text.table import clip
 from millgate.types.lengths import SUMMARY_CHARS
+from millgate.types.notes import Stage
 from millgate.types.trace import ENDED
 
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]

@@ -13,9 +13,9 @@ from millgate.folding.policy import MODES as FOLD_MODES
 from millgate.folding.policy import Mode as FoldMode
 from millgate.guard.dialects.dialect import InvalidRequest
 from millgate.guard.policy import CirclesPolicy
-from millgate.policy import ProxyPolicy
 from millgate.service.proxy.session_name import safe_name
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.policy import ProxyPolicy
 
 M = TypeVar("M", bound=str)
 GUARD_HEADERS = {

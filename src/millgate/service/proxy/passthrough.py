@@ -15,11 +15,10 @@ from typing import Any
 
 import orjson
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
 from millgate.errors import MillgateError, NotFound, UpstreamError
 from millgate.guard.dialects.dialect import Dialect, Event
 from millgate.guard.dialects.usage import UsageSum, hide_usage
-from millgate.policy import UpstreamPolicy
 from millgate.service.body import read_apart
 from millgate.service.proxy.asgi import Reply
 from millgate.service.proxy.exchange import Exchange
@@ -32,6 +31,7 @@ from millgate.service.proxy.upstreams import Upstreams, returned_headers
 from millgate.text.bounded_json import loads
 from millgate.types.check import check_length
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.policy import UpstreamPolicy
 
 MODELS = "/v1/models"
 MODELS_BYTES = 8_000_000  # of a list of models: ten times the longest that aggregators send

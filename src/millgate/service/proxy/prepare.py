@@ -12,7 +12,7 @@ Each step that fails costs only what it adds: the request goes on without it, an
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
 from millgate.folding.rules import clears_of
 from millgate.guard.calls import is_plain
 from millgate.guard.dialects.dialect import Dialect

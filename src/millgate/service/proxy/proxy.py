@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from millgate.bugs import LOGGER, surviving
+from millgate.calls.bugs import LOGGER, surviving
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import (
     BusyError,
@@ -26,7 +26,6 @@ from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
-from millgate.policy import ProxyPolicy, ServicePolicy
 from millgate.service.body import ClientGone, read_apart, read_body
 from millgate.service.byte_budget import ByteBudget
 from millgate.service.problems import drop_traceback
@@ -55,6 +54,7 @@ from millgate.service.proxy.unpack import unpack
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.request_state import Caller
 from millgate.sessions.conversation import Conversations
+from millgate.types.policy import ProxyPolicy, ServicePolicy
 
 Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]
 

@@ -13,11 +13,11 @@ import orjson
 from millgate.errors import InputError
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest
 from millgate.guard.resume import Message
-from millgate.policy import ProxyPolicy
 from millgate.service.proxy.options import Options, parse_options
 from millgate.service.proxy.transport import Headers, header
 from millgate.text.bounded_json import loads
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.policy import ProxyPolicy
 
 
 class WrongContentType(InputError):

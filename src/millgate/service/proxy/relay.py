@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from millgate import bugs
+from millgate.calls import bugs
 from millgate.errors import LoopError, MillgateError, PartialCallError, UpstreamError
 from millgate.guard.channels import EVENT, Piece
 from millgate.guard.dialects.dialect import Dialect, Event, Fields
@@ -24,7 +24,6 @@ from millgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
 from millgate.guard.machine import StreamMachine
 from millgate.guard.report import State
 from millgate.guard.resume import Call
-from millgate.policy import ProxyPolicy
 from millgate.service.byte_budget import ByteBudget, Share
 from millgate.service.proxy.sse import (
     KEEP_ALIVE,
@@ -38,6 +37,7 @@ from millgate.service.proxy.sse import (
 )
 from millgate.service.proxy.transport import Response
 from millgate.service.proxy.upstreams import DRAIN_S
+from millgate.types.policy import ProxyPolicy
 
 # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
 WAITING = 600

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import orjson
 
-from millgate.bugs import surviving
+from millgate.calls.bugs import surviving
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError, LoopError, MillgateError, PartialCallError
 from millgate.folding.policy import FoldPolicy
@@ -22,7 +22,6 @@ from millgate.guard.ladder import ending
 from millgate.guard.policy import CirclesPolicy, GuardPolicy
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
-from millgate.policy import ProxyPolicy
 from millgate.prompt_cache.segments import read_prompt
 from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState, answer_key
@@ -41,6 +40,7 @@ from millgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
 from millgate.sessions.conversation import Conversations
 from millgate.text.bounded_json import HUGE
 from millgate.types import Context, Request
+from millgate.types.policy import ProxyPolicy
 
 # Bytes of a request whose conversation and tokens are read in a thread: that takes a millisecond and more.
 LARGE = 200_000

@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 from millgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from millgate.keys import OURS
-from millgate.policy import ProxyPolicy, UpstreamPolicy
 from millgate.service.byte_budget import ByteBudget
 from millgate.service.proxy.asgi import forwardable
 from millgate.service.proxy.exchange import Exchange
@@ -31,6 +30,7 @@ from millgate.service.proxy.transport import (
     UpstreamRequest,
     parse_address,
 )
+from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 _version = re.compile(r"/v1(?:beta|alpha)?(?=/)")  # at the beginning of a path ...
 _last_version = re.compile(r"/v1(?:beta|alpha)?$")  # ... and at the end of a base address

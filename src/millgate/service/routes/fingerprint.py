@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import LimitError
-from millgate.policy import Limits
 from millgate.published.self_reference import WindowFingerprintPayload
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, StrictRoute
@@ -17,6 +16,7 @@ from millgate.service.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Window
+from millgate.types.policy import Limits
 
 router = APIRouter(tags=["context"], route_class=StrictRoute)
 

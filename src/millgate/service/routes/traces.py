@@ -13,13 +13,13 @@ from millgate.explain.as_data import summary_data, trace_data
 from millgate.explain.describe import Intervention, describe
 from millgate.explain.replay import Outcome
 from millgate.explain.why import SettingChange
-from millgate.notes import Fate, NoteCode, Stage
 from millgate.service.auth import require_scope
 from millgate.service.parse import Body, Id, Page, StrictRoute
 from millgate.service.request_state import Caller
 from millgate.service.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Step, TraceSummary
+from millgate.types.notes import Fate, NoteCode, Stage
 
 router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=StrictRoute)
 

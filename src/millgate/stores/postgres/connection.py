@@ -23,8 +23,8 @@ from psycopg.abc import Params, PQGen, Query
 from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
+from millgate.calls.forks import prepare_for_forks
 from millgate.errors import MillgateError, NotReady, StoreError
-from millgate.forks import prepare_for_forks
 from millgate.stores.chunk_rows import Row
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.failures import (

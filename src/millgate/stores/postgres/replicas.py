@@ -13,8 +13,8 @@ from threading import Event, Lock, Thread
 import psycopg
 from psycopg.rows import TupleRow
 
+from millgate.calls.forks import prepare_for_forks
 from millgate.errors import MillgateError, NotReady
-from millgate.forks import prepare_for_forks
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.connection import Connection, Pool
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Condition
 from typing import Any
 
+from millgate.calls.forks import prepare_for_forks
 from millgate.errors import MillgateError, NotReady, StoreError
-from millgate.forks import prepare_for_forks
 from millgate.stores.chunk_rows import Row
 from millgate.stores.codec import encode
 

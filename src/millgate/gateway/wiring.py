@@ -1,0 +1,359 @@
+"""Internal: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
+
+import atexit
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import ceil, isfinite
+from pathlib import Path
+from threading import Event
+from typing import Any, cast
+from weakref import WeakSet
+
+from millgate.calls.bugs import EXPECTED, LOGGER, describe
+from millgate.calls.forks import call_in_children
+from millgate.calls.parts import or_ours
+from millgate.errors import InputError, LimitError
+from millgate.explain.as_data import redact_session, redact_trace
+from millgate.explain.log import NAME, PerformanceLog
+from millgate.explain.savings import with_savings
+from millgate.index.candidates import CandidateIndex
+from millgate.index.indexes import Indexes
+from millgate.knowledge.memory import Memory
+from millgate.knowledge.providers import ProviderPool, load_plugins
+from millgate.models.embed import OwnEmbedder, embedder
+from millgate.models.grade import llm_grader
+from millgate.models.search import searcher
+from millgate.pipeline.deferred import DeferredWrites
+from millgate.pipeline.engine import Engine
+from millgate.pipeline.resources import Policies, Resources
+from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
+from millgate.pipeline.trace_upkeep import TraceUpkeep
+from millgate.protocols import (
+    Clock,
+    Embedder,
+    Grader,
+    MemoryProvider,
+    ReadOnlyStore,
+    RequestScopedStore,
+    Retriever,
+    Store,
+    TokenCounter,
+    TraceBatchStore,
+    WebSearch,
+)
+from millgate.settings import Settings, with_changes
+from millgate.stores.open import open_store
+from millgate.stores.url import is_postgres
+from millgate.text.cache import Cache
+from millgate.text.tokens import counter
+from millgate.types import Trace
+
+# Of token counts, 10 000 of them: chunks come back request after request, which takes 4 to 6 % more CPU without them,
+# and more with a counter that is slower than the estimate.
+_COUNT_BYTES = 2_500_000
+
+
+@dataclass(frozen=True, slots=True)
+class UserComponents:
+    """The components that the caller brings; what is None is made as the settings say."""
+
+    store: Store | None = None
+    embedder: Embedder | None = None
+    grader: Grader | None = None
+    search: WebSearch | None = None
+    providers: Sequence[MemoryProvider] | None = None
+    counter: TokenCounter | None = None
+    clock: Clock | None = None
+    retriever: Retriever | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Components:
+    """The components of one open Millgate. At the end of the process those that are open are closed."""
+
+    settings: Settings
+    store: Store
+    indexes: Indexes
+    wait_for_index: bool
+    memory: Memory
+    engine: Engine
+    count: TokenCounter
+    clock: Clock
+    writes: DeferredWrites
+    upkeep: TraceUpkeep
+    threads: RequestThreads
+    own: UserComponents
+    own_embedder: OwnEmbedder | None = None
+    log: PerformanceLog | None = None
+    folder: Path | None = None
+    """Where the store, or what is derived from it, lies on disk."""
+    read_only: bool = False
+    """Whether the store takes no writes."""
+    request_scopes: RequestScopedStore | None = None
+    """The store, if it wants to know which reads belong to one request."""
+    closed: Event = field(default_factory=Event)
+
+    def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
+        """Store traces by the settings, several in one step if the store can."""
+        keeping, traces = self.settings.trace, [with_savings(make()) for make in makers]
+        if self.settings.redact:
+            traces = [self._redact(trace) for trace in traces]
+        if len(traces) > 1 and isinstance(self.store, TraceBatchStore):
+            self.store.save_traces(traces, keep=keeping.keep, text=keeping.text)
+        else:
+            for trace in traces:
+                self.store.save_trace(trace, keep=keeping.keep, text=keeping.text)
+        self.upkeep.note(trace.request.tenant for trace in traces)
+
+    def settle_traces(self) -> None:
+        """Wait a little for traces that are still to be written, and for old ones that go when a store is opened."""
+        self.upkeep.wait_for_first()
+        self.writes.flush()
+
+    def _redact(self, trace: Trace) -> Trace:
+        """The trace without secrets; of one whose texts are not kept, only the session's name is."""
+        if self.settings.trace.text:
+            return redact_trace(trace)
+        request = redact_session(trace.request)
+        return trace if request is trace.request else replace(trace, request=request)
+
+    def close(self) -> None:
+        """Save and close what holds files; a second call does nothing."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        if self.own_embedder is not None:
+            self.own_embedder.close()
+        self.threads.close()
+        self.writes.close()
+        self.upkeep.close()
+        self.memory.close()
+        self.indexes.close()
+        self.store.close()
+
+
+def build(
+    settings: Settings,
+    own: UserComponents | None = None,
+    *,
+    folder: Path | None = None,
+    wait_for_index: bool = True,
+) -> Components:
+    """The components that the caller brings, and the others as the settings say.
+
+    With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
+    the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
+    """
+    settings = _pass_redact_on(settings)
+    own = _that_answers(own or UserComponents(), settings)
+    store = own.store
+    if store is None:
+        quota = settings.limits.tenant_bytes
+        store, folder = open_store(settings.store, clock=own.clock or time.time, tenant_bytes=quota)
+    elif folder:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _build_over(store, settings, own, folder, wait_for_index=wait_for_index)
+
+
+def build_again(components: Components) -> Components:
+    """New components over the same store, as a forked child needs them: without threads, and with empty caches."""
+    return _build_over(
+        components.store,
+        components.settings,
+        components.own,
+        components.folder,
+        wait_for_index=components.wait_for_index,
+    )
+
+
+def _build_over(
+    store: Store,
+    settings: Settings,
+    own: UserComponents,
+    folder: Path | None,
+    *,
+    wait_for_index: bool,
+) -> Components:
+    timeout_s = settings.embed.timeout_s
+    own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
+    vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
+    clock = own.clock or time.time
+    candidates = None
+    if own.retriever is not None:
+        candidates = CandidateIndex(own.retriever, store, vectors, settings.grade.deadline_s)
+    indexes = Indexes(
+        store, folder and folder / "index", vectors, settings.index, candidates=candidates
+    )
+    providers = load_plugins() if own.providers is None else own.providers
+    pool = ProviderPool(providers, settings.recall)
+    memory = Memory(store, pool, settings.facts, clock=clock)
+    writes, upkeep = (
+        DeferredWrites(),
+        TraceUpkeep(store, settings.trace, tenant=settings.tenant, clock=clock),
+    )
+    count = _remember_counts(own.counter or counter(settings.tokens))
+    threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
+    if not wait_for_index:  # as in a service
+        threads.start()
+    policy = _policies(settings)
+    resources = Resources(
+        store,
+        indexes.snapshot if wait_for_index else indexes.latest,
+        count,
+        CollectionTokens(store, count, policy.compose.notice),
+        memory,
+        vectors=indexes.vector,
+        measures=own.retriever is None,
+        grader=own.grader or llm_grader(settings.grader),
+        search=own.search or searcher(settings.search),
+        # those of ours have limits for each call to a model or server
+        grader_s=settings.grade.deadline_s if own.grader else None,
+        search_s=settings.grade.deadline_s if own.search else None,
+        clock=clock,
+        defer=writes.put,
+        computing=threads.computing,
+    )
+    engine = Engine(resources, policy)
+    if own.store is None and folder and not _is_read_only(store):
+        upkeep.start()  # traces that are too old go even if no request comes
+    pool.start(settings.tenant)
+    components = Components(
+        settings, store, indexes, wait_for_index, memory, engine, count, clock, writes, upkeep,
+        threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
+        read_only=_is_read_only(store),
+        request_scopes=store if isinstance(store, RequestScopedStore) else None,
+    )  # fmt: skip
+    _open.add(components)
+    return components
+
+
+def _close_open() -> None:
+    """Close what a script left open, so that its last trace and its index are not lost; each step has a time limit."""
+    for components in list(_open):
+        try:
+            components.close()
+        except EXPECTED as error:
+            LOGGER.warning("a store was not closed well: %s", describe(error))
+
+
+_open: WeakSet[Components] = WeakSet()
+atexit.register(_close_open)
+call_in_children(_open.clear)  # they are the parent's
+
+
+def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
+    """An engine over the same store under other settings of the pipeline, by dotted name.
+
+    It asks neither a person nor the world outside: `why` runs a request many times.
+    """
+    from millgate.explain.parameters import MAX_WIDENING  # noqa: PLC0415  (a plain request asks for no replay)
+
+    allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
+    for name in changes:
+        if name.partition(".")[0] not in allowed:
+            raise InputError(
+                f"{name} cannot be changed in a replay",
+                hint=f"the groups {', '.join(sorted(allowed))} can",
+            )
+    settings = with_changes(components.settings, {**changes, "review.enabled": False})
+    for name in changes:  # after conversion: a number may come as text
+        value = _setting(settings, name)
+        if isinstance(value, int | float) and value > MAX_WIDENING:
+            raise LimitError(f"{name} is {value:,}; a replay takes at most {MAX_WIDENING:,}")
+    memory = components.memory
+    if settings.facts != components.settings.facts:
+        memory = Memory(components.store, memory.providers, settings.facts, clock=components.clock)
+    policy, resources = _policies(settings), components.engine.resources
+    sizes = CollectionTokens(resources.store, resources.count, policy.compose.notice)
+    return Engine(replace(resources, memory=memory, search=None, sizes=sizes), policy)
+
+
+def _stages_wait(settings: Settings, own: UserComponents) -> bool:
+    """Whether a stage may wait for a network; a part of the caller's own may."""
+    remote = bool(settings.embed.url) or is_postgres(settings.store)
+    return remote or any(
+        part is not None for part in (own.store, own.embedder, own.counter, own.retriever)
+    )
+
+
+def _pass_redact_on(settings: Settings) -> Settings:
+    """The settings with `redact` off for facts and reviews too, if it is off for all."""
+    if settings.redact:
+        return settings
+    facts = settings.facts.model_copy(update={"redact": False})
+    review = settings.review.model_copy(update={"redact": False})
+    return settings.model_copy(update={"facts": facts, "review": review})
+
+
+def _that_answers(own: UserComponents, settings: Settings) -> UserComponents:
+    """The caller's components; for a clock and a counter ours answers when they fail."""
+    clock = own.clock and _clock(own.clock)
+    count = own.counter and _counter(own.counter, counter(settings.tokens))
+    return replace(own, clock=clock, counter=count)
+
+
+def _clock(own: Clock) -> Clock:
+    """The caller's clock; what is no time is a failure of it."""
+
+    def now() -> float:
+        seconds = float(own())
+        if not isfinite(seconds):
+            raise ValueError(f"it said {seconds}")
+        return seconds
+
+    return or_ours("clock", now, time.time)
+
+
+def _counter(own: TokenCounter, ours: TokenCounter) -> TokenCounter:
+    """The caller's counter; what is no number of tokens is a failure of it."""
+
+    def count(text: str, /) -> int:
+        tokens = ceil(own(text))
+        if tokens < 0:
+            raise ValueError(f"it counted {tokens} tokens")
+        return tokens
+
+    return or_ours("counter", count, ours)
+
+
+def _remember_counts(count: TokenCounter) -> TokenCounter:
+    counts = Cache[int, int](_COUNT_BYTES)
+
+    def count_tokens(text: str, /) -> int:
+        key = hash(text)
+        known = counts.get(key)
+        if known is None:
+            known = count(text)
+            counts.put(key, known)
+        return known
+
+    return count_tokens
+
+
+def _setting(settings: Settings, name: str) -> object:
+    """The value of a setting by its dotted name."""
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def _is_read_only(store: Store) -> bool:
+    """Whether a store takes no writes; one that does not say takes them."""
+    return isinstance(store, ReadOnlyStore) and store.read_only
+
+
+def _policies(settings: Settings) -> Policies:
+    return Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
+
+
+def _log(settings: Settings, folder: Path | None, *, read_only: bool) -> PerformanceLog | None:
+    """The log with a line for each request, if it is switched on and has a place that can be written."""
+    policy = settings.log
+    beside = None if read_only else folder
+    path = Path(policy.path) if policy.path else beside and beside / NAME
+    if not policy.enabled or not path:
+        return None
+    return PerformanceLog(path, policy, redacts=settings.redact)
