@@ -136,6 +136,7 @@ check: $(READY)
 	@echo "== lint" && $(BIN)/ruff check .
 	@echo "== types" && $(BIN)/mypy
 	@echo "== import layers" && $(BIN)/lint-imports --no-cache
+	@echo "== size" && $(BIN)/python requirements/size.py
 	@echo "== deployment files"
 	@$(BIN)/hadolint deploy/Containerfile
 	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml deploy/citus/compose.yaml
