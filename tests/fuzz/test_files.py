@@ -19,7 +19,7 @@ from millgate.ingest.ignore import Ignore
 from millgate.ingest.readers import read
 from millgate.ingest.rows import Skip, Text
 from millgate.ingest.walk import SourceFile
-from millgate.integrations.mcp_clients import json_text, toml_text
+from millgate.integrations.mcp_clients import Entry, Place
 from millgate.knowledge.admissibility import load as load_slice
 from millgate.knowledge.edges import document_edges, read_edges
 from millgate.operations.transfer import import_lines
@@ -191,11 +191,16 @@ SERVERS = {"mcpServers": {"other": {"command": "x", "args": ["y"]}}, "more": [1]
 
 
 @fuzz_slow
-def test_any_clients_file_is_edited_or_left_alone(rng):
-    raw = encoded(rng, SERVERS).decode("utf-8", "replace")
-    toml = damage(rng, b'[mcp_servers.other]\ncommand = "x"\n[more]\na = 1\n').decode("utf-8", "replace")  # fmt: skip
-    for module, given_text, key in ((json_text, raw, "mcpServers"), (toml_text, toml, "mcp_servers")):  # fmt: skip
-        with suppress(InputError):
-            changed = module.add(given_text, key, "millgate", {"command": "millgate"})
-            assert module.find(changed, key, "millgate") == {"command": "millgate"}
-            module.remove(changed, key, "millgate")
+def test_any_clients_file_is_edited_or_left_alone(folder, rng):
+    raw, toml = encoded(rng, SERVERS), damage(rng, b'[mcp_servers.other]\ncommand = "x"\n[more]\na = 1\n')  # fmt: skip
+    for written, name, key in ((raw, "some.json", "mcpServers"), (toml, "some.toml", "mcp_servers")):  # fmt: skip
+        file = folder / name
+        file.write_bytes(written)
+        place, entry = Place("A client", file, key), Entry("millgate", "millgate")
+        try:
+            assert place.install(entry)
+        except InputError:
+            assert file.read_bytes() == written
+            continue
+        assert not place.install(entry)
+        assert place.uninstall("millgate")

@@ -1,4 +1,4 @@
-"""A client's configuration gets one entry, loses it again byte for byte, and is left alone when it cannot be read."""
+"""A client's configuration gets one entry, loses it again, and is left alone when it cannot be read."""
 
 import json
 import os
@@ -13,23 +13,17 @@ from hypothesis import strategies as st
 
 from millgate.cli import app
 from millgate.errors import InputError
-from millgate.integrations.mcp_clients import json_text, toml_text
-from millgate.integrations.mcp_clients.clients import CLIENTS, Entry, Place, find_place
-from millgate.integrations.mcp_clients.install import install, uninstall
+from millgate.integrations.mcp_clients import CLIENTS, Entry, Place, find_place, load_json
 
-VALUE = {"command": "/opt/bin/millgate", "args": ["mcp", "--store", '/tmp/ä😀\x7f b\\"c']}
+ENTRY = Entry("millgate", "/opt/bin/millgate", ("mcp", "--store", '/tmp/ä😀\x7f b\\"c'))
+VALUE = {"command": ENTRY.command, "args": list(ENTRY.arguments)}
 
 JSON_FILES = [
-    "{}",
-    "{ }\n",
-    "{\n}\n",
     '{"mcpServers": {}}',
     '{"mcpServers": {\n}}',
     '{\n  "mcpServers": {\n  }\n}\n',
-    '{"a": 1}',
-    '\ufeff{"a": [1, {"mcpServers": {}}]}',
     '{\r\n\t"theme": "dark",\r\n\t"mcpServers": {\r\n\t\t"other": {"command": "x"}\r\n\t}\r\n}\r\n',
-    '// mine\n{\n  // servers\n  "mcpServers": { /* one, two */\n    "other": {"command": "x"}, // last\n  },\n}\n',
+    '// mine\n{\n  // servers\n  "mcpServers": { /* one, two */\n    "other": {"command": "//x"}, // last\n  },\n}\n',
     '{"mcpServers": {"other": {"command": "x"}}, "z": "}{"}',
 ]
 TOML_FILES = [
@@ -44,22 +38,37 @@ TOML_FILES = [
 ]
 
 
+def place(folder, text, suffix="json"):
+    """A configuration with some text in it."""
+    path = folder / f"config.{suffix}"
+    path.write_bytes(text.encode())
+    return Place("A client", path, "mcpServers" if suffix == "json" else "mcp_servers")
+
+
+def edit(folder, text, suffix="json"):
+    """A configuration with our entry in it, and after it was taken out again."""
+    one = place(folder, text, suffix)
+    assert one.install(ENTRY)
+    added = one.path.read_bytes().decode()
+    assert one.uninstall(ENTRY.name)
+    return added, one.path.read_bytes().decode()
+
+
 @pytest.mark.parametrize("text", JSON_FILES)
-def test_removing_from_json_restores_every_byte(text):
-    added = json_text.add(text, "mcpServers", "millgate", VALUE)
-    assert json_text.find(added, "mcpServers", "millgate") == VALUE
-    before, after = json_text.load(text), json_text.load(added)
-    after["mcpServers"].pop("millgate")
-    assert after["mcpServers"] == before.get("mcpServers", {})
-    assert json_text.remove(added, "mcpServers", "millgate") == text
+def test_removing_from_json_restores_every_byte(tmp_path, text):
+    added, left = edit(tmp_path, text)
+    before, after = load_json(text), load_json(added)
+    assert after["mcpServers"].pop("millgate") == VALUE
+    assert after == before
+    assert left == text
 
 
 @pytest.mark.parametrize("text", TOML_FILES)
-def test_removing_from_toml_restores_every_byte(text):
-    added = toml_text.add(text, "mcp_servers", "millgate", VALUE)
+def test_removing_from_toml_restores_every_byte(tmp_path, text):
+    added, left = edit(tmp_path, text, "toml")
     assert tomllib.loads(added.replace("\r\n", "\n"))["mcp_servers"]["millgate"] == VALUE
     assert added.startswith(text)
-    assert toml_text.remove(added, "mcp_servers", "millgate") == text
+    assert left == text
 
 
 VALUES = st.recursive(
@@ -71,59 +80,73 @@ VALUES = st.recursive(
 
 @given(
     st.dictionaries(st.text(), VALUES),
-    st.dictionaries(st.text(), VALUES) | st.none(),
+    st.dictionaries(st.text(), VALUES),
     st.sampled_from([None, 0, 2, "\t"]),
     st.booleans(),
 )
-def test_any_json_file_comes_back_as_it_was(rest, servers, indent, ascii):
-    data = dict(rest)
-    data.pop("mcpServers", None)
-    if servers is not None:
-        servers.pop("millgate", None)
-        data["mcpServers"] = servers
+def test_any_json_file_comes_back_as_it_was(tmp_path_factory, rest, servers, indent, ascii):
+    servers.pop("millgate", None)
+    data = rest | {"mcpServers": servers}
     text = json.dumps(data, indent=indent, ensure_ascii=ascii)
-    added = json_text.add(text, "mcpServers", "millgate", VALUE)
+    added, left = edit(tmp_path_factory.getbasetemp(), text)
     assert json.loads(added)["mcpServers"]["millgate"] == VALUE
-    assert json_text.remove(added, "mcpServers", "millgate") == text
+    assert left == text
 
 
-def test_an_entry_that_others_moved_is_taken_out_alone():
-    text = json.dumps(
-        {"mcpServers": {"a": {}, "millgate": VALUE, "b": {}}, "x": 1}, indent=2, ensure_ascii=False
-    )
-    kept = json.loads(json_text.remove(text, "mcpServers", "millgate"))
-    assert kept == {"mcpServers": {"a": {}, "b": {}}, "x": 1}
-    last = json.dumps({"mcpServers": {"a": {}, "millgate": VALUE}})
-    assert json.loads(json_text.remove(last, "mcpServers", "millgate")) == {"mcpServers": {"a": {}}}
+@pytest.mark.parametrize(
+    "text", ["{}", "{ }\n", '\ufeff{"a": 1}', '{\n  "a": [1, {"mcpServers": {}}]\n}']
+)
+def test_a_file_without_servers_keeps_an_empty_table_of_them(tmp_path, text):
+    _, left = edit(tmp_path, text)
+    assert load_json(left) == load_json(text) | {"mcpServers": {}}
 
 
-def test_an_entry_with_a_comment_in_its_way_is_left_alone():
-    text = '{"mcpServers": {"millgate": {} /* mine */, "b": {}}}'
-    with pytest.raises(InputError, match="cannot be taken out safely"):
-        json_text.remove(text, "mcpServers", "millgate")
-    assert json_text.remove('{"mcpServers": 3}', "mcpServers", "millgate") == '{"mcpServers": 3}'
+def test_an_entry_that_others_moved_is_taken_out_alone(tmp_path):
+    data = {"mcpServers": {"a": {}, "millgate": VALUE, "b": {}}, "x": 1}
+    one = place(tmp_path, json.dumps(data, indent=2, ensure_ascii=False))
+    one.uninstall("millgate")
+    assert json.loads(one.path.read_text()) == {"mcpServers": {"a": {}, "b": {}}, "x": 1}
+    last = place(tmp_path, json.dumps({"mcpServers": {"a": {}, "millgate": VALUE}}))
+    last.uninstall("millgate")
+    assert json.loads(last.path.read_text()) == {"mcpServers": {"a": {}}}
 
 
-def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
-    text = toml_text.add("a = 1\n", "mcp_servers", "millgate", VALUE)
-    text += '[mcp_servers.millgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
-    kept = toml_text.remove(text, "mcp_servers", "millgate")
+def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone(tmp_path):
+    one = place(tmp_path, "a = 1\n", "toml")
+    one.install(ENTRY)
+    with one.path.open("a") as file:
+        file.write('[mcp_servers.millgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n')
+    one.uninstall("millgate")
+    kept = one.path.read_text()
     assert tomllib.loads(kept) == {"a": 1, "other": {"c": 2}}
     assert "# mine\n[other]" in kept
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[1]", '{"a": }', '{"a": 1', "{'a': 1}", ",}", '{"a": "\n"}', '{"mcpServers": 3}']
+    "text", ["", "nonsense", "[1]", '{"a": }', '{"a": 1', "{'a': 1}", ",}", '{"a": "\n"}', '{"mcpServers": 3}', '// {', '{"a": "//}']
 )  # fmt: skip
-def test_json_that_cannot_be_edited_is_refused(text):
-    with pytest.raises(InputError):
-        json_text.add(text, "mcpServers", "millgate", VALUE)
+def test_json_that_cannot_be_edited_is_left_alone(tmp_path, text):
+    one = place(tmp_path, text)
+    with pytest.raises(InputError, match="is left as it is") as refused:
+        one.install(ENTRY)
+    assert "--print" in refused.value.hint
+    assert one.path.read_text() == text
 
 
 @pytest.mark.parametrize("text", ["a = ", "[a]\n[a]\n", "mcp_servers = {}", "mcp_servers = 3"])
-def test_toml_that_cannot_be_edited_is_refused(text):
-    with pytest.raises(InputError):
-        toml_text.add(text, "mcp_servers", "millgate", VALUE)
+def test_toml_that_cannot_be_edited_is_left_alone(tmp_path, text):
+    one = place(tmp_path, text, "toml")
+    with pytest.raises(InputError, match="is left as it is"):
+        one.install(ENTRY)
+    assert one.path.read_text() == text
+
+
+def test_an_entry_that_cannot_be_taken_out_is_left_alone(tmp_path):
+    text = '[mcp_servers]\nmillgate = { command = "x" }\n'
+    one = place(tmp_path, text, "toml")
+    with pytest.raises(InputError, match="cannot be taken out safely"):
+        one.uninstall("millgate")
+    assert one.path.read_text() == text
 
 
 @pytest.fixture
@@ -144,7 +167,7 @@ def run(*arguments, code=0):
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("scope", ["user", "project"])
-def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
+def test_what_is_printed_is_what_a_new_file_holds(home, client, scope):
     where = ("--client", client, "--scope", scope)
     path = find_place(client, scope).path
     printed = run("mcp", "install", *where, "--print")
@@ -154,7 +177,7 @@ def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
     assert "mcp" in path.read_text()
     assert "already" in run("mcp", "install", *where).output
     run("mcp", "uninstall", *where)
-    assert not path.exists()
+    assert "millgate" not in path.read_text()
     assert "is not in" in run("mcp", "uninstall", *where).output
 
 
@@ -179,14 +202,14 @@ def test_each_client_gets_the_form_it_reads(home):
     assert opencode == {"type": "local", "command": [gemini["command"], *gemini["args"]]}
 
 
-def test_opencodes_file_with_comments_is_used_if_it_is_the_one_that_is_there(home):
+def test_opencodes_other_file_is_used_if_it_is_the_one_that_is_there(home):
     file = home / ".config" / "opencode" / "opencode.jsonc"
     file.parent.mkdir(parents=True)
-    file.write_text('{\n  // mine\n  "theme": "dark",\n}\n')
+    file.write_text('{"mcp": {}}')
     run("mcp", "install", "--client", "opencode")
-    assert json_text.load(file.read_text())["mcp"]["millgate"]["type"] == "local"
+    assert json.loads(file.read_text())["mcp"]["millgate"]["type"] == "local"
     run("mcp", "uninstall", "--client", "opencode")
-    assert file.read_text() == '{\n  // mine\n  "theme": "dark",\n}\n'
+    assert file.read_text() == '{"mcp": {}}'
 
 
 def test_nobody_else_can_read_the_copy_while_it_is_written(tmp_path, monkeypatch):
@@ -195,14 +218,14 @@ def test_nobody_else_can_read_the_copy_while_it_is_written(tmp_path, monkeypatch
     file.chmod(0o644)
     modes = []
     monkeypatch.setattr(os, "fsync", lambda number: modes.append(stat.S_IMODE(os.fstat(number).st_mode)))  # fmt: skip
-    assert install(Place("A client", file), Entry("millgate", "millgate"))
+    assert Place("A client", file).install(Entry("millgate", "millgate"))
     assert modes == [0o600]
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
 
 def test_a_file_that_cannot_be_parsed_is_left_alone_and_said(home):
     path = home / ".claude.json"
-    path.write_bytes(b'{"mcpServers": {,}}')
+    path.write_bytes(b'{"mcpServers": {"a" 1}}')
     for command in ("install", "uninstall"):
         with pytest.raises(InputError, match="is left as it is: it is not valid JSON"):
             app.main(["mcp", command, "--client", "claude"], standalone_mode=False)
@@ -214,24 +237,24 @@ def test_a_file_that_cannot_be_parsed_is_left_alone_and_said(home):
 
 def test_a_link_stays_a_link_and_rights_stay(tmp_path):
     real = tmp_path / "dotfiles.json"
-    real.write_text("{}")
+    real.write_text('{"mcpServers": {}}')
     real.chmod(0o600)
     link = tmp_path / "mcp.json"
     link.symlink_to(real)
     place = Place("A client", link)
-    assert install(place, Entry("millgate", "millgate", ("mcp",)))
+    assert place.install(Entry("millgate", "millgate", ("mcp",)))
     assert link.is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert uninstall(place, "millgate")
-    assert real.read_text() == "{}"
+    assert place.uninstall("millgate")
+    assert real.read_text() == '{"mcpServers": {}}'
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dotfiles.json", "mcp.json"]
 
 
 def test_another_server_of_that_name_is_not_overwritten(tmp_path):
     place = Place("A client", tmp_path / "mcp.json")
-    install(place, Entry("millgate", "one"))
+    place.install(Entry("millgate", "one"))
     with pytest.raises(InputError, match="another server named millgate"):
-        install(place, Entry("millgate", "two"))
+        place.install(Entry("millgate", "two"))
     assert json.loads(place.path.read_text())["mcpServers"]["millgate"]["command"] == "one"
 
 
@@ -263,4 +286,4 @@ def test_a_pipe_a_link_to_itself_and_a_huge_file_are_left_as_they_are(tmp_path, 
         file.truncate(1 << 40)
     for client in ("claude", "opencode", "cursor"):
         with pytest.raises(InputError, match="is left as it is"):
-            install(find_place(client, "project"), Entry("millgate", "millgate"))
+            find_place(client, "project").install(Entry("millgate", "millgate"))

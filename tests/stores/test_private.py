@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from millgate.cli import app
 from millgate.gateway import Millgate
-from millgate.integrations.mcp_clients.clients import Entry, Place
-from millgate.integrations.mcp_clients.install import install
+from millgate.integrations.mcp_clients import Entry, Place
 from millgate.operations.backup import backup, restore
 from millgate.settings import Settings
 from millgate.stores.sqlite.store import SqliteStore
@@ -113,7 +112,7 @@ def test_the_copy_of_an_agents_configuration_is_the_owners_at_every_moment(tmp_p
     config.write_text('{"apiKey": "sk-secret"}')
     config.chmod(0o600)
     with Modes(config.parent) as modes:
-        assert install(Place("Claude Code", config), Entry("millgate", "millgate"))
+        assert Place("Claude Code", config).install(Entry("millgate", "millgate"))
     assert set().union(*modes.seen.values()) == {0o600}, modes.seen
 
 

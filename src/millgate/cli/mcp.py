@@ -10,9 +10,7 @@ from millgate.cli.command_group import CommandGroup
 from millgate.cli.options import json_option, note_missing, open_gate, print_json, store_options
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
-from millgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
-
-TOOLS_S = 0.5  # in which a client asks for the tools, after it has started us: agents do so within some 50 ms
+from millgate.integrations.mcp_clients import CLIENTS, Entry, find_place, launch_command
 
 client_option = click.option(
     "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
@@ -44,19 +42,13 @@ def mcp(
     if ctx.invoked_subcommand is not None:
         return
     _require_package()
-    from millgate.integrations.mcp.early import EarlyClient  # noqa: PLC0415  (to install needs none)
-
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: millgate mcp install", err=True)
-    structured = result == "both"
-    client = EarlyClient.claim(structured=structured)
-    if client is not None:
-        client.wait_until_needed(TOOLS_S)
     from millgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
 
     note_missing(store)
     with open_gate(store, tenant) as gate:
-        serve(gate, collection=collection, structured=structured, client=client)
+        serve(gate, collection=collection, structured=result == "both")
 
 
 @mcp.command("install", epilog="Example: millgate mcp install --client claude")
@@ -79,8 +71,6 @@ def install_command(
     as_json: bool,
 ) -> None:
     """Add Millgate to the configuration of an MCP client."""
-    from millgate.integrations.mcp_clients.install import install, launch_command  # noqa: PLC0415  (it loads settings)
-
     if not only_print:
         _require_package()
     place = find_place(client, scope)
@@ -93,7 +83,7 @@ def install_command(
         echo(f"this belongs into {place.path}", err=True)
         return
     note_missing(store)
-    changed = install(place, entry)
+    changed = place.install(entry)
     if as_json:
         print_json({"client": client, "path": str(place.path), "changed": changed})
         return
@@ -108,10 +98,8 @@ def install_command(
 @json_option
 def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
     """Remove Millgate from the configuration of an MCP client."""
-    from millgate.integrations.mcp_clients.install import uninstall  # noqa: PLC0415  (it loads settings)
-
     place = find_place(client, scope)
-    changed = uninstall(place, _check_name(name))
+    changed = place.uninstall(_check_name(name))
     if as_json:
         print_json({"client": client, "path": str(place.path), "changed": changed})
         return

@@ -1,12 +1,11 @@
 """Over stdio: one client, which started this process and ends it by closing the pipe.
 
-While it serves, standard output carries the protocol alone: whatever else is printed goes to standard error.
-early.py has answered the client's first messages by then.
+While it serves, the library lets standard output carry only the protocol: whatever else is printed goes to standard
+error.
 """
 
 import os
 from contextlib import suppress
-from typing import Any, cast
 from uuid import uuid4
 
 import anyio
@@ -14,19 +13,12 @@ from mcp.server.stdio import stdio_server
 
 from millgate.gateway import Millgate
 from millgate.integrations.mcp.access import Access
-from millgate.integrations.mcp.early import EarlyClient
 from millgate.integrations.mcp.server import build
 from millgate.integrations.mcp.tools import Style
 from millgate.keys import SCOPES
 
 
-def serve(
-    gate: Millgate,
-    *,
-    collection: str = "main",
-    structured: bool = False,
-    client: EarlyClient | None = None,
-) -> None:
+def serve(gate: Millgate, *, collection: str = "main", structured: bool = False) -> None:
     """Serve one client until it closes its end. The client may do all that the user of the process may."""
     access = Access(
         gate,
@@ -39,8 +31,7 @@ def serve(
     server = build(lambda _: access, style=Style(structured=structured))
 
     async def run() -> None:
-        pipe = cast("Any", anyio.wrap_file(cast("Any", client))) if client else None
-        async with stdio_server(pipe, pipe) as (incoming, outgoing):
+        async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     with suppress(KeyboardInterrupt):

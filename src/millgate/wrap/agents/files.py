@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from millgate.errors import InputError
-from millgate.integrations.mcp_clients import json_text
+from millgate.integrations.mcp_clients import load_json
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _YAML_PAIR = re.compile(r"^[ \t]++([A-Za-z_]\w*+):(?:[ \t]++([^\n]*+))?$")
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, with comments if the agent allows them; empty if there is no such file."""
-    return _parse(path, lambda text: json_text.load(text or "{}"))
+    return _parse(path, lambda text: load_json(text or "{}"))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
