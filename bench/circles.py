@@ -46,12 +46,12 @@ from bench.fold import read_sessions
 from rich.console import Console
 from rich.table import Table
 
+from millgate.circles.action import Step
+from millgate.circles.finder import check
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import Reader
+from millgate.circles.steps import Climber, annotate, climb
 from millgate.guard import masks
-from millgate.guard.calls import Reader
-from millgate.guard.ladder import Climber, annotate, climb
-from millgate.guard.policy import CirclesPolicy
-from millgate.guard.steps import Step
-from millgate.guard.tools import check
 
 POLICY = CirclesPolicy()
 LINES = "\n".join(f"line {n} of a file with some words in it, as files have" for n in range(140))

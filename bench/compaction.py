@@ -31,7 +31,7 @@ from millgate.compaction.keep import MOST_PIECES
 from millgate.compaction.notice import begins_with_summary, notice
 from millgate.compaction.window import Window, read_window
 from millgate.gateway import Millgate
-from millgate.prices import Prices
+from millgate.spending.prices import Prices
 from millgate.text.coverage import WindowIndex
 from millgate.text.terms import terms
 from millgate.types import Request

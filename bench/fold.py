@@ -31,13 +31,13 @@ from rich.console import Console
 from rich.table import Table
 
 import millgate
+from millgate.circles.action import as_json
+from millgate.circles.reader import is_from_model
 from millgate.folding import Folder
 from millgate.folding.pointer import find_pointers, read_shown, resolve
 from millgate.folding.rules import RULES
 from millgate.folding.texts import TextReader
-from millgate.guard.calls import is_from_model
-from millgate.guard.steps import as_json
-from millgate.prices import Price, Prices
+from millgate.spending.prices import Price, Prices
 from millgate.text.tokens import estimate_tokens
 
 MODEL = "claude-opus-4-6"

@@ -29,7 +29,7 @@ MODULES = (
     "millgate.types.notes",
     "millgate.protocols",
     "millgate.guard",
-    "millgate.guard.tools",
+    "millgate.circles.finder",
     "millgate.guard.adapters",
     "millgate.published.context_strategy",
     "millgate.published.entropy_gating",

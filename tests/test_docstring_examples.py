@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from millgate import Millgate
-from millgate.guard.fuse import Spending
 from millgate.keys import Keys
 from millgate.knowledge.facts import Facts
 from millgate.knowledge.graph import Graph
 from millgate.knowledge.review import ReviewQueue
+from millgate.spending.spending import Spending
 from millgate.types import Amount, Edge, Request
 
 INLINE = re.compile(r"For example: `([^`]+)`")

@@ -9,7 +9,7 @@ import millgate
 
 UNASKED = (
     "millgate.knowledge.graph",
-    "millgate.guard.ladder",
+    "millgate.circles.steps",
     "millgate.guard.resume",
     "millgate.ingest.load",
     "millgate.keys",

@@ -9,12 +9,12 @@ from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
 from tests.service.clients import until
 
-from millgate.guard.caps import CapStatus
-from millgate.guard.ladder import Climb, Mark
+from millgate.circles.finder import Circle, Tried
+from millgate.circles.steps import Climb, Mark
 from millgate.guard.report import Cut, GuardReport
-from millgate.guard.tools import Circle, Tried
 from millgate.service.proxy.call_trace import call_trace
 from millgate.service.proxy.model_call import ModelCall
+from millgate.spending.limits import CapStatus
 
 ALL = "\n".join(ATTACKS)  # for the pages of a single chunk and a single call
 

@@ -8,9 +8,9 @@ from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
 from millgate.explain.describe import describe
-from millgate.guard.fuse import FusePolicy, Spending
-from millgate.prices import Price, Prices
 from millgate.service.proxy.call_trace import call_trace
+from millgate.spending.prices import Price, Prices
+from millgate.spending.spending import FusePolicy, Spending
 from millgate.types import CallCost
 from millgate.types.notes import Stage
 from millgate.types.policy import ProxyPolicy

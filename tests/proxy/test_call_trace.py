@@ -7,20 +7,20 @@ import pytest
 from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.waiting import MOST_S
 
+from millgate.circles.finder import Circle
+from millgate.circles.steps import Climb, Mark
 from millgate.cli.why import _describe_row
 from millgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
 from millgate.explain.as_data import redact_trace, trace_data
 from millgate.explain.describe import describe
-from millgate.guard.caps import CapStatus
 from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.ladder import Climb, Mark
 from millgate.guard.report import Cut, GuardReport, State
-from millgate.guard.tools import Circle
 from millgate.service.dashboard.words import describe_outcome
 from millgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.proxy.transport import NotReached
+from millgate.spending.limits import CapStatus
 from millgate.stores.stored_trace import pack_trace, read_trace, trim
 from millgate.text.fence import fence
 from millgate.types import TraceSummary

@@ -10,7 +10,7 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 from tests.waiting import MOST_S
 
-from millgate.guard.policy import CirclesPolicy
+from millgate.circles.policy import CirclesPolicy
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.call_trace import call_trace
 from millgate.types import TraceSummary

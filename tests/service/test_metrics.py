@@ -4,11 +4,11 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from millgate.guard.caps import CapStatus
 from millgate.guard.report import GuardReport, State
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.model_call import ModelCall
 from millgate.service.request_state import RequestState
+from millgate.spending.limits import CapStatus
 from millgate.testing.samples import trace as sample
 from millgate.types import Step
 from millgate.types.notes import Stage

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from millgate.guard.masks import is_same
+from millgate.circles.masks import is_same
 from millgate.text.cache import ENTRY_BYTES, Cache, clear_caches
 from millgate.text.fence import quote
 from millgate.text.redact import redact

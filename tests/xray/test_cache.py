@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from millgate.prices import Price, Prices
+from millgate.spending.prices import Price, Prices
 from millgate.xray.analyze import analyze
 from millgate.xray.bars import draw_cache
 from millgate.xray.page import page

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from millgate.prices import Price, Prices
+from millgate.spending.prices import Price, Prices
 from millgate.xray.analyze import analyze
 from millgate.xray.page import page
 from millgate.xray.summary import describe_fold

@@ -20,6 +20,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import millgate
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import annotate, climb, describe
 from millgate.cli.console import SafeConsole
 from millgate.cli.demo_service import serve_script
 from millgate.cli.options import json_option, print_json
@@ -27,8 +29,6 @@ from millgate.errors import NotFound
 from millgate.explain.as_data import context_data
 from millgate.gateway import Millgate
 from millgate.guard import Cut, Guard
-from millgate.guard.ladder import annotate, climb, describe
-from millgate.guard.policy import CirclesPolicy
 from millgate.ingest.load import Summary
 from millgate.types import Chunk, Context
 

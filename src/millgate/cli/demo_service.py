@@ -17,9 +17,9 @@ from millgate.cli import demo_script as script
 from millgate.cli.service import address_of, open_page, service_module
 from millgate.cli.terminal import echo
 from millgate.gateway import Millgate
-from millgate.guard.fuse import CapPolicy, FusePolicy
 from millgate.knowledge.review import ReviewPolicy
 from millgate.settings import Settings
+from millgate.spending.spending import CapPolicy, FusePolicy
 from millgate.types import Edge
 from millgate.types.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 

@@ -16,13 +16,13 @@ from typing import Any, cast
 
 import click
 
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import Mark, climb
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import NotFound
-from millgate.guard.ladder import Mark, climb
 from millgate.guard.machine import StreamMachine
 from millgate.guard.plot import Profile, target
-from millgate.guard.policy import CirclesPolicy
 from millgate.settings import load
 from millgate.text.table import count_of
 from millgate.xray.conversations import read_conversations

@@ -11,6 +11,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
+from millgate.circles.finder import clip
 from millgate.cli.command_group import CommandGroup
 from millgate.cli.console import SafeConsole
 from millgate.cli.options import (
@@ -25,7 +26,6 @@ from millgate.cli.options import (
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra
 from millgate.explain.costs import CostScope, add_up_by
-from millgate.guard.tools import clip
 from millgate.keys import SCOPES
 from millgate.settings import load
 from millgate.stores.url import hide_password

@@ -16,6 +16,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
+from millgate.circles.finder import clip
 from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, open_existing, place_options, print_json
 from millgate.cli.terminal import echo, fit, format_minute
@@ -27,7 +28,6 @@ from millgate.explain.replay import Replay
 from millgate.explain.why import Why
 from millgate.gateway import Millgate
 from millgate.guard.report import LOOP_ERRORS
-from millgate.guard.tools import clip
 from millgate.operations.presence import (
     describe_empty,
     did_you_mean,

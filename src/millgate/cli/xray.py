@@ -9,8 +9,8 @@ from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra
-from millgate.prices import Prices, table_version
 from millgate.settings import load
+from millgate.spending.prices import Prices, table_version
 from millgate.text.table import count_of
 from millgate.xray.analyze import analyze
 from millgate.xray.files import find

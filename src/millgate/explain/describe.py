@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from millgate.circles.finder import clip
 from millgate.errors import LoopError, PartialCallError
-from millgate.guard.tools import clip
 from millgate.text.table import money_of
 from millgate.types import Step, Trace
 from millgate.types.notes import Note, NoteCode, Stage

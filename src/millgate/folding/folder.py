@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from millgate.circles.finder import CircleFinder
 from millgate.errors import InputError
 from millgate.folding.lines import Lines, Run, extend
 from millgate.folding.pointer import (  # fmt: skip
@@ -41,7 +42,6 @@ from millgate.folding.rules import (  # fmt: skip
     lists_conflicts,
 )
 from millgate.folding.texts import NamedText, TextReader
-from millgate.guard.tools import CircleFinder
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.places import Place, replace_text, text_at
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import orjson
 
+from millgate.circles.finder import clip
 from millgate.folding.lines import Change, Lines, Numbers, Run, Shift, number_lines
-from millgate.guard.tools import clip
 
 MIN_LINES = 20  # shorter runs stay: a pointer takes as much attention as it saves
 QUOTED = 40  # characters of the first and the last line that are quoted

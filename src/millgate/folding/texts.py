@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import orjson
 
-from millgate.guard.steps import Step
-from millgate.guard.tools import clip
-from millgate.guard.touched import Touched, touched_files
+from millgate.circles.action import Step
+from millgate.circles.finder import clip
 from millgate.transcript.parts import CODE, Part, find_command, owner_of, read
 from millgate.transcript.places import PARSED, Place, value_at
+from millgate.transcript.touched import Touched, touched_files
 
 Kind = Literal["result", "call", "words"]
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from millgate.guard.fuse import Spending
     from millgate.keys import Keys
     from millgate.knowledge.graph import Graph
+    from millgate.spending.spending import Spending
 
 _PROBE = "millgate-readiness"  # a tenant without data, so that no check reads a user's data
 _DEFAULT = Request("")
@@ -104,8 +104,8 @@ class Millgate(Compactions):
     @property
     def spending(self) -> "Spending":
         """What sessions, keys and this tenant have spent through the proxy: list, resume."""
-        from millgate.guard.fuse import Spending  # noqa: PLC0415  (as above)
-        from millgate.prices import Prices  # noqa: PLC0415  (as above)
+        from millgate.spending.prices import Prices  # noqa: PLC0415  (as above)
+        from millgate.spending.spending import Spending  # noqa: PLC0415  (as above)
 
         components = self._components
         settings = components.settings

@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from operator import attrgetter
 from typing import Any
 
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import annotate, climb, ending
 from millgate.errors import InputError, LoopError
 from millgate.guard.channels import Piece
 from millgate.guard.dialects.chat import ChatDialect
@@ -19,8 +21,7 @@ from millgate.guard.dialects.completions import CompletionsDialect
 from millgate.guard.dialects.dialect import Dialect, Event
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
-from millgate.guard.ladder import annotate, climb, ending
-from millgate.guard.policy import SAMPLING, CirclesPolicy
+from millgate.guard.policy import SAMPLING
 from millgate.guard.report import GuardReport, State
 from millgate.guard.resume import conversation
 from millgate.guard.stream import Guard

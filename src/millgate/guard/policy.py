@@ -1,6 +1,6 @@
-"""The policies of the guard: GuardPolicy for a stream, CirclesPolicy for repeated tool calls; and where they come from.
+"""GuardPolicy: how a stream is watched, and where that is set.
 
-They stand apart from the code that they steer: every command reads the settings, and few of them guard anything.
+It is apart from the code that it steers: every command reads the settings, and few of them guard anything.
 Arguments beat what is set for the model, which beats the environment. The guard also stands alone, without a file
 of settings, so it reads the MILLGATE_GUARD__* variables itself, with the meaning that the settings give them.
 """
@@ -21,9 +21,6 @@ from millgate.types.policy import TUNING, Count, Policy, Positive, PositiveCount
 PREFIX = "MILLGATE_GUARD__"
 
 Resume = Literal["auto", "prefill", "continuation", "restart"]
-CircleStep = Literal["note", "list", "end"]
-# Copies of a circle at which each step is reached; the third is the first that `check` finds.
-RUNGS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
 
 # By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
 # sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
@@ -152,23 +149,3 @@ class GuardPolicy(Policy):
             else:
                 given[name] = orjson.loads(value) if value[:1] == "{" else value
         return cls().replace(given)
-
-
-class CirclesPolicy(Policy):
-    """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
-
-    rungs: Mapping[CircleStep, Count] = RUNGS
-    """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
-    by_key: Mapping[str, Mapping[CircleStep, Count]] = {}
-    """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
-
-    def for_key(self, key: str) -> "CirclesPolicy":
-        """The policy for the calls of one key."""
-        return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
-
-    @property
-    def active(self) -> tuple[tuple[int, CircleStep], ...]:
-        """The rungs that are on, highest first; of two at one height the stronger first."""
-        strength: tuple[CircleStep, ...] = ("end", "list", "note")
-        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
-        return tuple(sorted(on, key=lambda rung: -rung[0]))

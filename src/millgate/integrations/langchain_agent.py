@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import annotate, climb, ending
 from millgate.errors import MissingExtra
 from millgate.folding.folder import fold as fold_messages
 from millgate.gateway import Millgate
-from millgate.guard.ladder import annotate, climb, ending
-from millgate.guard.policy import CirclesPolicy
 from millgate.integrations.blocks import Asking, Blocks
 from millgate.integrations.langchain import GuardedChatModel
 

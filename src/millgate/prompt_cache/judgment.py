@@ -7,8 +7,8 @@ in 866 of 873 recorded turns of Claude Code this holds within 2 %.
 from dataclasses import dataclass
 from typing import Literal
 
-from millgate.prices import Price
 from millgate.prompt_cache.difference import Difference
+from millgate.spending.prices import Price
 
 Blame = Literal["none", "client", "millgate", "provider", "time", "unknown"]
 

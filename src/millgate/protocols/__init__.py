@@ -11,7 +11,7 @@
     clock      Clock                                     Millgate.open(clock=...)
     detector   millgate.guard.Detector                   Guard(generate, detector=...), or the setting guard.detector
     dialect    millgate.guard.dialects.dialect.Dialect   entry points millgate.dialects
-    prices     millgate.prices.Price                     the setting prices
+    prices     millgate.spending.prices.Price                     the setting prices
 
 No part but a dialect needs a base class: an object fits if it has the members of its protocol. An object that is
 handed in replaces the one that the settings name. The other protocols here are what our own parts read of each
@@ -118,7 +118,7 @@ Prices turn the tokens of calls into money. Those of the providers come with the
 them. A price is that of a million tokens. It holds for the model of that name, also with a date or a region.
 
 >>> from millgate.settings import Settings
->>> from millgate.prices import Prices
+>>> from millgate.spending.prices import Prices
 >>> own = Settings(prices={"my-model": {"input": 0.5, "output": 2.0}}).prices
 >>> Prices(own).find("my-model-2026-11-01").output
 2.0

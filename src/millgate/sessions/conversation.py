@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import Climber
 from millgate.compaction.account import Account
 from millgate.compaction.items import Item
 from millgate.folding.folder import Folder
 from millgate.folding.rules import Clears
-from millgate.guard.ladder import Climber
-from millgate.guard.policy import CirclesPolicy
 from millgate.prompt_cache.difference import common_messages, same_beginning
 from millgate.prompt_cache.judgment import CacheCounts
 from millgate.prompt_cache.segments import Prompt

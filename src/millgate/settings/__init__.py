@@ -8,8 +8,8 @@ files and variables and checks them; it knows the policies, and opens nothing. W
 Start with schema.py, then load.py, which says where a value comes from.
 """
 
-from millgate.guard.fuse import FusePolicy
-from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.circles.policy import CirclesPolicy
+from millgate.guard.policy import GuardPolicy
 from millgate.ingest.policy import IngestPolicy
 from millgate.knowledge.facts import FactsPolicy
 from millgate.knowledge.paths import GraphPolicy
@@ -28,10 +28,11 @@ from millgate.pipeline.stages.grade import GradePolicy
 from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
-from millgate.prices import Price
 from millgate.settings.load import load, settings_file, with_changes
 from millgate.settings.schema import Settings
 from millgate.settings.show import Inspection, Setting, inspect, page
+from millgate.spending.prices import Price
+from millgate.spending.spending import FusePolicy
 from millgate.types.policy import (
     IndexPolicy,
     Limits,

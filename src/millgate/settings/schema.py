@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel, model_validator
 from pydantic.fields import FieldInfo
 
+from millgate.circles.policy import CirclesPolicy
 from millgate.compaction.policy import CompactionPolicy
 from millgate.folding.policy import FoldPolicy
-from millgate.guard.fuse import FusePolicy
-from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.guard.policy import GuardPolicy
 from millgate.ingest.policy import IngestPolicy
 from millgate.knowledge.facts import FactsPolicy
 from millgate.knowledge.paths import GraphPolicy
@@ -33,7 +33,8 @@ from millgate.pipeline.stages.grade import GradePolicy
 from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
-from millgate.prices import Price
+from millgate.spending.prices import Price
+from millgate.spending.spending import FusePolicy
 from millgate.stores.url import hide_password
 from millgate.types.policy import (
     TUNING,

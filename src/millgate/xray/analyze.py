@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from millgate.prices import Prices
+from millgate.spending.prices import Prices
 from millgate.xray.entries import read_entries
 from millgate.xray.files import Lines
 from millgate.xray.findings import Session, Xray

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from millgate.prices import Price, Prices
 from millgate.prompt_cache.difference import Difference, compare
 from millgate.prompt_cache.judgment import judge
 from millgate.prompt_cache.segments import LONG_TTL_S, TTL_S, Prompt, read_prompt
+from millgate.spending.prices import Price, Prices
 from millgate.xray.findings import CacheBreak, CacheUse
 from millgate.xray.usage import CallUsage
 

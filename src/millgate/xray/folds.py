@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millgate.folding import Folder
-from millgate.prices import Prices
+from millgate.spending.prices import Prices
 from millgate.xray.findings import FoldSaving
 from millgate.xray.usage import CallUsage
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from millgate.guard.calls import opening
+from millgate.circles.reader import opening
 from millgate.xray.usage import CallUsage, count_of, read_usage
 
 Message = dict[str, Any]

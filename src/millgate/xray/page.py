@@ -7,7 +7,7 @@ these. Every text from a session is escaped, for a tool result may be anything.
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
-from millgate.guard.tools import clip
+from millgate.circles.finder import clip
 from millgate.text.table import count_of
 from millgate.xray.bars import CACHE, SEGMENTS, draw, draw_cache
 from millgate.xray.findings import KINDS, Compaction, Session, Window, Xray

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from millgate.circles.action import Step
+from millgate.circles.finder import CircleFinder
 from millgate.compaction.account import account
 from millgate.compaction.notice import Compaction as Lost
 from millgate.compaction.window import read_window
-from millgate.guard.steps import Step
-from millgate.guard.tools import CircleFinder
-from millgate.guard.touched import Touched, touched_files
-from millgate.prices import Prices
+from millgate.spending.prices import Prices
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import IMAGE_TOKENS, Part, as_json, is_from_model, join_texts, read
+from millgate.transcript.touched import Touched, touched_files
 from millgate.xray.cache import CacheFollower
 from millgate.xray.findings import KINDS, Compaction, FoldSaving, Loop, Session, ToolUse, Window
 from millgate.xray.folds import FoldFollower

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from millgate.guard.tools import clip
+from millgate.circles.finder import clip
 from millgate.text.table import count_of
 from millgate.xray.findings import KINDS, CacheBreak, Session, Xray
 

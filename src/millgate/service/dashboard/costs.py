@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.explain.costs import CostScope, add_up, add_up_by
-from millgate.prices import table_version
 from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import Chart, Series, draw_bars
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
@@ -20,6 +19,7 @@ from millgate.service.dashboard.route import PageRoute
 from millgate.service.paths import DASHBOARD
 from millgate.service.request_state import Caller
 from millgate.service.state import service_of
+from millgate.spending.prices import table_version
 from millgate.types import CallCost
 
 router = APIRouter(prefix=f"{DASHBOARD}/costs", route_class=PageRoute, include_in_schema=False)

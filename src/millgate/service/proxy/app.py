@@ -24,7 +24,6 @@ from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.keys import missing_scope
-from millgate.prices import load_table
 from millgate.service.body import weigh
 from millgate.service.paths import is_proxied
 from millgate.service.problems import refusal
@@ -34,6 +33,7 @@ from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.request_state import Caller, RequestState
 from millgate.service.state import ServiceState
+from millgate.spending.prices import load_table
 from millgate.types import Context, Trace
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces

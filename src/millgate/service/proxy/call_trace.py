@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
+from millgate.circles.finder import Circle
+from millgate.circles.policy import CircleStep
 from millgate.compaction.items import KINDS as ITEM_KINDS
 from millgate.compaction.items import Kind as ItemKind
 from millgate.compaction.keep import NOT_PUT_BACK
-from millgate.guard.caps import CapStatus
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
-from millgate.guard.policy import CircleStep
 from millgate.guard.report import Cut
-from millgate.guard.tools import Circle
 from millgate.service.proxy.model_call import ModelCall
+from millgate.spending.limits import CapStatus
 from millgate.text.bounded_json import loads
 from millgate.text.fence import LABEL, without_fences
 from millgate.text.tokens import estimate_tokens

@@ -15,7 +15,6 @@ from millgate.compaction.notice import Compaction
 from millgate.compaction.policy import Mode
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
-from millgate.guard.fuse import Hold, Spending
 from millgate.guard.policy import GuardPolicy
 from millgate.prompt_cache.segments import Prompt
 from millgate.service.own_headers import describe_unknown
@@ -27,6 +26,7 @@ from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.transport import Headers, header
 from millgate.service.request_state import Caller, RequestState, find_state
 from millgate.sessions.conversation import Conversation, Owed, Owner
+from millgate.spending.spending import Hold, Spending
 from millgate.types import Context, Request
 from millgate.types.policy import UpstreamPolicy
 

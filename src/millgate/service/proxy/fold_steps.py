@@ -5,8 +5,8 @@ switched on stays as it was, since the provider may hold it in its cache. So the
 folding begins, and the conversation's state keeps that.
 """
 
+from millgate.circles.reader import opening
 from millgate.folding.policy import FoldPolicy
-from millgate.guard.calls import opening
 from millgate.guard.dialects.dialect import digest
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange

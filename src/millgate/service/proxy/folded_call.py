@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millgate.folding.report import Fold, FoldReport
-from millgate.prices import Price
 from millgate.prompt_cache.judgment import CacheCounts
+from millgate.spending.prices import Price
 
 FoldGroup = Literal["on", "measure", "holdout"]
 

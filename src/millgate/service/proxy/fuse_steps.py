@@ -1,5 +1,5 @@
 """Fuse steps: where spending is capped, hold the likely size of a call before it goes out, and book its real size when
-it is over. Both ask `Spending` (guard/fuse.py), the one place where caps are checked and booked.
+it is over. Both ask `Spending` (spending/spending.py), the one place where caps are checked and booked.
 
 What a call cost is worked out here too, once, for its trace, the metrics and the caps alike. Under a cap in money a
 model without a price counts as the dearest one of its provider: else it would pass the cap for nothing.
@@ -12,10 +12,7 @@ import orjson
 
 from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import StoreError
-from millgate.guard.caps import Cap
 from millgate.guard.dialects.usage import estimate_prompt
-from millgate.guard.fuse import Hold, Spending, amount_of
-from millgate.prices import Price, Prices
 from millgate.prompt_cache.segments import TTL_S
 from millgate.service.body import read_apart
 from millgate.service.proxy.exchange import Exchange
@@ -23,6 +20,9 @@ from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import named_session
 from millgate.service.proxy.transport import Headers, header
+from millgate.spending.limits import Cap
+from millgate.spending.prices import Price, Prices
+from millgate.spending.spending import Hold, Spending, amount_of
 from millgate.text.bounded_json import loads
 from millgate.types import Amount
 from millgate.types.notes import Stage

@@ -13,12 +13,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from millgate.calls.bugs import surviving
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import is_plain
+from millgate.circles.steps import Climb, annotate
 from millgate.folding.rules import clears_of
-from millgate.guard.calls import is_plain
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
-from millgate.guard.ladder import Climb, annotate
-from millgate.guard.policy import CirclesPolicy
 from millgate.prompt_cache.repair import repair
 from millgate.prompt_cache.segments import Prompt
 from millgate.service.proxy.folded_call import FoldedCall, FoldGroup

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millgate.calls.bugs import LOGGER, surviving
+from millgate.circles.policy import CirclesPolicy
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import (
     BusyError,
@@ -25,7 +26,7 @@ from millgate.folding.policy import FoldPolicy
 from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
-from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.guard.policy import GuardPolicy
 from millgate.service.body import ClientGone, read_apart, read_body
 from millgate.service.byte_budget import ByteBudget
 from millgate.service.problems import drop_traceback

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from millgate.guard.calls import opening, without_digits
+from millgate.circles.reader import opening, without_digits
 from millgate.service.proxy.transport import SECRET_HEADER, Headers, header
 from millgate.text.redact import redact
 from millgate.types.lengths import SESSION_CHARS

@@ -13,13 +13,14 @@ from uuid import uuid4
 import orjson
 
 from millgate.calls.bugs import surviving
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import last_results
+from millgate.circles.steps import ending
 from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError, LoopError, MillgateError, PartialCallError
 from millgate.folding.policy import FoldPolicy
-from millgate.guard.calls import last_results
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
-from millgate.guard.ladder import ending
-from millgate.guard.policy import CirclesPolicy, GuardPolicy
+from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
 from millgate.prompt_cache.segments import read_prompt

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from millgate.guard.calls import ENDING
+from millgate.circles.finder import check
+from millgate.circles.masks import is_same, without_counts
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import ENDING
+from millgate.circles.steps import annotate, climb, ending
 from millgate.guard.dialects.gemini import GeminiDialect
-from millgate.guard.ladder import annotate, climb, ending
-from millgate.guard.masks import is_same, without_counts
-from millgate.guard.policy import CirclesPolicy
-from millgate.guard.tools import check
 
 RECORDINGS = Path(__file__).parents[1] / "agents" / "recordings"
 CIRCLES = sorted(RECORDINGS.glob("*-circle.json"))

@@ -10,7 +10,7 @@ repeat. Results without a call and anything unknown are passed over.
 import re
 from collections.abc import Iterable, Sequence
 
-from millgate.guard.steps import Step
+from millgate.circles.action import Step
 from millgate.transcript.parts import (
     CODE,
     Part,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millgate.guard.masks import FEW, LONG_LINE, LONG_TEXT, head_of, is_same, mask, normalize
+from millgate.circles.masks import FEW, LONG_LINE, LONG_TEXT, head_of, is_same, mask, normalize
 
 LINES = st.sampled_from(
     ["took 3 ms", "took 41 ms", "3 of 9", "4 of 9", "", "  ", "took  3 ms ", "took 3 ms,", "ok,", "ok", "a\x0bb", "a", "b", "x" * 250]
@@ -39,7 +39,7 @@ def test_equal_first_lines_can_be_left_out(left, line, right):
 
 def test_what_differs_is_all_that_is_read(monkeypatch):
     read = []
-    monkeypatch.setattr("millgate.guard.masks.mask", lambda line: read.append(line) or mask(line))
+    monkeypatch.setattr("millgate.circles.masks.mask", lambda line: read.append(line) or mask(line))
     same = "".join(f"{n} of 40 lines that do not change\n" for n in range(40))
     for left, right in ((f"took 71 ms\n{same}", f"took 72 ms\n{same}"), (f"{same}took 81 ms", f"{same}took 82 ms")):  # fmt: skip
         del read[:]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from millgate.calls.loop import async_version
 from millgate.errors import BusyError, NotFound, PausedError
-from millgate.guard.caps import (
+from millgate.protocols import Clock, SpendStore
+from millgate.spending.limits import (
     Cap,
     CapStatus,
     at_most,
@@ -26,8 +27,7 @@ from millgate.guard.caps import (
     resume_rows,
     settle_rows,
 )
-from millgate.prices import Price, Prices
-from millgate.protocols import Clock, SpendStore
+from millgate.spending.prices import Price, Prices
 from millgate.types import Amount, Spend, SpendScope
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 

@@ -3,8 +3,8 @@
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, render
 
-from millgate.guard.calls import Reader, begins_turn, is_plain, last_results, opening
-from millgate.guard.tools import check
+from millgate.circles.finder import check
+from millgate.circles.reader import Reader, begins_turn, is_plain, last_results, opening
 
 CALL = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
 

@@ -8,11 +8,11 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, rende
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millgate.guard.calls import Reader
-from millgate.guard.ladder import annotate, climb, ending
-from millgate.guard.masks import normalize
-from millgate.guard.policy import CirclesPolicy
-from millgate.guard.tools import COUNTED, CircleFinder, check
+from millgate.circles.finder import COUNTED, CircleFinder, check
+from millgate.circles.masks import normalize
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import Reader
+from millgate.circles.steps import annotate, climb, ending
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")

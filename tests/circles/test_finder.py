@@ -3,9 +3,9 @@
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
 
-from millgate.guard.ladder import climb
-from millgate.guard.policy import CirclesPolicy
-from millgate.guard.tools import check
+from millgate.circles.finder import check
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.steps import climb
 
 SESSIONS = 1_200
 
@@ -163,7 +163,7 @@ def test_a_very_long_result_is_compared_as_it_is():
 
 
 def test_comparing_has_an_end(monkeypatch):
-    monkeypatch.setattr("millgate.guard.tools.MAX_CHARS", 1_000)
+    monkeypatch.setattr("millgate.circles.finder.MAX_CHARS", 1_000)
     short, long = ([m for _ in range(9) for m in (call("1"), result("1", "x" * size))] for size in (100, 400))  # fmt: skip
     assert len(climb(short, CirclesPolicy()).marks) == 3
     assert len(climb(long, CirclesPolicy()).marks) == 1

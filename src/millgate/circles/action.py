@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from millgate.guard.masks import (
+from millgate.circles.masks import (
     BESIDE,
     Head,
     head_of,

@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millgate.guard.calls import ENDING
-from millgate.guard.masks import note_of
-from millgate.guard.policy import CirclesPolicy, CircleStep
-from millgate.guard.tools import Circle, CircleFinder
+from millgate.circles.finder import Circle, CircleFinder
+from millgate.circles.masks import note_of
+from millgate.circles.policy import CirclesPolicy, CircleStep
+from millgate.circles.reader import ENDING
 from millgate.transcript.parts import is_result
 
 Message = dict[str, Any]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.errors import ConfigError
-from millgate.guard.caps import (
+from millgate.spending.limits import (
     HOLD_S,
     Cap,
     CapStatus,
@@ -17,8 +17,8 @@ from millgate.guard.caps import (
     resume_rows,
     settle_rows,
 )
-from millgate.guard.fuse import CapPolicy, FusePolicy, amount_of
-from millgate.prices import Price, Prices
+from millgate.spending.prices import Price, Prices
+from millgate.spending.spending import CapPolicy, FusePolicy, amount_of
 from millgate.types import Amount, Spend
 
 CAP = Cap("session", "s", tokens=1000)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from millgate.prices import Price, Prices
+from millgate.spending.prices import Price, Prices
 
 OWN = Price(input=1, output=2)
 
@@ -56,7 +56,7 @@ def refuse(event, _):
         raise SystemExit(f"it asked the network: {event}")
 sys.addaudithook(refuse)
 import threading
-import millgate.prices as prices
+import millgate.spending.prices as prices
 assert "genai_prices" not in sys.modules
 assert prices.Prices({"m": prices.Price(input=1, output=1)}).find("m")
 assert "genai_prices" not in sys.modules

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from millgate.guard.detectors import common_prefix
 from millgate.text.lazy_pattern import lazy_compile
+from millgate.text.prefix import common_prefix
 
 # Longer lines, as JSON on one line, are cut at commas too. Chosen, not measured.
 LONG_LINE = 2_000

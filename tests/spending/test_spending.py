@@ -10,8 +10,8 @@ import pytest
 
 from millgate import Millgate
 from millgate.errors import BusyError, NotFound, PausedError
-from millgate.guard.caps import HOLD_S
-from millgate.guard.fuse import CapPolicy, FusePolicy, Spending
+from millgate.spending.limits import HOLD_S
+from millgate.spending.spending import CapPolicy, FusePolicy, Spending
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock

@@ -1,0 +1,254 @@
+"""Tool-call circles: the same calls with the same results, again and again.
+
+    circle = check(messages)      # the conversation so far, of any of the three APIs
+    if circle: print(circle.describe())
+
+A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6 steps:
+x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the
+results differ only in parts that change on every call (`masks`). So polling, re-reading after an edit and retries with
+another outcome are not circles. If the model only speaks, its texts are the steps.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from millgate.circles.action import Step
+from millgate.circles.masks import without_note
+from millgate.circles.reader import Reader, begins_turn
+from millgate.errors import InputError
+from millgate.transcript.parts import as_json
+
+__all__ = ["Circle", "CircleFinder", "Tried", "check"]
+
+COPIES = 3  # from which on it is a circle: people, too, do the same thing twice
+MAX_PERIOD = 6
+COUNTED = (
+    50  # copies up to which `check` counts, so that its cost does not grow with the conversation
+)
+BLOCK = 64  # messages that are read at a time, from the end on
+# characters of results compared since a person spoke, which bounds the time; later results equal nothing
+MAX_CHARS = 8_000_000
+_NONE = (0,) * MAX_PERIOD
+SHOWN = 160  # characters of arguments and of a result that are shown to model and person
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One step of a circle, shortened: what was called and what came back."""
+
+    tool: str
+    arguments: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """A tail that repeats: how long one round is, how often it was made, and what stands in it.
+
+    `first` and `last` are the places, in the messages, of the first and the last result that belong to it.
+    """
+
+    period: int
+    copies: int
+    tried: tuple[Tried, ...]
+    first: int
+    last: int
+    kind: Literal["calls", "text"] = "calls"
+
+    def describe(self) -> str:
+        """One sentence for a person."""
+        if self.kind == "text":
+            return f"the same text was said {self.copies} times"
+        names = ", ".join(dict.fromkeys(step.tool for step in self.tried))
+        if self.period == 1:
+            return f"{names} was called {self.copies} times with the same arguments and the same result"
+        return f"the same {self.period} calls ({names}) were made {self.copies} times with the same results"
+
+
+class Run:
+    """Steps in a row, and for each period how long their tail has repeated."""
+
+    def __init__(self, kind: Literal["calls", "text"]) -> None:
+        self.kind: Literal["calls", "text"] = kind
+        self.steps: list[Step] = []
+        self._calls: list[int] = []  # the number of each step's call
+        self._chars = 0  # of results that had to be compared
+        self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
+
+    def push(self, step: Step) -> None:
+        """One more step."""
+        call, near, same = step.call, self.steps[: -MAX_PERIOD - 1 : -1], None
+        if call in self._calls[-MAX_PERIOD:]:
+            self._chars += len(step.text)
+            if self._chars <= MAX_CHARS:
+                same = step.find_same(near)
+        self.steps.append(step)
+        self._calls.append(call)
+        if same is None:  # nearly always: nothing like it happened lately
+            self._repeats = _NONE
+            return
+        first = step.first = same.first or same
+        repeats = [
+            n + 1 if (other.first or other) is first else 0
+            for n, other in zip(self._repeats, near, strict=False)
+        ]
+        self._repeats = (*repeats, *_NONE[len(near) :])
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        if self.steps:
+            self.steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
+
+    def tail(self, copies: int) -> tuple[int, int] | None:
+        """Period and copies of the shortest circle at the tail that has at least `copies`."""
+        if self._repeats is _NONE:
+            return None
+        for period, repeats in enumerate(self._repeats, 1):
+            if repeats and repeats + period >= copies * period:
+                for step in self.steps[-period:]:
+                    if step.waits:
+                        return None
+                return period, repeats // period + 1
+        return None
+
+    def circle(self, copies: int) -> Circle | None:
+        """The shortest circle at the tail that has at least `copies`."""
+        found = self.tail(copies)
+        if found is None:
+            return None
+        period, _ = found
+        return _circle(self.steps[-self._repeats[period - 1] - period :], period)
+
+
+class CircleFinder:
+    """Follows a conversation message by message: after each one, the circle it stands in."""
+
+    def __init__(self) -> None:
+        self._reader = Reader()
+        self._calls, self._texts = Run("calls"), Run("text")
+
+    def feed(self, at: int, message: object, *, continues: bool = False) -> bool:
+        """Take the next message in; whether it completed a step or ended a circle.
+
+        `continues`: it goes on with the model's turn before it.
+        """
+        changed = False
+        for step in self._reader.read(at, message, continues=continues):
+            changed = True
+            if step is None:
+                self._calls.clear()
+                self._texts.clear()
+            elif step.tool:
+                self._texts.clear()
+                self._calls.push(step)
+            else:
+                self._texts.push(step)
+        return changed
+
+    @property
+    def run(self) -> Run:
+        """What happened last: calls, or texts if the model only spoke."""
+        return self._texts if self._texts.steps else self._calls
+
+    def circle(self, copies: int = COPIES) -> Circle | None:
+        """The circle at the end of what was fed, None if there is none."""
+        return self.run.circle(copies)
+
+
+def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
+    """The circle in which a conversation ends, None if it does not.
+
+    The conversation is read from its end, no further back than a circle reaches, and for no more than 50 copies.
+    """
+    if not isinstance(messages, Iterable):
+        raise InputError(f"messages is {type(messages).__name__}, not a list of messages")
+    back = _last_run(messages if isinstance(messages, Sequence) else list(messages))
+    steps: list[Step] = []  # the last one first
+    periods = list(range(1, MAX_PERIOD + 1))  # with which all of them repeat
+    for step in back:
+        near = {period: steps[-period] for period in periods if period <= len(steps)}
+        same = step.find_same(near.values())
+        step.first = (same.first or same) if same else None
+        steps.append(step)
+        periods = [p for p in periods if p not in near or _is_linked(near[p], step)]
+        if not periods:
+            return None
+        if len(steps) >= max(copies, 2) * periods[0]:
+            return _reach_back(steps, periods[0], back, max(copies, COUNTED))
+    return None
+
+
+def _is_linked(step: Step, other: Step) -> bool:
+    return (step.first or step) is (other.first or other)
+
+
+def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int) -> Circle | None:
+    """The circle of these steps, the last one first, and of those before them that repeat as well."""
+    if any(step.waits for step in steps[:period]):
+        return None
+    chars = 0
+    # a copy that is there in part belongs to the circle too
+    for step in islice(back, (most + 1) * period - 1 - len(steps)):
+        chars += len(step.text)
+        if chars > MAX_CHARS or not step.find_same((steps[-period],)):
+            break
+        steps.append(step)
+    return _circle(steps[::-1], period)
+
+
+def _last_run(messages: Sequence[Any]) -> Iterator[Step]:
+    """The calls since a person spoke, or, if texts follow the last call, those texts; the latest first."""
+    speaks = None
+    for step in _steps_back(messages):
+        if speaks is None:
+            speaks = not step.tool
+        if speaks and step.tool:
+            return
+        if speaks or step.tool:
+            yield step
+
+
+def _steps_back(messages: Sequence[Any]) -> Iterator[Step]:
+    """The steps since a person spoke, the last one first.
+
+    Messages are read in blocks that begin with a turn, so that no call is parted from its result.
+    """
+    end = len(messages)
+    while end > 0:
+        start = max(0, end - BLOCK)
+        while start and not begins_turn(messages[start]):
+            start -= 1
+        reader, steps = Reader(), list[Step | None]()
+        for at in range(start, end):
+            steps += reader.read(at, messages[at])
+        if end < len(messages):
+            steps += reader.end_turn()
+        for step in reversed(steps):
+            if step is None:
+                return
+            yield step
+        end = start
+
+
+def _circle(steps: Sequence[Step], period: int) -> Circle:
+    kind: Literal["calls", "text"] = "calls" if steps[0].tool else "text"
+    tried = tuple(map(shorten, steps[-period:]))
+    # results of one turn come in any order
+    first, last = min(s.at for s in steps[:period]), max(s.at for s in steps[-period:])
+    return Circle(period, len(steps) // period, tried, first, last, kind)
+
+
+def shorten(step: Step) -> Tried:
+    """A step as it is shown: on one line, and not whole."""
+    arguments = step.arguments if isinstance(step.arguments, str) else as_json(step.arguments)
+    return Tried(step.tool, clip(arguments), clip(without_note(step.result)))
+
+
+def clip(text: str, most: int = SHOWN) -> str:
+    """The beginning of a text on one line, without control characters."""
+    part = " ".join(text[: 4 * most].split())
+    if not part.isprintable():
+        part = " ".join("".join(c if c.isprintable() else " " for c in part).split())
+    return part if len(part) <= most and len(text) <= 4 * most else part[: most - 1] + "…"
