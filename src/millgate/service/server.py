@@ -101,6 +101,9 @@ def serve(
         run_workers(partial(configure, settings, log_config=LOGGING), listener)
         return
     # uvicorn raises the signal again after its shutdown: a clean end should not look like a kill
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
-        BoundedServer(configure(settings, log_config=LOGGING), tell).run(sockets=[listener])
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
+            BoundedServer(configure(settings, log_config=LOGGING), tell).run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGTERM, before)
