@@ -15,9 +15,9 @@ import tracemalloc
 
 import orjson
 
-from millgate.prompt_cache.judgment import CacheCounts
-from millgate.prompt_cache.segments import read_prompt
 from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.prompt_cache.judgment import CacheCounts
+from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.sessions.witness import observe
 
 RUNS = 20

@@ -26,11 +26,11 @@ from bench.fixtures.compactions import FORMS, claude, cuts, read_sessions, summa
 from rich.console import Console
 from rich.table import Table
 
-from millgate.compaction.account import account
-from millgate.compaction.keep import MOST_PIECES
-from millgate.compaction.notice import begins_with_summary, notice
-from millgate.compaction.window import Window, read_window
 from millgate.gateway import Millgate
+from millgate.sessions.compaction.account import account
+from millgate.sessions.compaction.keep import MOST_PIECES
+from millgate.sessions.compaction.notice import begins_with_summary, notice
+from millgate.sessions.compaction.window import Window, read_window
 from millgate.spending.prices import Prices
 from millgate.text.coverage import WindowIndex
 from millgate.text.terms import terms

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from millgate.compaction.account import Account
-from millgate.compaction.conversations import Conversations
 from millgate.errors import InputError, StoreError
 from millgate.gateway import Millgate
 from millgate.gateway.compactions import LostMessages
 from millgate.knowledge.facts import Facts
 from millgate.knowledge.review import ReviewQueue
 from millgate.operations.check import check
+from millgate.sessions.compaction.account import Account
+from millgate.sessions.compaction.conversations import Conversations
 
 ROWS = [{"id": f"p{n}", "text": f"Refund {n} of the ferry is paid by card."} for n in range(30)]
 LONG = {"id": "long", "text": "\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(12))}

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
         StoreError,
         UpstreamError,
     )
-    from millgate.folding import expand, fold
     from millgate.gateway import Millgate
     from millgate.guard import Guard
+    from millgate.sessions.folding import expand, fold
     from millgate.settings import Settings
     from millgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
 
@@ -49,8 +49,8 @@ _HOME = {
     "Tier": "types",
     "UpstreamError": "errors",
     "Window": "types",
-    "expand": "folding",
-    "fold": "folding",
+    "expand": "sessions.folding",
+    "fold": "sessions.folding",
 }
 
 __all__ = [

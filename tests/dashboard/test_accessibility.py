@@ -7,8 +7,8 @@ from tests.dashboard.browser import PHONE, opened
 from tests.dashboard.views import VIEWS, demo_service
 from tests.programs import install_package
 
-from millgate.xray.analyze import analyze
-from millgate.xray.page import page as write_page
+from millgate.sessions.xray.analyze import analyze
+from millgate.sessions.xray.page import page as write_page
 
 pytestmark = pytest.mark.slow
 

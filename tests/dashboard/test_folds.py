@@ -6,10 +6,10 @@ from tests.service.clients import connected
 from millgate.gateway import Millgate
 from millgate.service.app import create
 from millgate.service.dashboard.turns import turns_of
+from millgate.sessions.xray.bars import segments
 from millgate.settings import Settings
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from millgate.types.notes import Stage
-from millgate.xray.bars import segments
 
 PLAN = Plan(skip=True, tier=Tier.STUFF, strategy=Strategy.STUFF, budget=0, reasoning="")
 TRACE = Trace(

@@ -2,6 +2,7 @@
 
 from millgate.service.dashboard.turns import turns_of
 from millgate.service.dashboard.window import draw_window
+from millgate.sessions.xray.bars import COLUMNS, segments
 from millgate.text.tokens import estimate_tokens
 from millgate.types import (
     Candidate,
@@ -16,7 +17,6 @@ from millgate.types import (
     Window,
 )
 from millgate.types.notes import Fate, Note, NoteCode, Stage
-from millgate.xray.bars import COLUMNS, segments
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 

@@ -21,7 +21,7 @@ from tests.fuzz.cases import fuzz_slowest
 import millgate
 from millgate.errors import MillgateError
 
-READERS = ("guard", "ingest", "knowledge", "prompt_cache", "ranking", "service.proxy", "pipeline.stages", "text", "transcript", "xray")  # fmt: skip
+READERS = ("guard", "ingest", "knowledge", "ranking", "service.proxy", "sessions", "pipeline.stages", "text", "transcript")  # fmt: skip
 # The first takes a name of ours, the next two run in a child process that has limits of its own. The last two measure
 # from 8 MB on, which is a step and no growth; `measure` itself is tried.
 LEFT_OUT = {

@@ -23,10 +23,10 @@ from millgate.integrations.mcp_clients import Entry, Place
 from millgate.knowledge.admissibility import load as load_slice
 from millgate.knowledge.edges import document_edges, read_edges
 from millgate.operations.transfer import import_lines
+from millgate.sessions.xray.analyze import analyze
+from millgate.sessions.xray.page import page
 from millgate.stores.stored_trace import unpack_trace
 from millgate.stores.temporary import TemporaryStore
-from millgate.xray.analyze import analyze
-from millgate.xray.page import page
 
 ROW = {"id": "a", "text": "t", "title": "x", "metadata": {"k": 1}, "collection": "main"}
 SUFFIXES = [".csv", ".tsv", ".jsonl", ".json", ".md", ".html", ".txt", ".py", ".ndjson", ".ipynb"]

@@ -1,6 +1,6 @@
 """What the tests of the integrations share: a small collection, and an answer that loops."""
 
-from tests.compaction.sessions import session
+from tests.sessions.compaction.sessions import session
 
 from millgate import Millgate
 

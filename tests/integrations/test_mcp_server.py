@@ -11,7 +11,6 @@ from jsonschema import validate
 from mcp import Client, MCPError
 from tests.waiting import MOST_S
 
-from millgate.compaction.window import read_window
 from millgate.errors import UpstreamError
 from millgate.gateway import Millgate
 from millgate.integrations.mcp import server as server_module
@@ -22,6 +21,7 @@ from millgate.integrations.mcp.server import build
 from millgate.integrations.mcp.tools import TOOLS, Style
 from millgate.keys import SCOPES
 from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL
+from millgate.sessions.compaction.window import read_window
 from millgate.text.fence import without_fences
 
 NAMES = [

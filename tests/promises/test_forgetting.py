@@ -3,7 +3,7 @@
 import pytest
 
 from millgate import Millgate
-from millgate.compaction.window import read_window
+from millgate.sessions.compaction.window import read_window
 
 DAY = 86_400.0
 

@@ -5,17 +5,17 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.compaction.sessions import compact, session
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, event, said, told
+from tests.sessions.compaction.sessions import compact, session
 from tests.waiting import MOST_S
 
-from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError
 from millgate.explain.describe import describe
 from millgate.gateway import Millgate
 from millgate.service.metrics import Metrics
 from millgate.service.proxy.call_trace import call_trace
+from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.types.notes import Stage
 
 RULE = "Never touch db/migrations, ask me before you change it."

@@ -14,13 +14,13 @@ from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import is_from_model
 from millgate.errors import ConfigError
 from millgate.explain.describe import describe
-from millgate.folding.policy import FoldPolicy
-from millgate.folding.report import Fold, FoldReport
 from millgate.guard.dialects.gemini import GeminiDialect
-from millgate.prompt_cache.judgment import CacheCounts
 from millgate.service.proxy.call_trace import call_trace
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.folded_call import FoldedCall
+from millgate.sessions.folding.policy import FoldPolicy
+from millgate.sessions.folding.report import Fold, FoldReport
+from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.spending.prices import Price
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}

@@ -3,9 +3,9 @@
 import orjson
 
 from millgate.guard.dialects.usage import CachedInput
-from millgate.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.service.proxy.call_trace import call_trace
 from millgate.service.proxy.model_call import ModelCall
+from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 
 MODEL = "claude-opus-4-6"
 TURNS = (

@@ -14,12 +14,12 @@ from millgate.cli.options import json_option, open_existing, place_options, prin
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
 from millgate.explain.folds import FoldGroup, compare_groups
-from millgate.folding import FoldReport
-from millgate.folding import expand as expand_messages
-from millgate.folding import fold as fold_messages
 from millgate.guard.dialects import dialect_for
+from millgate.sessions.folding import FoldReport
+from millgate.sessions.folding import expand as expand_messages
+from millgate.sessions.folding import fold as fold_messages
+from millgate.sessions.xray.summary import short
 from millgate.text.bounded_json import loads
-from millgate.xray.summary import short
 
 PATHS = {"messages": "/v1/chat/completions", "input": "/v1/responses", "contents": "/v1beta/models"}
 """By the field that holds a request's conversation: a path of its API. Anthropic's field is that of OpenAI's chat."""

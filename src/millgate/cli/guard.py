@@ -23,9 +23,9 @@ from millgate.cli.terminal import echo
 from millgate.errors import NotFound
 from millgate.guard.machine import StreamMachine
 from millgate.guard.plot import Profile, target
+from millgate.sessions.xray.conversations import read_conversations
 from millgate.settings import load
 from millgate.text.table import count_of
-from millgate.xray.conversations import read_conversations
 
 RULE = ("window", "min_bits", "max_drop", "span", "warm_up")  # options of the entropy rule
 LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things

@@ -27,10 +27,10 @@ from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra
 from millgate.explain.costs import CostScope, add_up_by
 from millgate.keys import SCOPES
+from millgate.sessions.xray.summary import short
 from millgate.settings import load
 from millgate.stores.url import hide_password
 from millgate.types import SpendScope
-from millgate.xray.summary import short
 
 
 @click.command(epilog="Example: millgate serve --port 8642 --open")

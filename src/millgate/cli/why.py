@@ -35,10 +35,10 @@ from millgate.operations.presence import (
     whole_chunk_id,
     whole_trace_id,
 )
+from millgate.sessions.xray.summary import short
 from millgate.text.table import count_of, money_of
 from millgate.types import Trace, TraceSummary
 from millgate.types.notes import Stage
-from millgate.xray.summary import short
 
 ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
 QUERY_CHARS = 200

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millgate.errors import InputError
-from millgate.prompt_cache.segments import read_prompt
 from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.sessions.witness import observe
-from millgate.xray.files import Lines
-from millgate.xray.formats import entries_of, session_of
+from millgate.sessions.xray.files import Lines
+from millgate.sessions.xray.formats import entries_of, session_of
 
 NOBODY = Owner("")
 SUFFIXES = (".jsonl", ".ndjson", ".json")

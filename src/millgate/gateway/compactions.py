@@ -17,9 +17,9 @@ from millgate.types import Context, Request, Step, Trace, Window
 from millgate.types.notes import Stage
 
 if TYPE_CHECKING:
-    from millgate.compaction.account import Account
-    from millgate.compaction.conversations import Conversation, Conversations
-    from millgate.compaction.window import Message
+    from millgate.sessions.compaction.account import Account
+    from millgate.sessions.compaction.conversations import Conversation, Conversations
+    from millgate.sessions.compaction.window import Message
 
 MOST_CHUNKS = (
     20_000  # of one session; beyond it the older half goes. A compaction leaves some hundred
@@ -92,7 +92,7 @@ class LostMessages:
 
     def keep(self, lost: "Sequence[Message]", session: str, *, key: str = "") -> int:
         """Keep what left a window in the collection of its session; how many messages are new there."""
-        from millgate.compaction.keep import collection_of, rows_of  # noqa: PLC0415  (few compact)
+        from millgate.sessions.compaction.keep import collection_of, rows_of  # noqa: PLC0415  (few compact)
 
         gate, store = self._gate, self._components.store
         now, collection = self._components.clock(), collection_of(session, key)
@@ -108,7 +108,7 @@ class LostMessages:
 
     def compose_instructions(self, told: "Account", *, budget: int) -> str:
         """A fenced block of the instructions and to-dos that a compaction lost; "" if it lost none."""
-        from millgate.compaction.keep import compose_instructions  # noqa: PLC0415  (as above)
+        from millgate.sessions.compaction.keep import compose_instructions  # noqa: PLC0415  (as above)
 
         components, gate = self._components, self._gate
         secret = fence_secret(components.store.secret(gate.tenant))
@@ -117,7 +117,7 @@ class LostMessages:
 
     async def acontext_for(self, question: Request) -> Context:
         """What a question needs of what was kept; nothing if it needs none, and the trace says why."""
-        from millgate.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
+        from millgate.sessions.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
 
         return await self._abuild(question, leave_out_unneeded)
 
@@ -139,7 +139,7 @@ class LostMessages:
 
         It is empty if nothing was lost and the question needs nothing. Without a query only the former is put back.
         """
-        from millgate.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
+        from millgate.sessions.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
 
         said = self._take_owed(seen, question.budget // 2)
         asked = self._ask(seen, question, said)
@@ -157,7 +157,7 @@ class LostMessages:
 
     def _ask(self, seen: "Conversation", question: Request, said: str) -> Request | None:
         """The question for what was kept; None if it asks nothing, or if nothing was kept."""
-        from millgate.compaction.keep import MOST_PIECES, collection_of  # noqa: PLC0415  (as above)
+        from millgate.sessions.compaction.keep import MOST_PIECES, collection_of  # noqa: PLC0415  (as above)
 
         collection, query = collection_of(seen.session), question.query.strip()
         is_summary = seen.found is not None and query in seen.found.summary

@@ -180,7 +180,7 @@ class Millgate(Compactions):
         Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
         with, if it did. The setting `compaction.mode` must have been "keep" or "inject".
         """
-        from millgate.compaction.keep import collection_of, results_of  # noqa: PLC0415  (as above)
+        from millgate.sessions.compaction.keep import collection_of, results_of  # noqa: PLC0415  (as above)
 
         if not session:
             session, key = self._last_compacted()

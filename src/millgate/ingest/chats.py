@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from millgate.sessions.xray.entries import read_entries
+from millgate.sessions.xray.files import Lines
+from millgate.sessions.xray.formats import Entry, entries_of, session_of, text_of
+from millgate.sessions.xray.gemini import GeminiReader
 from millgate.transcript.parts import read
-from millgate.xray.entries import read_entries
-from millgate.xray.files import Lines
-from millgate.xray.formats import Entry, entries_of, session_of, text_of
-from millgate.xray.gemini import GeminiReader
 
 _LOOKED_AT = 20  # lines of a file from which its kind is told; agents write a few of their own before the first message
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "model": "assistant"}

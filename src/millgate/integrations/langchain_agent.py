@@ -13,10 +13,10 @@ from typing import Any
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import annotate, climb, ending
 from millgate.errors import MissingExtra
-from millgate.folding.folder import fold as fold_messages
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import Asking, Blocks
 from millgate.integrations.langchain import GuardedChatModel
+from millgate.sessions.folding.folder import fold as fold_messages
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 from millgate.errors import MissingExtra, UpstreamError
-from millgate.folding.folder import fold as fold_messages
 from millgate.gateway import Millgate
 from millgate.guard.adapters import GuardedEvents
 from millgate.guard.dialects.responses import END, ResponsesDialect
 from millgate.integrations.blocks import Asking, Blocks
+from millgate.sessions.folding.folder import fold as fold_messages
 from millgate.transcript.parts import question_of, read, texts_of
 
 try:

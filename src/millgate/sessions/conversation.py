@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import Climber
-from millgate.compaction.account import Account
-from millgate.compaction.items import Item
-from millgate.folding.folder import Folder
-from millgate.folding.rules import Clears
-from millgate.prompt_cache.difference import common_messages, same_beginning
-from millgate.prompt_cache.judgment import CacheCounts
-from millgate.prompt_cache.segments import Prompt
+from millgate.sessions.compaction.account import Account
+from millgate.sessions.compaction.items import Item
+from millgate.sessions.folding.folder import Folder
+from millgate.sessions.folding.rules import Clears
+from millgate.sessions.prompt_cache.difference import common_messages, same_beginning
+from millgate.sessions.prompt_cache.judgment import CacheCounts
+from millgate.sessions.prompt_cache.segments import Prompt
 
 CONVERSATIONS = 8  # remembered of one session: an agent and the subagents that work at once
 RECENT = 8  # sessions of one caller that a new conversation may go on from

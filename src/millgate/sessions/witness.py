@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millgate.prompt_cache.difference import Difference, compare
-from millgate.prompt_cache.judgment import CacheCounts, Judgment, judge
-from millgate.prompt_cache.segments import Prompt, quote_system_line, read_prompt
 from millgate.sessions.conversation import Conversation
+from millgate.sessions.prompt_cache.difference import Difference, compare
+from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment, judge
+from millgate.sessions.prompt_cache.segments import Prompt, quote_system_line, read_prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from pydantic import BaseModel, model_validator
 from pydantic.fields import FieldInfo
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.compaction.policy import CompactionPolicy
-from millgate.folding.policy import FoldPolicy
 from millgate.guard.policy import GuardPolicy
 from millgate.ingest.policy import IngestPolicy
 from millgate.knowledge.facts import FactsPolicy
@@ -33,6 +31,8 @@ from millgate.pipeline.stages.grade import GradePolicy
 from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
+from millgate.sessions.compaction.policy import CompactionPolicy
+from millgate.sessions.folding.policy import FoldPolicy
 from millgate.spending.prices import Price
 from millgate.spending.spending import FusePolicy
 from millgate.stores.url import hide_password

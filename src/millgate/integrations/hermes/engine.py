@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
-from millgate.compaction.account import account
-from millgate.compaction.items import Item
-from millgate.compaction.notice import Compaction
-from millgate.compaction.window import read_window as read_messages
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks
@@ -32,6 +28,10 @@ from millgate.integrations.hermes.host import (
 )
 from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import SessionMemory, engines, memories
+from millgate.sessions.compaction.account import account
+from millgate.sessions.compaction.items import Item
+from millgate.sessions.compaction.notice import Compaction
+from millgate.sessions.compaction.window import read_window as read_messages
 from millgate.text.small_talk import asks_nothing
 from millgate.transcript.parts import question_of, read, texts_of
 from millgate.types import ContextBudget

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from millgate.sessions.xray.findings import KINDS, Window
 from millgate.text.tokens import estimate_tokens
 from millgate.types import CallCost, Step, Trace
 from millgate.types.notes import Stage
 from millgate.types.trace import SAVED_TOKENS
-from millgate.xray.findings import KINDS, Window
 
 # A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
 # at once, and less may be a single result that was dropped.

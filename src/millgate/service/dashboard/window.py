@@ -20,11 +20,11 @@ from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
 from millgate.service.paths import HOME
 from millgate.service.request_state import Caller
 from millgate.service.state import service_of
+from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
+from millgate.sessions.xray.findings import Window
+from millgate.sessions.xray.summary import LABELS
 from millgate.types import TraceSummary
 from millgate.types.lengths import NAME_CHARS
-from millgate.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
-from millgate.xray.findings import Window
-from millgate.xray.summary import LABELS
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -5,9 +5,9 @@ import time
 from millgate.calls.bugs import surviving
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
-from millgate.prompt_cache.judgment import CacheCounts
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.model_call import ModelCall
+from millgate.sessions.prompt_cache.judgment import CacheCounts
 
 
 def judge_cache(exchange: Exchange) -> None:

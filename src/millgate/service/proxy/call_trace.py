@@ -14,13 +14,16 @@ import orjson
 
 from millgate.circles.finder import Circle
 from millgate.circles.policy import CircleStep
-from millgate.compaction.items import KINDS as ITEM_KINDS
-from millgate.compaction.items import Kind as ItemKind
-from millgate.compaction.keep import NOT_PUT_BACK
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
 from millgate.guard.report import Cut
 from millgate.service.proxy.model_call import ModelCall
+from millgate.sessions.compaction.items import KINDS as ITEM_KINDS
+from millgate.sessions.compaction.items import Kind as ItemKind
+from millgate.sessions.compaction.keep import NOT_PUT_BACK
+from millgate.sessions.xray.findings import KINDS
+from millgate.sessions.xray.formats import entries_of
+from millgate.sessions.xray.session import SessionBuilder
 from millgate.spending.limits import CapStatus
 from millgate.text.bounded_json import loads
 from millgate.text.fence import LABEL, without_fences
@@ -28,9 +31,6 @@ from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import as_json, read
 from millgate.types import Request, Step, Trace
 from millgate.types.notes import Stage
-from millgate.xray.findings import KINDS
-from millgate.xray.formats import entries_of
-from millgate.xray.session import SessionBuilder
 
 MOST_GONE = 300  # things that a trace names of those that a compaction lost, those first that nobody can look up
 MOST_WARNINGS = 5  # of the guard that a trace keeps: a line or two of text

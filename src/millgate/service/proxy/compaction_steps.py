@@ -15,22 +15,27 @@ from dataclasses import dataclass, replace
 import orjson
 
 from millgate.calls.bugs import surviving
-from millgate.compaction.account import account, account_service
-from millgate.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
-from millgate.compaction.notice import begins_with_summary, find_results, least_lost, notice
-from millgate.compaction.policy import CompactionPolicy
-from millgate.compaction.window import Message, Window, count_compacted, read_window
 from millgate.errors import MillgateError
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
-from millgate.prompt_cache.segments import Prompt
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Noticed, Observer
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
 from millgate.service.proxy.kept_windows import keep_window
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import UNNAMED
+from millgate.sessions.compaction.account import account, account_service
+from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
+from millgate.sessions.compaction.notice import (
+    begins_with_summary,
+    find_results,
+    least_lost,
+    notice,
+)
+from millgate.sessions.compaction.policy import CompactionPolicy
+from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window
 from millgate.sessions.conversation import Conversation, Conversations, Owed
+from millgate.sessions.prompt_cache.segments import Prompt
 from millgate.text.bounded_json import loads
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import read

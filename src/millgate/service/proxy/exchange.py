@@ -10,13 +10,9 @@ from typing import Any, Protocol
 
 from starlette.types import Scope, Send
 
-from millgate.compaction.account import Account
-from millgate.compaction.notice import Compaction
-from millgate.compaction.policy import Mode
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.policy import GuardPolicy
-from millgate.prompt_cache.segments import Prompt
 from millgate.service.own_headers import describe_unknown
 from millgate.service.proxy.asgi import BREAK, Reply
 from millgate.service.proxy.inject import Blocks
@@ -25,7 +21,11 @@ from millgate.service.proxy.prepare import Prepared
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.transport import Headers, header
 from millgate.service.request_state import Caller, RequestState, find_state
+from millgate.sessions.compaction.account import Account
+from millgate.sessions.compaction.notice import Compaction
+from millgate.sessions.compaction.policy import Mode
 from millgate.sessions.conversation import Conversation, Owed, Owner
+from millgate.sessions.prompt_cache.segments import Prompt
 from millgate.spending.spending import Hold, Spending
 from millgate.types import Context, Request
 from millgate.types.policy import UpstreamPolicy

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from millgate.folding.report import Fold, FoldReport
-from millgate.prompt_cache.judgment import CacheCounts
+from millgate.sessions.folding.report import Fold, FoldReport
+from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.spending.prices import Price
 
 FoldGroup = Literal["on", "measure", "holdout"]

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
-from millgate.compaction.window import first_visible
 from millgate.errors import InputError, LimitError, MillgateError
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.resume import Message
@@ -24,6 +23,7 @@ from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.options import Options
 from millgate.service.proxy.proxy_request import ProxyRequest
+from millgate.sessions.compaction.window import first_visible
 from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.digests import digest

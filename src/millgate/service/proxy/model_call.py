@@ -9,13 +9,13 @@ from typing import Literal
 from uuid import uuid4
 
 from millgate.circles.steps import Climb
-from millgate.compaction.account import Account
 from millgate.errors import GuardError, MillgateError, UpstreamError, UpstreamTimeout
 from millgate.guard.dialects.usage import CachedInput
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
-from millgate.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.service.proxy.folded_call import FoldedCall
 from millgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
+from millgate.sessions.compaction.account import Account
+from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.sessions.witness import Observation
 from millgate.spending.limits import CapStatus
 from millgate.text.redact import redact

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.compaction.policy import MODES as COMPACTION_MODES
-from millgate.compaction.policy import Mode as CompactionMode
-from millgate.folding.policy import MODES as FOLD_MODES
-from millgate.folding.policy import Mode as FoldMode
 from millgate.guard.dialects.dialect import InvalidRequest
 from millgate.service.proxy.session_name import safe_name
+from millgate.sessions.compaction.policy import MODES as COMPACTION_MODES
+from millgate.sessions.compaction.policy import Mode as CompactionMode
+from millgate.sessions.folding.policy import MODES as FOLD_MODES
+from millgate.sessions.folding.policy import Mode as FoldMode
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.policy import ProxyPolicy
 

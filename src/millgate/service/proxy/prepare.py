@@ -16,15 +16,15 @@ from millgate.calls.bugs import surviving
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import is_plain
 from millgate.circles.steps import Climb, annotate
-from millgate.folding.rules import clears_of
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
-from millgate.prompt_cache.repair import repair
-from millgate.prompt_cache.segments import Prompt
 from millgate.service.proxy.folded_call import FoldedCall, FoldGroup
 from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers
+from millgate.sessions.folding.rules import clears_of
+from millgate.sessions.prompt_cache.repair import repair
+from millgate.sessions.prompt_cache.segments import Prompt
 from millgate.sessions.witness import Observation, observe
 from millgate.text.table import count_of
 from millgate.transcript.digests import digests

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millgate.calls.bugs import LOGGER, surviving
 from millgate.circles.policy import CirclesPolicy
-from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import (
     BusyError,
     ConfigError,
@@ -22,7 +21,6 @@ from millgate.errors import (
     PartialCallError,
     UpstreamError,
 )
-from millgate.folding.policy import FoldPolicy
 from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
@@ -54,7 +52,9 @@ from millgate.service.proxy.transport import GONE, UpstreamReset, header
 from millgate.service.proxy.unpack import unpack
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.request_state import Caller
+from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.conversation import Conversations
+from millgate.sessions.folding.policy import FoldPolicy
 from millgate.types.policy import ProxyPolicy, ServicePolicy
 
 Answer = Callable[[Exchange, bytes], Coroutine[Any, Any, None]]

@@ -16,14 +16,11 @@ from millgate.calls.bugs import surviving
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import last_results
 from millgate.circles.steps import ending
-from millgate.compaction.policy import CompactionPolicy
 from millgate.errors import ConfigError, LoopError, MillgateError, PartialCallError
-from millgate.folding.policy import FoldPolicy
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
-from millgate.prompt_cache.segments import read_prompt
 from millgate.service.body import read_apart
 from millgate.service.proxy.conversation_state import ConversationState, answer_key
 from millgate.service.proxy.exchange import Exchange, Observer
@@ -38,7 +35,10 @@ from millgate.service.proxy.session_name import session_of
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.transport import NOT_REACHED, Response, codings_of, header
 from millgate.service.proxy.upstreams import REFUSED, Upstreams, names_any
+from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.conversation import Conversations
+from millgate.sessions.folding.policy import FoldPolicy
+from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.text.bounded_json import HUGE
 from millgate.types import Context, Request
 from millgate.types.policy import ProxyPolicy

@@ -1,0 +1,263 @@
+"""The cache witness: a request that only adds to the last one breaks nothing, and each break is named and blamed."""
+
+import copy
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sessions.prompt_cache.watching import Watcher
+
+from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.prompt_cache.judgment import CacheCounts, judge
+from millgate.sessions.prompt_cache.segments import read_prompt
+
+TOOLS = ("Bash", "Read", "Edit", "Grep")
+CLOCK = "You are an agent. The time is 14:31."
+
+
+def conversation(turns, seed=1):
+    """A question, then calls of Read with their results, as Anthropic's API writes them."""
+    rng = random.Random(seed)
+    words = [f"word{rng.randrange(900)}" for _ in range(400)]
+    messages = [{"role": "user", "content": "Mend the parser."}]
+    for turn in range(turns):
+        messages += [
+            {"role": "assistant", "content": [
+                {"type": "text", "text": " ".join(rng.sample(words, 20))},
+                {"type": "tool_use", "id": f"call_{turn}", "name": "Read", "input": {"file_path": f"src/{turn}.py"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": f"call_{turn}", "content": " ".join(rng.sample(words, 200))}
+            ]},
+        ]  # fmt: skip
+    return messages
+
+
+def as_messages(messages):
+    """A request of Anthropic's API, with marks on the system prompt and on the last block, as agents set them."""
+    messages = copy.deepcopy(messages)
+    if isinstance(messages[-1]["content"], str):
+        messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"]}]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    messages[-1]["content"][-1] |= mark
+    return {
+        "model": "claude-opus-4-6",
+        "tools": [{"name": name, "description": f"{name} does it.", "input_schema": {}} for name in TOOLS],
+        "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": CLOCK, **mark}],
+        "messages": messages,
+    }  # fmt: skip
+
+
+def as_chat(messages):
+    """The same as a request of the chat completions API."""
+    written = [{"role": "system", "content": CLOCK}]
+    for message in messages:
+        content = message["content"]
+        if isinstance(content, str):
+            written.append(message)
+        elif message["role"] == "assistant":
+            call = content[1]
+            function = {"name": call["name"], "arguments": json.dumps(call["input"])}
+            calls = [{"id": call["id"], "type": "function", "function": function}]
+            written.append(
+                {"role": "assistant", "content": content[0]["text"], "tool_calls": calls}
+            )
+        else:
+            written.append({"role": "tool", "tool_call_id": content[0]["tool_use_id"], "content": content[0]["content"]})  # fmt: skip
+    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in TOOLS]
+    return {"model": "gpt-5", "tools": tools, "messages": written}
+
+
+def as_responses(messages):
+    """The same as a request of the responses API."""
+    items = []
+    for message in messages:
+        content = message["content"]
+        if isinstance(content, str):
+            items.append({"type": "message", "role": "user", "content": content})
+        elif message["role"] == "assistant":
+            call = content[1]
+            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": content[0]["text"]}]})  # fmt: skip
+            items.append({"type": "function_call", "call_id": call["id"], "name": "Read", "arguments": json.dumps(call["input"])})  # fmt: skip
+        else:
+            items.append({"type": "function_call_output", "call_id": content[0]["tool_use_id"], "output": content[0]["content"]})  # fmt: skip
+    tools = [{"type": "function", "name": name, "parameters": {}} for name in TOOLS]
+    return {"model": "gpt-5", "instructions": CLOCK, "tools": tools, "input": items}
+
+
+APIS = pytest.mark.parametrize("write", [as_messages, as_chat, as_responses])
+
+
+def messages_of(fields):
+    return fields.get("messages") or fields.get("input")
+
+
+def tell_time(fields):
+    text = json.dumps(fields).replace("14:31", "14:32")
+    fields |= json.loads(text)
+
+
+def change_tool(fields):
+    tool = fields["tools"][2]
+    tool.get("function", tool)["description"] = "Another description."
+
+
+def change_message(fields):
+    message = messages_of(fields)[5]
+    message["arguments" if "arguments" in message else "content"] = "Another text."
+
+
+def compact(fields):
+    name = "messages" if "messages" in fields else "input"
+    first = [m for m in fields[name][:1] if m["role"] == "system"]
+    fields[name] = [*first, {"role": "user", "content": "What happened so far: we read files."}]
+
+
+def drop_marks(fields):
+    for block in (*fields["system"], *messages_of(fields)[-1]["content"]):
+        block.pop("cache_control", None)
+
+
+PLANTED = {
+    "model": (lambda f: f.update(model="another"), "the model ("),
+    "tool changed": (change_tool, 'tools[2] "Edit" was changed'),
+    "tool removed": (lambda f: f["tools"].pop(1), 'tools[1] "Read" was removed'),
+    "tool added": (lambda f: f["tools"].insert(1, {"type": "function", "name": "New"}), 'tools[1] "New" was added'),
+    "tools reordered": (lambda f: f["tools"].reverse(), 'the order of tools changed, from tools[0] "Bash" on'),
+    "system changed": (tell_time, "system block "),
+    "message changed": (change_message, "message 6 ("),
+    "message removed": (lambda f: messages_of(f).pop(4), "message 5 ("),
+    "message inserted": (lambda f: messages_of(f).insert(4, {"role": "user", "content": "By the way"}), 'message 5 (user: "By the way")'),
+    "parameter": (lambda f: f.update(tool_choice={"type": "any"}), "tool_choice changed"),
+    "compacted": (compact, "the client compacted the window"),
+    "mark missing": (drop_marks, "cache_control is missing"),
+}  # fmt: skip
+
+
+@APIS
+@pytest.mark.parametrize("change", PLANTED)
+def test_a_planted_break_is_named_and_blamed_on_the_client(write, change):
+    if change == "mark missing" and write is not as_messages:
+        return  # other APIs have no marks
+    plant, name = PLANTED[change]
+    said, witness = conversation(8), Watcher()
+    witness.finish(witness.observe("s", write(said[:13])), CacheCounts(0, 40_000, 3))
+    fields = write(said[:15])
+    plant(fields)
+    observed = witness.observe("s", fields)
+    judged = witness.finish(observed, CacheCounts(0, 42_000, 3))
+    assert observed[1].difference.change == change
+    assert judged.blame == "client"
+    assert judged.reason.startswith(name)
+    assert judged.lost == 40_000
+
+
+@APIS
+@given(turns=st.integers(2, 12), seed=st.integers(0, 9))
+@settings(deadline=None)
+def test_a_conversation_that_only_grows_has_no_difference(write, turns, seed):
+    said, witness = conversation(turns, seed), Watcher()
+    for end in range(1, len(said) + 1, 2):
+        observed = witness.observe("s", write(said[:end]))
+        assert observed[1].difference is None
+        witness.finish(observed, None)
+
+
+@pytest.mark.parametrize("name", ["system", "instructions"])
+def test_a_system_prompt_that_changed_is_told_with_the_line_that_stands_there_now(name):
+    witness = Watcher()
+    text = "You are an agent.\nThe time is 14:31.\nBe brief."
+    ask = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], name: text}
+    witness.finish(witness.observe("s", ask), None)
+    found = witness.observe("s", {**ask, name: text.replace("14:31", "14:32")})[1].difference
+    assert found.describe() == 'system block 1 ("You are an agent. The ti…") was changed: line 2 is now "The time is 14:32."'  # fmt: skip
+    longer = witness.observe("s", {**ask, name: f"{text}\nMore."})[1].difference
+    assert longer.describe().endswith("was changed")
+
+
+def test_a_message_that_changed_is_told_with_what_stands_there_now():
+    witness = Watcher()
+    said = [{"role": "user", "content": f"This is part {n}."} for n in range(6)]
+    witness.finish(witness.observe("s", {"model": "m", "messages": said}), None)
+    said[3] = {"role": "user", "content": "Another part."}
+    found = witness.observe("s", {"model": "m", "messages": said})[1].difference
+    assert found.describe() == 'message 4 (user: "This is part 3.") was changed, now user: "Another part."'  # fmt: skip
+
+
+@APIS
+def test_a_subagent_of_the_same_session_breaks_nothing(write):
+    said, witness = conversation(6), Watcher()
+    witness.finish(witness.observe("s", write(said[:5])), CacheCounts(0, 9_000, 0))
+    other = write([{"role": "user", "content": "Search for the tests."}])
+    tell_time(other)
+    assert witness.finish(witness.observe("s", other), CacheCounts(0, 3_000, 0)) is None
+    judged = witness.finish(witness.observe("s", write(said[:7])), CacheCounts(9_000, 500, 0))
+    assert not judged.is_break
+
+
+def test_a_title_by_another_model_is_no_change_of_the_model():
+    said, witness = conversation(2), Watcher()
+    title = as_chat(said[:1]) | {"model": "small"}
+    witness.finish(witness.observe("s", title), None)
+    assert witness.observe("s", as_chat(said[:1]))[1].difference is None
+
+
+def test_a_change_of_millgates_own_is_blamed_on_millgate():
+    said, witness = conversation(4), Watcher()
+    sent = as_chat(said[:3])
+    witness.finish(witness.observe("s", sent), CacheCounts(0, 9_000, 0))
+    fields = as_chat(said[:5])
+    changed = copy.deepcopy(fields)
+    messages_of(changed)[1]["content"] += " A note."
+    observed = witness.observe("s", fields, sent=changed)
+    assert witness.finish(observed, CacheCounts(0, 9_900, 0)).blame == "millgate"
+
+
+def test_an_equal_beginning_that_was_not_read_is_blamed_on_time_or_the_provider():
+    now = 1_000.0
+    witness = Watcher(clock=lambda: now)
+    said = conversation(6)
+    for end, later, blame in ((3, 0, None), (5, 20, "provider"), (7, 320, "time")):
+        now += later
+        observed = witness.observe("s", as_messages(said[:end]))
+        judged = witness.finish(observed, CacheCounts(0, 10_000, 3))
+        assert (judged and judged.blame) == blame
+
+
+def test_a_recording_without_requests_is_judged_by_its_counts():
+    last = CacheCounts(100_000, 11_000, 3)
+    hit = judge(last, CacheCounts(110_000, 900, 3), gap_s=4, ttl_s=300, is_known=False)
+    assert not hit.is_break
+    cut = judge(last, CacheCounts(21_460, 90_000, 3), gap_s=4, ttl_s=300, is_known=False)
+    assert (cut.blame, cut.lost) == ("client", 89_540)
+    cold = judge(last, CacheCounts(0, 111_000, 3), gap_s=4 * 3600, ttl_s=3600, is_known=False)
+    assert cold.blame == "time"
+    assert "4.0 h" in cold.reason
+
+
+def test_what_is_remembered_is_bounded_and_each_tenant_pays_for_its_own():
+    conversations = Conversations(max_bytes=300_000)
+    quiet, busy = Owner("quiet"), Owner("busy")
+    for number in range(200):
+        prompt = read_prompt(as_messages(conversation(6, seed=number)))
+        owner = quiet if number < 3 else busy
+        conversations.remember(owner, Conversation(f"session {number}", prompt, prompt), None)
+    assert conversations.bytes <= 300_000
+    assert all(conversations.of_session(quiet, f"session {number}") for number in range(3))
+    assert not conversations.of_session(busy, "session 3")
+    assert conversations.forgotten["busy"] > 100
+    assert not conversations.forgotten["quiet"]
+    (last,) = conversations.of_session(busy, "session 199")
+    assert max(len(segment.name) for segment in last.sent.segments) < 100
+
+
+def test_a_session_that_is_resumed_under_another_name_goes_on():
+    conversations, said = Conversations(), conversation(6)
+    first = read_prompt(as_messages(said[:5]))
+    conversations.remember(Owner("t"), Conversation("monday", first, first), None)
+    resumed, other = read_prompt(as_messages(said[:7])), read_prompt(as_messages(conversation(6, seed=2)))  # fmt: skip
+    assert conversations.find(Owner("t"), "tuesday", resumed).session == "monday"
+    assert conversations.find(Owner("t"), "tuesday", other) is None
+    assert conversations.find(Owner("t", "another key"), "tuesday", resumed) is None
