@@ -38,8 +38,8 @@ from mcp import Client, StdioServerParameters
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.proxy.call_trace import call_trace, window_step
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.call_trace import call_trace, window_step
+from millgate.service.observe.model_call import ModelCall
 from millgate.settings import Settings
 from millgate.types import Edge
 

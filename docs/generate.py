@@ -340,7 +340,7 @@ def _tool_lengths() -> Iterator[tuple[str, str, str]]:
 
 
 def _header_lengths() -> Iterator[tuple[str, str, str]]:
-    from millgate.service.protocol import BoundedProtocol
+    from millgate.service.edge.protocol import BoundedProtocol
     from millgate.types import lengths
 
     yield "x-millgate-*", f"{lengths.NAME_CHARS:,} characters", "headers of the proxy"
@@ -468,7 +468,7 @@ def _subclasses(base: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
 
 def metrics_page() -> str:
     """Every metric of the service with its labels."""
-    from millgate.service.metrics import Metrics
+    from millgate.service.observe.metrics import Metrics
 
     rows = [
         f"| `{name}` | {family.type} | {', '.join(labels) or '–'} | {family.documentation} |"

@@ -147,6 +147,8 @@ class UpstreamTimeout(UpstreamError):
     """A model, search or provider did not answer in time."""
 
     status = 504
+    may_have_been_read = True
+    """Whether what was asked may have reached it."""
 
 
 class GuardError(MillgateError):

@@ -15,7 +15,7 @@ from millgate.service.dashboard.streams import (
     draw_curves,
     find_circles,
 )
-from millgate.service.proxy.call_trace import GAP
+from millgate.service.observe.call_trace import GAP
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from millgate.types.notes import Stage
 

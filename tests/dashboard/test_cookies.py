@@ -7,8 +7,8 @@ from tests.service.clients import connected
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.dashboard.sessions import LASTS_S, SignedIn
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.sign_in import LASTS_S, SignedIn
 from millgate.testing import FixedClock
 
 

@@ -12,8 +12,8 @@ from tests.service.clients import until
 from millgate.circles.finder import Circle, Tried
 from millgate.circles.steps import Climb, Mark
 from millgate.guard.report import Cut, GuardReport
-from millgate.service.proxy.call_trace import call_trace
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.model_call import ModelCall
 from millgate.spending.limits import CapStatus
 
 ALL = "\n".join(ATTACKS)  # for the pages of a single chunk and a single call

@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.service.dashboard.render import _figure, _has_scope, environment, link
-from millgate.service.request_state import Caller
+from millgate.service.observe.request_state import Caller
 
 
 @pytest.mark.parametrize(

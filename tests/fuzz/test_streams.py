@@ -12,7 +12,7 @@ from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine
 from millgate.models.grade import read_grade
 from millgate.models.web_results import web_chunks
-from millgate.service.proxy.call_trace import window_step
+from millgate.service.observe.call_trace import window_step
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.proxy.proxy_request import parse_request
 from millgate.service.proxy.relay import Relay

@@ -18,9 +18,9 @@ from tests.proxy.upstream import Upstream
 from tests.waiting import MOST_S
 
 from millgate.guard.policy import GuardPolicy
+from millgate.service.observe.request_state import Caller, RequestState
 from millgate.service.proxy.app import routes
 from millgate.service.proxy.proxy import Proxy
-from millgate.service.request_state import Caller, RequestState
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 

@@ -9,12 +9,12 @@ from tests.waiting import MOST_S
 from millgate.calls.bugs import set_strict
 from millgate.errors import AccessError, BusyError, InputError, StoreError
 from millgate.guard.dialects.chat import ChatDialect
-from millgate.service.metrics import Metrics
+from millgate.service.observe.metrics import Metrics
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller, RequestState
 from millgate.service.proxy import app as proxy_app
 from millgate.service.proxy.app import CallObserver, error_response
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import Caller, RequestState
 from millgate.types.notes import Stage
 
 CALLER = Caller("acme", frozenset({"read", "proxy:main"}), "k1")

@@ -11,7 +11,7 @@ from tests.proxy.test_crowd import Reader, arguments_in, run, stream
 from tests.proxy.upstream import CLOSE, PROSE, RESET, UNIT, said
 from tests.waiting import MOST_S
 
-from millgate.service.proxy.asgi import BROKEN_OFF
+from millgate.service.edge.reply import BROKEN_OFF
 
 
 @pytest.fixture

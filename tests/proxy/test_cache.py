@@ -8,7 +8,7 @@ from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
 from millgate.explain.describe import describe
-from millgate.service.proxy.call_trace import call_trace
+from millgate.service.observe.call_trace import call_trace
 from millgate.spending.prices import Price, Prices
 from millgate.spending.spending import FusePolicy, Spending
 from millgate.types import CallCost

@@ -16,8 +16,8 @@ from millgate.explain.describe import describe
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.report import Cut, GuardReport, State
 from millgate.service.dashboard.words import describe_outcome
-from millgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.proxy.transport import NotReached
 from millgate.spending.limits import CapStatus

@@ -11,8 +11,8 @@ from tests.proxy.upstream import PROSE, response_stream, said, told
 from tests.waiting import MOST_S
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.call_trace import call_trace
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.metrics import Metrics
 from millgate.types import TraceSummary
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}

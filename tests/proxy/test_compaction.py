@@ -13,8 +13,8 @@ from tests.waiting import MOST_S
 from millgate.errors import ConfigError
 from millgate.explain.describe import describe
 from millgate.gateway import Millgate
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.call_trace import call_trace
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.metrics import Metrics
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.types.notes import Stage
 

@@ -6,8 +6,8 @@ from threading import Event
 from tests.waiting import MOST_S
 
 from millgate.errors import StoreError
-from millgate.service.proxy import conversation_state
-from millgate.service.proxy.conversation_state import (
+from millgate.service import conversation_state
+from millgate.service.conversation_state import (
     AGE_S,
     PRUNE_EVERY,
     ConversationState,

@@ -12,7 +12,7 @@ from tests.proxy.upstream import DONE, UNIT, call_item, chunk, event, response_s
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.proxy.asgi import BROKEN_OFF
+from millgate.service.edge.reply import BROKEN_OFF
 from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy, ServicePolicy
 

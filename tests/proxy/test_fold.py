@@ -15,9 +15,9 @@ from millgate.circles.reader import is_from_model
 from millgate.errors import ConfigError
 from millgate.explain.describe import describe
 from millgate.guard.dialects.gemini import GeminiDialect
-from millgate.service.proxy.call_trace import call_trace
-from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.proxy.folded_call import FoldedCall
+from millgate.service.conversation_state import ConversationState
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.folded_call import FoldedCall
 from millgate.sessions.folding.policy import FoldPolicy
 from millgate.sessions.folding.report import Fold, FoldReport
 from millgate.sessions.prompt_cache.judgment import CacheCounts

@@ -4,10 +4,10 @@ import pytest
 
 from millgate.errors import PausedError, StoreError, UpstreamError
 from millgate.guard.dialects.usage import CachedInput, estimate_prompt
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller, RequestState
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import Caller, RequestState
 from millgate.spending.limits import CapStatus
 from millgate.spending.prices import Prices
 from millgate.spending.spending import FusePolicy, Hold

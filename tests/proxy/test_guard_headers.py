@@ -10,7 +10,7 @@ from tests.proxy.upstream import LOOP, PROSE, said
 from tests.waiting import MOST_S
 
 from millgate.guard.policy import GuardPolicy
-from millgate.service.own_headers import describe_unknown
+from millgate.service.edge.own_headers import describe_unknown
 from millgate.service.proxy.options import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]

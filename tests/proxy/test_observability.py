@@ -18,8 +18,8 @@ from millgate.cli import app
 from millgate.gateway import Millgate
 from millgate.guard.dialects.usage import estimate_prompt
 from millgate.service.app import create
-from millgate.service.metrics import MAX_MODELS, Metrics
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.metrics import MAX_MODELS, Metrics
+from millgate.service.observe.model_call import ModelCall
 from millgate.settings import Settings
 from millgate.text.tokens import estimate_tokens
 from millgate.types.policy import ProxyPolicy

@@ -31,7 +31,7 @@ from millgate.guard.dialects import (  # fmt: skip
 from millgate.guard.machine import StreamMachine
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import CLOSING
-from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
+from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, Share
 from millgate.service.proxy.relay import Relay
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.types.policy import ProxyPolicy

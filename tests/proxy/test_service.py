@@ -10,7 +10,7 @@ from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.paths import OWN
+from millgate.service.edge.paths import OWN
 from millgate.service.proxy import app
 from millgate.service.routes import ROUTERS
 from millgate.settings import Settings

@@ -3,8 +3,8 @@
 import orjson
 
 from millgate.guard.dialects.usage import CachedInput
-from millgate.service.proxy.call_trace import call_trace
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.model_call import ModelCall
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 
 MODEL = "claude-opus-4-6"

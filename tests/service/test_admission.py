@@ -12,12 +12,12 @@ from tests.waiting import MOST_S
 
 from millgate.calls.pool import WorkThreads
 from millgate.gateway import Millgate
-from millgate.service.admission import KEEPING, PIECE, Admission, InFlight
 from millgate.service.app import create
-from millgate.service.auth import Auth
-from millgate.service.body import weigh
-from millgate.service.byte_budget import ORDINARY, ByteBudget, machine_memory
-from millgate.service.limits import CallerLimits
+from millgate.service.edge.admission import KEEPING, PIECE, Admission, InFlight
+from millgate.service.edge.auth import Auth
+from millgate.service.edge.body import weigh
+from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, machine_memory
+from millgate.service.edge.limits import CallerLimits
 from millgate.settings import Settings
 from millgate.types.policy import ServicePolicy
 

@@ -8,9 +8,9 @@ from millgate.gateway import Millgate
 from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.schemas import FeedbackArguments
 from millgate.integrations.mcp.tools import Style, fact_feedback
-from millgate.service import auth as auth_module
 from millgate.service.app import create
-from millgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
+from millgate.service.edge import auth as auth_module
+from millgate.service.edge.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
 from millgate.settings import Settings
 from millgate.testing import FixedClock
 from millgate.text.cache import ENTRY_BYTES

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.errors import LimitError
-from millgate.service.body import ClientGone, read_apart, read_body, weigh
-from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
+from millgate.service.edge.body import ClientGone, read_apart, read_body, weigh
+from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, Share
 
 
 def sending(pieces, end="http.request"):

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from millgate.errors import BusyError
-from millgate.service import byte_budget
-from millgate.service.byte_budget import ORDINARY, ByteBudget, Share, machine_memory
+from millgate.service.edge import byte_budget
+from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, Share, machine_memory
 
 TOTAL = 10 * ORDINARY
 
@@ -156,7 +156,7 @@ def test_the_memory_of_a_container_is_what_it_may_use(tmp_path, monkeypatch):
 
 THREADS_THAT_ALLOCATE = """
 import ctypes, sys, threading
-from millgate.service.byte_budget import keep_heaps_small
+from millgate.service.edge.byte_budget import keep_heaps_small
 
 keep_heaps_small()
 all_here = threading.Barrier(16)

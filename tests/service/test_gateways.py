@@ -8,7 +8,7 @@ from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
 from millgate.settings import Settings
 from millgate.types import Amount
 

@@ -7,10 +7,10 @@ from tests.service.clients import connected
 
 from millgate.errors import BusyError
 from millgate.gateway import Millgate
-from millgate.service import limits as limits_module
 from millgate.service.app import create
-from millgate.service.limits import CallerLimits
-from millgate.service.request_state import Caller
+from millgate.service.edge import limits as limits_module
+from millgate.service.edge.limits import CallerLimits
+from millgate.service.observe.request_state import Caller
 from millgate.settings import Settings
 from millgate.testing import FixedClock
 from millgate.types.policy import ServicePolicy

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from millgate.guard.report import GuardReport
-from millgate.service.log import call_figures, line_level, request_line, request_logger
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import Caller, RequestState
+from millgate.service.observe.log import call_figures, line_level, request_line, request_logger
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller, RequestState
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.testing.samples import trace as sample
 from millgate.types import Step

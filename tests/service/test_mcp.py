@@ -13,8 +13,8 @@ from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
 from millgate.gateway import Millgate
-from millgate.service import mcp as mount
 from millgate.service.app import create
+from millgate.service.routes import mcp as mount
 from millgate.settings import Settings
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -5,9 +5,9 @@ import time
 from prometheus_client.parser import text_string_to_metric_families
 
 from millgate.guard.report import GuardReport, State
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import RequestState
+from millgate.service.observe.metrics import Metrics
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import RequestState
 from millgate.spending.limits import CapStatus
 from millgate.testing.samples import trace as sample
 from millgate.types import Step

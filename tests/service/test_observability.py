@@ -24,8 +24,8 @@ from millgate.explain.window_figures import window_figures
 from millgate.gateway import Millgate
 from millgate.guard.report import Cut, GuardReport, State
 from millgate.service.app import create
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.metrics import Metrics
+from millgate.service.observe.model_call import ModelCall
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 from millgate.testing.samples import trace as sample
@@ -219,7 +219,7 @@ def test_an_answer_that_service_or_client_broke_off_did_not_keep_looping(state, 
 
 COUNTING = """
 import sys
-from millgate.service.metrics import Metrics
+from millgate.service.observe.metrics import Metrics
 metrics = Metrics(sys.argv[1])
 metrics.count_review("approved")
 print(metrics.text())

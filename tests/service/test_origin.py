@@ -2,7 +2,7 @@
 
 import pytest
 
-from millgate.service.origin import is_same_origin
+from millgate.service.edge.origin import is_same_origin
 
 HOST = {b"host": b"localhost:8642"}
 

@@ -7,7 +7,7 @@ from tests.service.conftest import ROWS
 from millgate.errors import AccessError, BusyError, InputError, StoreError
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.problems import refusal
+from millgate.service.edge.problems import refusal
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FailingStore
 

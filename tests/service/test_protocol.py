@@ -10,8 +10,8 @@ import uvicorn
 from tests.service.clients import served
 from tests.waiting import MOST_S
 
-from millgate.service import protocol
-from millgate.service.protocol import BoundedProtocol
+from millgate.service.edge import protocol
+from millgate.service.edge.protocol import BoundedProtocol
 from millgate.settings import Settings
 from millgate.types.policy import ServicePolicy
 

@@ -6,8 +6,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from millgate.service import protocol
-from millgate.service.protocol import MARGIN_S, BoundedProtocol, connection_limit
+from millgate.service.edge import protocol
+from millgate.service.edge.protocol import MARGIN_S, BoundedProtocol, connection_limit
 
 
 class Wire(asyncio.Transport):

@@ -6,12 +6,12 @@ import pytest
 from tests.waiting import MOST_S
 
 from millgate.errors import AccessError
-from millgate.service import admission
-from millgate.service import auth as auths
-from millgate.service.admission import Admission, InFlight
-from millgate.service.auth import Auth
-from millgate.service.byte_budget import ByteBudget
-from millgate.service.limits import CallerLimits
+from millgate.service.edge import admission
+from millgate.service.edge import auth as auths
+from millgate.service.edge.admission import Admission, InFlight
+from millgate.service.edge.auth import Auth
+from millgate.service.edge.byte_budget import ByteBudget
+from millgate.service.edge.limits import CallerLimits
 from millgate.types.policy import ServicePolicy
 
 

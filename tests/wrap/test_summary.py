@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from millgate.service.metrics import Metrics
+from millgate.service.observe.metrics import Metrics
 from millgate.wrap.summary import Summary
 
 

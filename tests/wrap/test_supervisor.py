@@ -12,7 +12,8 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.transport import GONE, Address, Timeouts, UpstreamRequest
+from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.service.wire import GONE
 from millgate.wrap.address import redirect
 from millgate.wrap.gateways import GatewayPool
 from millgate.wrap.recording import Recording

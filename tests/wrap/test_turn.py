@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestServer
 from tests.waiting import MOST_S
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.asgi import BROKEN_OFF
+from millgate.service.edge.reply import BROKEN_OFF
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.proxy.transport import Address
 from millgate.wrap.reply import AgentReply

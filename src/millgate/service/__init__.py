@@ -1,7 +1,7 @@
 """Internal: Millgate over HTTP, as a FastAPI app under uvicorn.
 
-It may import everything but `cli` and `evaluate`. Start with app.py, which puts the parts together on base.py;
-admission.py is what every request passes (caller, limits, body, deadline) before a route. `routes/` has one file a
-resource, `proxy/` the model APIs, `dashboard/` the pages, `wrap/` the gateway beside one agent; server.py and
-protocol.py run it.
+Start with app.py, which puts the parts together on base.py. `edge/` is who may come in: edge/admission.py is what every
+request passes (caller, limits, body, deadline) before a route. `observe/` is what is known of a request and of a call,
+and its log, metrics, spans and trace. Neither knows what stands above: `routes/` with one file a resource, `proxy/`
+with the model APIs, `dashboard/` with the pages. server.py runs it.
 """

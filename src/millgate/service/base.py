@@ -18,21 +18,21 @@ from millgate.calls.pool import WorkThreads
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.protocols import ClusterStore, SharedState
-from millgate.service.admission import Admission, InFlight
-from millgate.service.auth import Auth
-from millgate.service.byte_budget import (
+from millgate.service.conversation_state import open_conversations
+from millgate.service.edge.admission import Admission, InFlight
+from millgate.service.edge.auth import Auth
+from millgate.service.edge.byte_budget import (
     MEMORY_SHARE,
     ByteBudget,
     keep_heaps_small,
     machine_memory,
 )
-from millgate.service.dashboard.sessions import SignedIn
-from millgate.service.limits import CallerLimits
-from millgate.service.log import request_logger
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.conversation_state import open_conversations
-from millgate.service.request_state import RequestState
-from millgate.service.spans import record_spans
+from millgate.service.edge.limits import CallerLimits
+from millgate.service.edge.sign_in import SignedIn
+from millgate.service.observe.log import request_logger
+from millgate.service.observe.metrics import Metrics
+from millgate.service.observe.request_state import RequestState
+from millgate.service.observe.spans import record_spans
 from millgate.service.state import ServiceState
 from millgate.settings import Settings
 

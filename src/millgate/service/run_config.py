@@ -6,7 +6,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from millgate.service.protocol import MARGIN_S, BoundedProtocol
+from millgate.service.edge.protocol import MARGIN_S, BoundedProtocol
 from millgate.types.policy import ServicePolicy
 
 BACKLOG = 2048

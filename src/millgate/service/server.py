@@ -19,7 +19,7 @@ import uvicorn
 from millgate.errors import ConfigError
 from millgate.gateway import Millgate
 from millgate.service.app import from_settings
-from millgate.service.auth import has_active_key, is_loopback
+from millgate.service.edge.auth import has_active_key, is_loopback
 from millgate.service.run_config import BACKLOG, LOGGING, configure_uvicorn
 from millgate.service.workers import STOP_MARGIN_S, run_workers
 from millgate.settings import Settings

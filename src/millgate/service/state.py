@@ -9,12 +9,12 @@ from threading import Lock
 from starlette.requests import Request
 
 from millgate.gateway import Millgate
-from millgate.service.admission import InFlight
-from millgate.service.auth import Auth
-from millgate.service.byte_budget import ByteBudget
-from millgate.service.metrics import Metrics
-from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.request_state import Caller
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.admission import InFlight
+from millgate.service.edge.auth import Auth
+from millgate.service.edge.byte_budget import ByteBudget
+from millgate.service.observe.metrics import Metrics
+from millgate.service.observe.request_state import Caller
 
 MAX_TENANTS = 1000  # gates kept ready; making another one takes microseconds
 

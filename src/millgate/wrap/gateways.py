@@ -17,12 +17,12 @@ from millgate.errors import ConfigError, MillgateError, UpstreamError
 from millgate.service.proxy.transport import (
     SECRET_HEADER,
     Address,
-    Headers,
     Response,
     Timeouts,
     Transport,
     UpstreamRequest,
 )
+from millgate.service.wire import Headers
 from millgate.wrap.gateway_process import GatewayProcess
 from millgate.wrap.spec import MEMORY, GatewaySpec
 

@@ -6,7 +6,8 @@ It belongs to no reader. When the one that asked for it goes away it comes in al
 import asyncio
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.transport import Headers, Transport, UpstreamRequest
+from millgate.service.proxy.transport import Transport, UpstreamRequest
+from millgate.service.wire import Headers
 
 
 class Recording:

@@ -8,14 +8,10 @@ import orjson
 from aiohttp import web
 
 from millgate.errors import MillgateError
-from millgate.service.proxy.asgi import forwardable
+from millgate.service.edge.reply import forwardable
 from millgate.service.proxy.sse import KEEP_ALIVE
-from millgate.service.proxy.transport import (
-    Headers,
-    UpstreamReset,
-    is_event_stream,
-    reset_at_close,
-)
+from millgate.service.proxy.transport import UpstreamReset, is_event_stream
+from millgate.service.wire import Headers, reset_at_close
 
 
 def response_for(status: int, headers: Headers) -> web.StreamResponse:

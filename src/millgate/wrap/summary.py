@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from millgate.service.proxy.transport import FIRST_ERROR
+from millgate.service.wire import FIRST_ERROR
 from millgate.text.table import count_of, money_of
 
 COUNTED = {

@@ -25,15 +25,8 @@ from aiohttp import web
 
 from millgate.errors import UpstreamError
 from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import (
-    GONE,
-    NOT_REACHED,
-    Headers,
-    UpstreamReset,
-    header,
-    parse_address,
-    reset_at_close,
-)
+from millgate.service.proxy.transport import NOT_REACHED, UpstreamReset, header, parse_address
+from millgate.service.wire import GONE, Headers, reset_at_close
 from millgate.wrap.address import CODEX, read_redirect
 from millgate.wrap.gateways import STOP_S, GatewayPool
 from millgate.wrap.peer import is_owner

@@ -15,17 +15,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.asgi import BROKEN_OFF, forwardable
+from millgate.service.edge.reply import BROKEN_OFF, forwardable
 from millgate.service.proxy.transport import (
-    FIRST_ERROR,
     KEY_HEADERS,
     Address,
-    Headers,
     Response,
     Timeouts,
     Transport,
     UpstreamRequest,
 )
+from millgate.service.wire import FIRST_ERROR, Headers
 from millgate.wrap.gateways import NEVER_S, Gateway, GatewayPool
 from millgate.wrap.recording import Recording
 from millgate.wrap.reply import AgentReply

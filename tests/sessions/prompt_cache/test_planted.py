@@ -19,7 +19,7 @@ from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.guard.resume import Stop, next_call
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.inject import find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
 from millgate.service.proxy.proxy_request import parse_request

@@ -13,13 +13,13 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import WIDTH
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.parse import Id
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import SIDE_SOURCES, Trace
 from millgate.types.notes import Stage

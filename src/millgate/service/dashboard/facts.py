@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from millgate.errors import InputError
 from millgate.gateway import Millgate
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import Plot, Series, draw_steps
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
-from millgate.service.parse import Id
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import Fact
 

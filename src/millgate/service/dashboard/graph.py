@@ -17,11 +17,11 @@ from starlette.responses import Response
 
 from millgate.gateway import Millgate
 from millgate.knowledge.paths import neighborhood
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
 from millgate.service.state import service_of
 from millgate.text.table import clip
 from millgate.types import Edge, node_key

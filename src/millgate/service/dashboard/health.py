@@ -16,13 +16,13 @@ from starlette.responses import Response
 from millgate.index.snapshot import BEHIND
 from millgate.operations.doctor import examine
 from millgate.operations.status import status
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import Chart, Series, draw_bars, draw_lines, percentile
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
 from millgate.service.routes.health import check_parts
 from millgate.service.state import service_of
 from millgate.stores.url import is_postgres

@@ -15,14 +15,14 @@ from millgate.evaluate.regression import case_of
 from millgate.evaluate.regression_file import as_toml
 from millgate.gateway import Millgate
 from millgate.keys import KEYLESS
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.context import read_block
 from millgate.service.dashboard.fates import fate_rows
 from millgate.service.dashboard.render import HEADERS, render
 from millgate.service.dashboard.replay import Slider, changes_of, sliders
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
 from millgate.service.state import service_of
 from millgate.types import Context
 from millgate.types import Request as ContextRequest

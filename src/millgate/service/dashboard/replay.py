@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import InputError
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.fates import FateRow, fate_row
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.parse import Id, Name
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id, Name
 from millgate.service.state import service_of
 from millgate.types import Request as ContextRequest
 from millgate.types import Trace

@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.explain.describe import describe
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.replay import sliders
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.parse import Id
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.stores.stored_trace import FULL
 from millgate.types import Step, Trace

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.words import looped
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
 from millgate.service.state import service_of
 from millgate.types import TraceSummary
 from millgate.types.lengths import NAME_CHARS

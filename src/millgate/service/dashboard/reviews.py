@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import InputError
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
-from millgate.service.parse import Id
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import ReviewStatus
 

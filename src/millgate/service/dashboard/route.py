@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import AccessError, InputError, MillgateError
-from millgate.service.body import ClientGone, read_body
-from millgate.service.dashboard import cookies
 from millgate.service.dashboard.render import render
+from millgate.service.edge import cookies
+from millgate.service.edge.body import ClientGone, read_body
 
 FIELDS = 100  # of a form
 FORM_BYTES = 1_000_000

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from millgate.errors import AccessError
 from millgate.keys import is_well_formed
-from millgate.service.dashboard import cookies
 from millgate.service.dashboard.render import redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
-from millgate.service.paths import DASHBOARD, HOME, SIGN_IN
+from millgate.service.edge import cookies
+from millgate.service.edge.paths import DASHBOARD, HOME, SIGN_IN
 from millgate.service.state import service_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from millgate.errors import NotFound
 from millgate.gateway import Millgate
 from millgate.pipeline.stages.retrieve import retrieve
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
-from millgate.service.paths import DASHBOARD
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.request_state import Caller
 from millgate.service.state import service_of
 from millgate.types import Chunk, Size
 from millgate.types.lengths import NAME_CHARS

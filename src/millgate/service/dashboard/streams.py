@@ -19,17 +19,17 @@ from starlette.responses import Response
 from millgate.explain.describe import describe
 from millgate.guard.channels import CONTENT
 from millgate.guard.plot import BITS, RUN, Profile
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import HEIGHT, WIDTH, Plot, Series, Shape
 from millgate.service.dashboard.ranges import Span, read_range
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
 from millgate.service.dashboard.traces import read_traces
 from millgate.service.dashboard.words import kept_looping, looped
-from millgate.service.parse import Id
-from millgate.service.paths import DASHBOARD
-from millgate.service.proxy.call_trace import GAP
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import DASHBOARD
+from millgate.service.observe.call_trace import GAP
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from millgate.explain.costs import Costs
 from millgate.gateway import Millgate
-from millgate.service.auth import require_scope
 from millgate.service.dashboard.plots import Plot, Series, draw_bars, round_up
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.traces import ReadTraces, read_traces
 from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
-from millgate.service.paths import HOME
-from millgate.service.request_state import Caller
+from millgate.service.edge.auth import require_scope
+from millgate.service.edge.paths import HOME
+from millgate.service.observe.request_state import Caller
 from millgate.service.state import service_of
 from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
 from millgate.sessions.xray.findings import Window

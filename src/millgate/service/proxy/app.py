@@ -24,14 +24,14 @@ from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.keys import missing_scope
-from millgate.service.body import weigh
-from millgate.service.paths import is_proxied
-from millgate.service.problems import refusal
-from millgate.service.proxy.call_trace import call_trace
+from millgate.service.edge.body import weigh
+from millgate.service.edge.paths import is_proxied
+from millgate.service.edge.problems import refusal
+from millgate.service.observe.call_trace import call_trace
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller, RequestState
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.proxy import Proxy
-from millgate.service.request_state import Caller, RequestState
 from millgate.service.state import ServiceState
 from millgate.spending.prices import load_table
 from millgate.types import Context, Trace

@@ -5,8 +5,8 @@ import time
 from millgate.calls.bugs import surviving
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.model_call import ModelCall
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 
 

@@ -18,7 +18,7 @@ from millgate.calls.bugs import surviving
 from millgate.errors import MillgateError
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Noticed, Observer
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
 from millgate.service.proxy.kept_windows import keep_window

@@ -13,14 +13,15 @@ from starlette.types import Scope, Send
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.policy import GuardPolicy
-from millgate.service.own_headers import describe_unknown
-from millgate.service.proxy.asgi import BREAK, Reply
+from millgate.service.edge.own_headers import describe_unknown
+from millgate.service.edge.reply import BREAK, Reply
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller, RequestState, find_state
 from millgate.service.proxy.inject import Blocks
-from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.prepare import Prepared
 from millgate.service.proxy.proxy_request import ProxyRequest
-from millgate.service.proxy.transport import Headers, header
-from millgate.service.request_state import Caller, RequestState, find_state
+from millgate.service.proxy.transport import header
+from millgate.service.wire import Headers
 from millgate.sessions.compaction.account import Account
 from millgate.sessions.compaction.notice import Compaction
 from millgate.sessions.compaction.policy import Mode

@@ -13,12 +13,13 @@ import orjson
 from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import StoreError
 from millgate.guard.dialects.usage import estimate_prompt
-from millgate.service.body import read_apart
+from millgate.service.edge.body import read_apart
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import named_session
-from millgate.service.proxy.transport import Headers, header
+from millgate.service.proxy.transport import header
+from millgate.service.wire import Headers
 from millgate.sessions.prompt_cache.segments import TTL_S
 from millgate.spending.limits import Cap
 from millgate.spending.prices import Price, Prices

@@ -11,7 +11,7 @@ from millgate.guard.machine import StreamMachine
 from millgate.guard.policy import SAMPLING
 from millgate.guard.report import State
 from millgate.guard.resume import Call
-from millgate.service.byte_budget import Share
+from millgate.service.edge.byte_budget import Share
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.relay import Relay
 from millgate.service.proxy.sse import is_stream

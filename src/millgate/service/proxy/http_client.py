@@ -20,13 +20,13 @@ from typing import Any
 
 from millgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
 from millgate.service.proxy.transport import (
-    Headers,
     NotReached,
     Response,
     UpstreamRequest,
     UpstreamReset,
     codings_of,
 )
+from millgate.service.wire import Headers
 
 try:
     import aiohttp

@@ -19,8 +19,8 @@ import orjson
 from millgate.errors import InputError, LimitError, MillgateError
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.resume import Message
-from millgate.service.body import read_apart
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.body import read_apart
 from millgate.service.proxy.options import Options
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.sessions.compaction.window import first_visible

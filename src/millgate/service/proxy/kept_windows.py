@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 from pydantic import TypeAdapter
 
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
 from millgate.sessions.compaction.items import Item
 from millgate.sessions.conversation import RECENT, Conversation, Conversations, Owed, Owner
 from millgate.sessions.prompt_cache.segments import read_prompt

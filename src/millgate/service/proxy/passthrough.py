@@ -19,15 +19,16 @@ from millgate.calls.bugs import surviving
 from millgate.errors import MillgateError, NotFound, UpstreamError
 from millgate.guard.dialects.dialect import Dialect, Event
 from millgate.guard.dialects.usage import UsageSum, hide_usage
-from millgate.service.body import read_apart
-from millgate.service.proxy.asgi import Reply
+from millgate.service.edge.body import read_apart
+from millgate.service.edge.reply import Reply
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.fuse_steps import fuse_passed_on
-from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.options import parse_options
 from millgate.service.proxy.sse import Splitter, is_stream, parse, payload
-from millgate.service.proxy.transport import Headers, Response, codings_of, header, is_event_stream
+from millgate.service.proxy.transport import Response, codings_of, header, is_event_stream
 from millgate.service.proxy.upstreams import Upstreams, returned_headers
+from millgate.service.wire import Headers
 from millgate.text.bounded_json import loads
 from millgate.types.check import check_length
 from millgate.types.lengths import NAME_CHARS

@@ -25,16 +25,17 @@ from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.guard.policy import GuardPolicy
-from millgate.service.body import ClientGone, read_apart, read_body
-from millgate.service.byte_budget import ByteBudget
-from millgate.service.problems import drop_traceback
-from millgate.service.proxy.asgi import Reply, break_connection, run_while_connected
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.body import ClientGone, read_apart, read_body
+from millgate.service.edge.byte_budget import ByteBudget
+from millgate.service.edge.problems import drop_traceback
+from millgate.service.edge.reply import Reply, break_connection, run_while_connected
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import Caller
 from millgate.service.proxy.cache_steps import judge_cache
 from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
-from millgate.service.proxy.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
 from millgate.service.proxy.fuse_steps import fuse, settle
-from millgate.service.proxy.model_call import ModelCall
 from millgate.service.proxy.passthrough import pass_on
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.steps import (
@@ -48,10 +49,10 @@ from millgate.service.proxy.steps import (
     relay,
     send,
 )
-from millgate.service.proxy.transport import GONE, UpstreamReset, header
+from millgate.service.proxy.transport import UpstreamReset, header
 from millgate.service.proxy.unpack import unpack
 from millgate.service.proxy.upstreams import Upstreams
-from millgate.service.request_state import Caller
+from millgate.service.wire import GONE
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.conversation import Conversations
 from millgate.sessions.folding.policy import FoldPolicy

@@ -14,7 +14,8 @@ from millgate.errors import InputError
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest
 from millgate.guard.resume import Message
 from millgate.service.proxy.options import Options, parse_options
-from millgate.service.proxy.transport import Headers, header
+from millgate.service.proxy.transport import header
+from millgate.service.wire import Headers
 from millgate.text.bounded_json import loads
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.policy import ProxyPolicy

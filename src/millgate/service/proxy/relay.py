@@ -24,7 +24,7 @@ from millgate.guard.dialects.usage import UsageSum, estimate_prompt, hide_usage
 from millgate.guard.machine import StreamMachine
 from millgate.guard.report import State
 from millgate.guard.resume import Call
-from millgate.service.byte_budget import ByteBudget, Share
+from millgate.service.edge.byte_budget import ByteBudget, Share
 from millgate.service.proxy.sse import (
     KEEP_ALIVE,
     LARGE,

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from millgate.circles.reader import opening, without_digits
-from millgate.service.proxy.transport import SECRET_HEADER, Headers, header
+from millgate.service.proxy.transport import SECRET_HEADER, header
+from millgate.service.wire import Headers
 from millgate.text.redact import redact
 from millgate.types.lengths import SESSION_CHARS
 

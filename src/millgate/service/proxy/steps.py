@@ -21,8 +21,8 @@ from millgate.guard.dialects.dialect import Dialect, InvalidRequest, OwnAnswer
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
-from millgate.service.body import read_apart
-from millgate.service.proxy.conversation_state import ConversationState, answer_key
+from millgate.service.conversation_state import ConversationState, answer_key
+from millgate.service.edge.body import read_apart
 from millgate.service.proxy.exchange import Exchange, Observer
 from millgate.service.proxy.fold_steps import choose_group, find_start, stop_folding
 from millgate.service.proxy.guarded import GuardedAnswer

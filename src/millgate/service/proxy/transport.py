@@ -5,20 +5,14 @@ arrived and b"" at the end; with a `tick_s` it gives None if nothing came in tha
 its own client alive. Closing a response that is not complete severs the connection at once, which stops the model.
 """
 
-import socket
-import struct
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from millgate.errors import UpstreamError, UpstreamTimeout
+from millgate.service.wire import Headers
 
-Headers = list[tuple[bytes, bytes]]
-FIRST_ERROR = 400  # the lowest status that says that there is no answer
-GONE = 499
-"""As nginx logs it: who asked is gone, so that nobody got an answer. No model service says so."""
 NOT_REACHED = b"x-millgate-not-reached"  # of an answer that `wrap` gives for a service that it could not reach
 SECRET_HEADER = (
     b"x-millgate-wrap"  # of a request by the supervisor of `wrap`: the secret of its run
@@ -37,6 +31,8 @@ class UpstreamReset(UpstreamError):
 
 class NotReached(UpstreamTimeout):
     """No connection in time: the upstream has nothing of the request."""
+
+    may_have_been_read = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +107,6 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close every idle connection."""
-
-
-def reset_at_close(own: socket.socket | None) -> None:
-    """Let a socket reset its connection when it is closed: what the peer of one that was reset would see."""
-    if own is not None:
-        with suppress(OSError):  # it may be gone already
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def is_event_stream(headers: Headers) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from millgate.errors import LimitError, MissingExtra
 from millgate.guard.dialects.dialect import InvalidRequest
-from millgate.service.proxy.transport import Headers, codings_of
+from millgate.service.proxy.transport import codings_of
+from millgate.service.wire import Headers
 
 try:
     import zstandard

@@ -16,20 +16,20 @@ from urllib.parse import unquote
 
 from millgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from millgate.keys import OURS
-from millgate.service.byte_budget import ByteBudget
-from millgate.service.proxy.asgi import forwardable
+from millgate.service.edge.byte_budget import ByteBudget
+from millgate.service.edge.reply import forwardable
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.http_client import HttpClient
 from millgate.service.proxy.transport import (
     KEY_HEADERS,
     Address,
-    Headers,
     Response,
     Timeouts,
     Transport,
     UpstreamRequest,
     parse_address,
 )
+from millgate.service.wire import Headers
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 _version = re.compile(r"/v1(?:beta|alpha)?(?=/)")  # at the beginning of a path ...

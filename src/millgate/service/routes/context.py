@@ -17,10 +17,10 @@ from millgate.explain.as_data import context_data
 from millgate.keys import KEYLESS
 from millgate.knowledge.project import folder_name
 from millgate.published.self_reference import REQUEST_FIELDS
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Name, StrictRoute
-from millgate.service.request_state import Caller, state_of
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller, state_of
+from millgate.service.routes.parse import Body, Name, StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.settings.schema import field_docs
 from millgate.types import ContextBudget, Request, Window

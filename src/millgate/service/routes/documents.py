@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.ingest.load import Kind, Summary
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Collection, Id, Name, NewName, StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema, to_json
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Collection, Id, Name, NewName, StrictRoute
+from millgate.service.routes.responses import respond, response_schema, to_json
 from millgate.service.state import service_of
 from millgate.types import Chunk, Size
 from millgate.types.lengths import MOST_ROWS, TITLE_CHARS

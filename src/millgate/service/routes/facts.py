@@ -12,10 +12,10 @@ from millgate.errors import ScopeError
 from millgate.gateway import Millgate
 from millgate.knowledge.facts import AddedFact, FactHit, Feedback
 from millgate.knowledge.maintenance import Merge, decay, merge, propose_merges
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Fact
 from millgate.types.lengths import FACT_CHARS, MOST_LABELS

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.published.self_reference import WindowFingerprintPayload
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Window

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from millgate.errors import NotFound
 from millgate.knowledge.graph import Graph
 from millgate.knowledge.slices import Slice
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Name, Page, StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Name, Page, StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Edge
 from millgate.types.lengths import MOST_ROWS, NAME_CHARS, PROVENANCE_CHARS

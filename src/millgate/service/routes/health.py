@@ -17,10 +17,10 @@ from starlette.responses import PlainTextResponse, Response
 
 from millgate import __version__
 from millgate.errors import MillgateError
-from millgate.service.auth import require_scope
-from millgate.service.parse import StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import Check, ServiceState, service_of
 
 LOGGER = logging.getLogger("millgate.readiness")

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.knowledge.project import folder_name
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Collection, Folder, SessionName, StrictRoute
-from millgate.service.request_state import Caller, state_of
-from millgate.service.responses import respond
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller, state_of
+from millgate.service.routes.parse import Body, Collection, Folder, SessionName, StrictRoute
+from millgate.service.routes.responses import respond
 from millgate.service.state import service_of
 from millgate.text.small_talk import asks_nothing, is_reply
 

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from millgate.knowledge.review import Decision, ReviewQueue
 from millgate.published.entropy_gating import REVIEWS
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Id, Label, Note, Page, StrictRoute, Text
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Fact, Review, ReviewStatus
 

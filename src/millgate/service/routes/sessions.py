@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.explain.costs import Costs, CostScope, add_up, add_up_by
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Id, Label, Page, StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Id, Label, Page, StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.spending.limits import CapStatus
 from millgate.types import Spend, SpendScope

@@ -11,11 +11,11 @@ from millgate.errors import LimitError
 from millgate.integrations.mcp.schemas import StrategyResult
 from millgate.pipeline.stages.decide import window_state
 from millgate.pipeline.stages.strategy import context_strategy
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Label, StrictRoute, Text
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
 from millgate.service.routes.context import MOST_TOKENS
+from millgate.service.routes.parse import Body, Label, StrictRoute, Text
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import ContextBudget
 from millgate.types.lengths import MOST_LABELS

@@ -13,10 +13,10 @@ from millgate.explain.as_data import summary_data, trace_data
 from millgate.explain.describe import Intervention, describe
 from millgate.explain.replay import Outcome
 from millgate.explain.why import SettingChange
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, Id, Page, StrictRoute
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, Id, Page, StrictRoute
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Step, TraceSummary
 from millgate.types.notes import Fate, NoteCode, Stage

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.knowledge.turns import COLLECTION, AddedTurns
-from millgate.service.auth import require_scope
-from millgate.service.parse import Body, NewName, StrictRoute, Text
-from millgate.service.request_state import Caller
-from millgate.service.responses import respond, response_schema
+from millgate.service.edge.auth import require_scope
+from millgate.service.observe.request_state import Caller
+from millgate.service.routes.parse import Body, NewName, StrictRoute, Text
+from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types.lengths import MOST_ROWS, SESSION_CHARS
 

@@ -17,8 +17,8 @@ import orjson
 from starlette.types import Scope
 
 from millgate.explain.window_figures import log_keys
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import RequestState, route_of
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import RequestState, route_of
 from millgate.text.redact import redact
 from millgate.types.policy import ServicePolicy
 

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import InputError
-from millgate.service.body import read_apart
-from millgate.service.own_headers import describe_unknown
+from millgate.service.edge.body import read_apart
+from millgate.service.edge.own_headers import describe_unknown
 from millgate.text.bounded_json import loads
 from millgate.types.lengths import (
     FOLDER_CHARS,

@@ -21,12 +21,12 @@ from starlette.types import Scope as AsgiScope
 
 from millgate.errors import AccessError
 from millgate.keys import OURS, SCOPES, Keys, digest, is_well_formed, missing_scope
-from millgate.service.dashboard.cookies import sessions_in_cookies
-from millgate.service.dashboard.sessions import SignedIn, is_token
-from millgate.service.origin import Headers, is_same_origin
-from millgate.service.paths import is_proxied
-from millgate.service.proxy.conversation_state import ConversationState
-from millgate.service.request_state import Caller, state_of
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.cookies import sessions_in_cookies
+from millgate.service.edge.origin import Headers, is_same_origin
+from millgate.service.edge.paths import is_proxied
+from millgate.service.edge.sign_in import SignedIn, is_token
+from millgate.service.observe.request_state import Caller, state_of
 from millgate.text.cache import Cache
 from millgate.types import Key, Scope
 

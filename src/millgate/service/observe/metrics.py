@@ -19,8 +19,8 @@ from starlette.types import Scope
 from millgate.explain.savings import tokens_saved
 from millgate.explain.window_figures import window_figures
 from millgate.guard.report import GuardReport, State
-from millgate.service.proxy.model_call import Guarded, ModelCall
-from millgate.service.request_state import RequestState, route_of
+from millgate.service.observe.model_call import Guarded, ModelCall
+from millgate.service.observe.request_state import RequestState, route_of
 from millgate.types import SpendScope, Step, Trace
 from millgate.types.notes import Stage
 from millgate.types.trace import ENDED

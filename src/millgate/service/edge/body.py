@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 from starlette.types import Message, Receive, Scope
 
 from millgate.errors import LimitError
-from millgate.service.byte_budget import ORDINARY, Share
+from millgate.service.edge.byte_budget import ORDINARY, Share
 from millgate.text.bounded_json import estimate_marks
 
 P = ParamSpec("P")

@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from millgate.errors import ScopeError
-from millgate.service.origin import is_same_origin
-from millgate.service.paths import DASHBOARD, is_dashboard
-from millgate.service.request_state import Caller, state_of
+from millgate.service.edge.origin import is_same_origin
+from millgate.service.edge.paths import DASHBOARD, is_dashboard
+from millgate.service.observe.request_state import Caller, state_of
 
 SESSION = "millgate_session"
 SECRET = "millgate_csrf"  # noqa: S105  (a cookie's name)

@@ -13,7 +13,7 @@ from secrets import token_urlsafe
 import orjson
 
 from millgate.protocols import Clock
-from millgate.service.proxy.conversation_state import ConversationState
+from millgate.service.conversation_state import ConversationState
 
 LASTS_S = 12 * 3600.0  # chosen: a day's work, so that a person signs in once a day
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")

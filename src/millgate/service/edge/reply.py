@@ -1,4 +1,4 @@
-"""Asgi: the reply to a client as plain ASGI, since every layer between costs CPU for each chunk of a stream.
+"""Reply: the reply to a client as plain ASGI, since every layer between costs CPU for each chunk of a stream.
 
 The reply begins with its first bytes, so that an error before them still gets a status of its own. If the client goes
 away, the work ends at once, and with it the upstream's.
@@ -12,15 +12,15 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Send
 
-from millgate.service.body import ClientGone
-from millgate.service.proxy.transport import Headers
+from millgate.service.edge.body import ClientGone
+from millgate.service.wire import Headers
 
 # A comment, which clients skip. It tells a reader of the bytes, such as `millgate wrap`, that the break is meant.
 BROKEN_OFF = b": millgate breaks off here, since a tool call looped; ask again\n\n"
 
 
 BREAK = "millgate.break"
-"""The extension of a scope whose `close` and `reset` end the connection (service/protocol.py): ASGI can break none."""
+"""The extension of a scope whose `close` and `reset` end the connection (protocol.py): ASGI can break none."""
 
 
 class Reply:

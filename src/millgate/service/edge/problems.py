@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import AccessError, BusyError, MillgateError, NotReady
-from millgate.service.request_state import state_of
+from millgate.service.observe.request_state import state_of
 from millgate.text.meant import did_you_mean
 from millgate.types.lengths import NOT_BLANK, ONE_LINE
 

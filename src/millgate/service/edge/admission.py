@@ -19,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from millgate.calls.bugs import surviving
 from millgate.calls.pool import follow_threads
 from millgate.errors import AccessError, BusyError, ClosingError, DeadlineError, MillgateError
-from millgate.service.auth import Auth
-from millgate.service.body import BufferedReceive, ClientGone, read_body, weigh
-from millgate.service.byte_budget import ORDINARY, ByteBudget, Share
-from millgate.service.limits import CallerLimits
-from millgate.service.paths import is_open, is_proxied
-from millgate.service.problems import refusal
-from millgate.service.proxy.asgi import BREAK
-from millgate.service.request_state import RequestState, start
+from millgate.service.edge.auth import Auth
+from millgate.service.edge.body import BufferedReceive, ClientGone, read_body, weigh
+from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, Share
+from millgate.service.edge.limits import CallerLimits
+from millgate.service.edge.paths import is_open, is_proxied
+from millgate.service.edge.problems import refusal
+from millgate.service.edge.reply import BREAK
+from millgate.service.observe.request_state import RequestState, start
 from millgate.types.policy import ServicePolicy
 
 # Load balancers and tools may read these without a key.

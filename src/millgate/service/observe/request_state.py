@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
 from millgate.errors import MillgateError
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.model_call import ModelCall
 from millgate.types import Trace
 
 _SCOPE_KEY = "millgate"

@@ -16,10 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from millgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
 from millgate.keys import missing_scope
-from millgate.service.body import BufferedReceive
-from millgate.service.origin import is_same_origin
-from millgate.service.problems import refusal
-from millgate.service.request_state import RequestState, state_of
+from millgate.service.edge.body import BufferedReceive
+from millgate.service.edge.origin import is_same_origin
+from millgate.service.edge.problems import refusal
+from millgate.service.observe.request_state import RequestState, state_of
 from millgate.service.state import ServiceState
 from millgate.text.bounded_json import HUGE, why_too_large
 

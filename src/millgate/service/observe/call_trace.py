@@ -17,7 +17,7 @@ from millgate.circles.policy import CircleStep
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
 from millgate.guard.report import Cut
-from millgate.service.proxy.model_call import ModelCall
+from millgate.service.observe.model_call import ModelCall
 from millgate.sessions.compaction.items import KINDS as ITEM_KINDS
 from millgate.sessions.compaction.items import Kind as ItemKind
 from millgate.sessions.compaction.keep import NOT_PUT_BACK

@@ -12,8 +12,8 @@ from millgate.circles.steps import Climb
 from millgate.errors import GuardError, MillgateError, UpstreamError, UpstreamTimeout
 from millgate.guard.dialects.usage import CachedInput
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
-from millgate.service.proxy.folded_call import FoldedCall
-from millgate.service.proxy.transport import FIRST_ERROR, GONE, NotReached
+from millgate.service.observe.folded_call import FoldedCall
+from millgate.service.wire import FIRST_ERROR, GONE
 from millgate.sessions.compaction.account import Account
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.sessions.witness import Observation
@@ -154,7 +154,7 @@ class ModelCall:
     def note_error(self, error: BaseException) -> None:
         """Keep what went wrong; what the guard did is told by its report."""
         self.error = type(error).__name__
-        is_late = isinstance(error, UpstreamTimeout) and not isinstance(error, NotReached)
+        is_late = isinstance(error, UpstreamTimeout) and error.may_have_been_read
         self.not_reached = isinstance(error, UpstreamError) and not is_late
         if isinstance(error, MillgateError) and not isinstance(error, GuardError):
             self.error_message = clip(redact(str(error)), SUMMARY_CHARS)
@@ -165,7 +165,9 @@ class ModelCall:
         try:
             yield
         except (UpstreamTimeout, CancelledError) as error:
-            self.unreported_prompts += not isinstance(error, NotReached)
+            self.unreported_prompts += (
+                not isinstance(error, UpstreamTimeout) or error.may_have_been_read
+            )
             raise
 
     def end(self, begun_at: float | None) -> None:

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 
-from millgate.service.admission import OPEN_PATHS
+from millgate.service.edge.admission import OPEN_PATHS
 from millgate.settings import Settings
 
 _PROBLEMS = {

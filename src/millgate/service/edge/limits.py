@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from millgate.errors import BusyError, StoreError
 from millgate.protocols import SharedState
-from millgate.service.request_state import Caller
+from millgate.service.observe.request_state import Caller
 from millgate.types.policy import ServicePolicy
 
 MAX_BUCKETS = 10_000  # buckets kept in memory; a forgotten one starts full

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from millgate.service.admission import InFlight
-from millgate.service.proxy.asgi import BREAK
-from millgate.service.proxy.transport import reset_at_close
+from millgate.service.edge.admission import InFlight
+from millgate.service.edge.reply import BREAK
+from millgate.service.wire import reset_at_close
 
 if sys.platform != "win32":
     import resource

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
-from millgate.service.proxy.model_call import ModelCall
-from millgate.service.request_state import RequestState, route_of
+from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.request_state import RequestState, route_of
 from millgate.types import Step, Trace
 from millgate.types.notes import Stage
 
