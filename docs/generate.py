@@ -6,14 +6,13 @@ What a page says stands in the code: signatures and docstrings, the commands' ow
 bodies in EXAMPLES, which a test sends to the service, and the openings of the pages are written here.
 """
 
-import importlib
 import inspect
 import json
 import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from types import GenericAlias, ModuleType
+from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin
 
 import click
@@ -21,28 +20,14 @@ from pydantic import BaseModel
 
 HERE = Path(__file__).parent
 
-MODULES = (
-    "millgate",
-    "millgate.types",
-    "millgate.settings",
-    "millgate.errors",
-    "millgate.types.notes",
-    "millgate.protocols",
-    "millgate.guard",
-    "millgate.circles.finder",
-    "millgate.guard.adapters",
-    "millgate.published.context_strategy",
-    "millgate.published.entropy_gating",
-    "millgate.published.self_reference",
-    "millgate.published.stream_failsafe",
-    "millgate.pipeline.stages.decide",
-    "millgate.pipeline.stages.strategy",
-    "millgate.pipeline.stages.gate",
-    "millgate.text.entropy",
-    "millgate.text.fingerprint",
-    "millgate.text.tokens",
-    "millgate.testing",
-)
+SECTIONS = {
+    "The gate": ("gateway", "settings"),
+    "Nouns": ("types", "types.notes"),
+    "What you may replace": ("protocols",),
+    "The guard, and folding": ("guard", "sessions.folding"),
+    "Errors": ("errors",),
+}
+"""What the reference is divided into, by the modules that the promised names come from."""
 
 EXAMPLES: dict[str, Any] = {
     "POST /v1/documents": {
@@ -86,8 +71,10 @@ EXAMPLES: dict[str, Any] = {
 
 MADE = "<!-- made by `make docs`; do not edit -->\n"
 
-PUBLIC = """These modules are public: other programs may rely on what they export. All other modules are internal
-and may change in any release, even if a page shows one of them at work. So may names with a leading underscore.
+PUBLIC = """These names stay: `from millgate import Chunk`. Everything else is internal and may change in any release,
+apart from what a page of its own names: the fakes and contract tests of [`millgate.testing`](bring-your-own.md#a-store), the
+[integrations](integrations.md), the guard's adapters ([guard](guard.md)), and the four designs in `millgate.published`
+([origins](origins.md)), which stay as they were published.
 """
 
 ERRORS_HEAD = """Everything Millgate raises on purpose is a `MillgateError`. It has a message (what happened, where, which
@@ -119,35 +106,16 @@ A stage that fails does not fail the request: [what a failure leaves](troublesho
 
 
 def api_page() -> str:
-    """Every public name with its signature and what it promises; one that has several homes at the first of them."""
-    parts = ["# Python API\n", MADE, PUBLIC]
-    parts += [f"- [`{name}`](#{name.replace('.', '')})" for name in MODULES]
-    parts += ["- `millgate.integrations.*`, on the page of [integrations](integrations.md)"]
-    homes: dict[int, str] = {}
-    for name in MODULES:
-        module = importlib.import_module(name)
-        parts += ["", f"## {name}", "", _first_paragraph(module), ""]
-        values = {public: getattr(module, public) for public in _public_names(module)}
-        known = {public: homes[id(v)] for public, v in values.items() if id(v) in homes}
-        if known:
-            listed = ", ".join(f"`{public}`" for public in known)
-            parts += [f"Also here: {listed}; described above.", ""]
-        for public, value in values.items():
-            if public not in known:
-                parts += _describe(public, value)
-        homes |= {id(v): name for v in values.values() if inspect.isclass(v)}
+    """Every promised name with its signature and what it promises."""
+    import millgate
+
+    parts = ["# Python API\n", MADE, PUBLIC.rstrip()]
+    for title, homes in SECTIONS.items():
+        parts += ["", f"## {title}", ""]
+        for home in homes:
+            for name in millgate._NAMES[home].split():
+                parts += _describe(name, getattr(millgate, name))
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _public_names(module: ModuleType) -> list[str]:
-    listed = getattr(module, "__all__", None)
-    if listed is not None:
-        return sorted(listed)
-    return sorted(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    )
 
 
 def _describe(name: str, value: object) -> list[str]:
@@ -155,10 +123,7 @@ def _describe(name: str, value: object) -> list[str]:
         return _describe_class(name, value)
     if inspect.isfunction(inspect.unwrap(value)):  # a cached one too
         return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    if isinstance(value, frozenset):
-        return [f"### `{name}`", "", f"`{', '.join(map(repr, sorted(value)))}`", ""]
-    shown = sorted(value) if isinstance(value, frozenset) else value
-    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(shown)))}`", ""]
+    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(value)))}`", ""]
 
 
 def _describe_class(name: str, value: type) -> list[str]:
@@ -203,8 +168,9 @@ def _members(value: type) -> dict[str, Any]:
 
 
 def _has_entry(value: type) -> bool:
-    modules = (importlib.import_module(name) for name in MODULES)
-    return any(vars(module).get(value.__name__) is value for module in modules)
+    import millgate
+
+    return getattr(millgate, value.__name__, None) is value
 
 
 def _signature(value: Any) -> str:

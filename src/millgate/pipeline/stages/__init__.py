@@ -3,5 +3,5 @@
 A stage is a function from candidates and a policy to Sifted (kept, dropped, added), with a note on each candidate. It
 knows ranking and below, and no other stage; strategy, tasks and pack are shared by two of them. The pipeline
 calls the stages in order. This file imports none, so that a command loads only those it needs. Start with retrieve.py.
-decide, strategy and gate have public functions (docs/api.md); the other modules are internal.
+Their names are internal.
 """
