@@ -53,8 +53,9 @@ class ConversationState:
         tenant: str = "",
         memory_bytes: int = MEMORY_BYTES,
         file_bytes: int = FILE_BYTES,
+        makes_folder: bool = False,
     ) -> None:
-        self._path = path
+        self._path, self._makes_folder = path, makes_folder
         self._shared = shared
         self._tenant = tenant
         self._memory_bytes = memory_bytes
@@ -212,6 +213,8 @@ class ConversationState:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             assert self._path is not None
+            if self._makes_folder:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = sqlite3.connect(self._path, timeout=5, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
@@ -231,6 +234,20 @@ def open_conversations(store: Store, settings: Settings) -> ConversationState:
         return ConversationState(shared=store, tenant=settings.tenant)
     folder = folder_of(settings.store)
     return ConversationState(folder / "proxy.db" if folder else None)
+
+
+def open_folds(remembered: ConversationState) -> ConversationState:
+    """Where it is kept from which message on each conversation is folded, so that a resumed one is folded as before.
+
+    Without a store that is a file of this user. It holds digests and numbers, and nothing that was said.
+    """
+    if remembered.is_kept:
+        return remembered
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without a home
+        return remembered
+    return ConversationState(home / ".local" / "state" / "millgate" / "folds.db", makes_folder=True)
 
 
 def answer_key(tenant: str, id: str) -> bytes:

@@ -5,7 +5,6 @@ from functools import cache
 
 import pytest
 from tests.promises.sessions.agents import AGENTS
-from tests.promises.sessions.known_faults import KNOWN_FAULTS
 from tests.promises.sessions.playbook import STORED, Gateway, Playbook
 from tests.proxy.conftest import ProxyRig
 
@@ -77,10 +76,3 @@ def played(gateway_with):
         return book
 
     return play
-
-
-def pytest_collection_modifyitems(items):
-    """Mark what is known to be red; a cell that is green fails until its line is gone."""
-    for item in items:
-        if reason := KNOWN_FAULTS.get(item.name.removeprefix("test_")):
-            item.add_marker(pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True))

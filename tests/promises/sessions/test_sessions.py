@@ -1,7 +1,6 @@
 """Sessions: what is added to requests or taken from them is the same in every request of a conversation.
 
-Each agent plays a session of many turns through each feature that changes requests. What is red on the code of today
-stands in `known_faults.py`, and nowhere else.
+Each agent plays a session of many turns through each feature that changes requests.
 """
 
 import json
@@ -86,7 +85,10 @@ def test_what_is_asked_beside_a_conversation_gets_nothing_added(played, agent):
             assert not added(sent)
 
 
-def test_a_resumed_session_is_folded_as_before_though_there_is_no_store(gateway_with):
+def test_a_resumed_session_is_folded_as_before_though_there_is_no_store(
+    gateway_with, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where a user's state is kept
     book, claude = Playbook(gateway_with(keeps=False, fold=True)), ClaudeCode("resumed")
     (
         book

@@ -24,6 +24,7 @@ from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.error_codes import status_of
 from millgate.keys import missing_scope
+from millgate.service.conversation_state import open_folds
 from millgate.service.edge.body import weigh
 from millgate.service.edge.paths import is_proxied
 from millgate.service.edge.problems import refusal
@@ -59,6 +60,7 @@ def mount(app: Starlette, service: ServiceState) -> None:
         gate_for=service.gate_for,
         observer=observer,
         remembered=service.conversations,
+        folds=open_folds(service.conversations),
         budget=service.budget,
         body_bytes=settings.service.body_bytes,
     )

@@ -31,7 +31,7 @@ def choose_group(exchange: Exchange, policy: FoldPolicy) -> FoldGroup | None:
     return "holdout" if mode == "on" and policy.is_held_out(call.session) else mode
 
 
-async def find_start(exchange: Exchange, remembered: ConversationState) -> int:
+async def find_start(exchange: Exchange, folds: ConversationState) -> int:
     """The first message of a conversation that may be folded, decided when it is first seen.
 
     All of a new conversation may be. Of one that has begun without folding only what the model has not seen. None of
@@ -39,16 +39,18 @@ async def find_start(exchange: Exchange, remembered: ConversationState) -> int:
     """
     owner, messages = exchange.conversation_owner, exchange.original.messages
     key, stopped = FOLDED + digest(f"{owner}\0{opening(messages)}"), STOPPED + digest(owner)
-    known = await remembered.get_all([key, stopped])
+    known = await folds.get_all([key, stopped])
     if key not in known:
         is_new = not any(map(is_from_model, messages))
         start = 0 if is_new else find_unseen(messages)
-        if stopped in known or remembered.failure:
+        if stopped in known or folds.failure:
             start = NEVER
-        known[key] = await remembered.put(key, b"%d" % start)
+        if folds.failure:
+            exchange.reply_headers["x-millgate-degraded"] = f"fold: {folds.failure}"
+        known[key] = await folds.put(key, b"%d" % start)
     return int(known[key])
 
 
-async def stop_folding(exchange: Exchange, remembered: ConversationState) -> None:
+async def stop_folding(exchange: Exchange, folds: ConversationState) -> None:
     """Fold no later conversation of the session."""
-    await remembered.put(STOPPED + digest(exchange.conversation_owner), b"1")
+    await folds.put(STOPPED + digest(exchange.conversation_owner), b"1")

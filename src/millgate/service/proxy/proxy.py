@@ -67,8 +67,8 @@ class Proxy:
     `gate_for` gives a caller's Millgate, which builds contexts and counts spending; without it the proxy does neither.
     `observer` gets every exchange when it is over. `circles` is the ladder for agents that repeat their tool calls.
     `fold` says whose requests are folded.
-    `remembered` keeps what later requests of a conversation need. `budget` bounds what answers hold in memory, and
-    `body_bytes` a request.
+    `remembered` keeps what later requests of a conversation need, `folds` from where on each is folded. `budget`
+    bounds what answers hold in memory, and `body_bytes` a request.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Proxy:
         observer: Observer | None = None,
         compaction: CompactionPolicy | None = None,
         remembered: ConversationState | None = None,
+        folds: ConversationState | None = None,
         budget: ByteBudget | None = None,
         body_bytes: int | None = None,
     ) -> None:
@@ -96,12 +97,14 @@ class Proxy:
         )
         self._gate_for, self._observer = gate_for, observer
         self._conversations, self._remembered = Conversations(), remembered or ConversationState()
+        self._folds = folds or self._remembered
         self._body_bytes = body_bytes or ServicePolicy().body_bytes
 
     async def close(self) -> None:
         """Close the connections to the upstreams."""
         await self.upstreams.close()
         self._remembered.close()
+        self._folds.close()
 
     def app_for(self, kind: type[Dialect]) -> ASGIApp:
         """The application for the path of an API."""
@@ -147,7 +150,7 @@ class Proxy:
         await observe_compaction(exchange, self._conversations, self._settings.compaction)
         await inject_context(exchange, self._remembered, self._observer)
         await put_back(exchange, self._remembered, self._observer, self._settings.compaction)
-        await prepare_request(exchange, self._conversations, self._remembered, self._settings)
+        await prepare_request(exchange, self._conversations, self._folds, self._settings)
         if exchange.call.climb.ended:
             await end_turn(exchange)
             return

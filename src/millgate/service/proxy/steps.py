@@ -180,7 +180,7 @@ async def inject_context(
 async def prepare_request(
     exchange: Exchange,
     conversations: Conversations,
-    remembered: ConversationState,
+    folds: ConversationState,
     settings: Settings,
 ) -> None:
     """Take the one step that changes the request; `call` says what was done."""
@@ -192,7 +192,7 @@ async def prepare_request(
     )
     with surviving("the state of a fold"):
         if policies.fold == "on":
-            policies = replace(policies, fold_start=await find_start(exchange, remembered))
+            policies = replace(policies, fold_start=await find_start(exchange, folds))
     with surviving("the preparation of a request"):
         known = Known(
             exchange.dialect,
@@ -220,7 +220,7 @@ async def prepare_request(
         done.request.body if len(done.request.body) <= HUGE else b""
     )  # reading it takes seconds
     if call.fold is not None and call.fold.has_stopped and call.fold.group == "on":
-        await stop_folding(exchange, remembered)
+        await stop_folding(exchange, folds)
 
 
 async def end_turn(exchange: Exchange) -> None:
