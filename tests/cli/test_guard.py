@@ -1,13 +1,11 @@
-"""`millgate guard`: a filter that ends a looping stream, tells why, and draws."""
+"""`millgate guard`: a filter that ends a looping stream and tells why."""
 
 import json
-import struct
 
 import pytest
 from click.testing import CliRunner
 
 from millgate.cli import app, main
-from millgate.guard.plot import SAMPLES, Profile, png, terminal
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "
@@ -62,46 +60,6 @@ def test_a_loop_of_odd_bytes_ends_where_the_same_letters_would():
     result = run(odd)
     assert (result.exit_code, odd.startswith(result.stdout_bytes)) == (3, True)
     assert len(result.stdout_bytes) == len(run(INTRO + UNIT * 50).stdout_bytes)
-
-
-def test_the_plot_goes_to_the_terminal():
-    result = run(INTRO * 2 + UNIT * 50, "--plot", "terminal")
-    assert "entropy" in result.stderr
-    assert "x" in result.stderr.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_the_plot_is_a_real_png(tmp_path):
-    path = tmp_path / "plot.png"
-    assert run(INTRO + UNIT * 50, "--plot", str(path)).exit_code == 3
-    data = path.read_bytes()
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", data[16:24])
-    assert (width, height) == (1000, 450)
-
-
-@pytest.mark.parametrize("name", ["plot.pdf", "missing/folder/plot.png"])
-def test_a_plot_that_cannot_be_drawn_is_a_clear_error(name, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["guard", "--plot", name], input=b"hello")
-    assert name in str(result.exception)
-    with pytest.raises(SystemExit, match="2"):
-        main(["guard", "--plot", "plot.pdf"])
-    assert "terminal" in capsys.readouterr().err
-
-
-def test_an_endless_profile_stays_small(tmp_path):
-    profile = Profile()
-    for _ in range(30):
-        profile.feed(INTRO * 20)
-    assert len(profile.samples) <= SAMPLES
-    assert [s.position for s in profile.samples] == sorted(s.position for s in profile.samples)
-    assert len(terminal(profile).splitlines()) == 3
-
-
-def test_an_empty_profile_can_be_drawn(tmp_path):
-    png(Profile(), tmp_path / "empty.png")
-    assert terminal(Profile()).startswith("entropy")
 
 
 def test_settings_and_options_choose_the_detector(monkeypatch):

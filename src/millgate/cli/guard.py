@@ -22,7 +22,6 @@ from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import NotFound
 from millgate.guard.machine import StreamMachine
-from millgate.guard.plot import Profile, target
 from millgate.sessions.xray.conversations import read_conversations
 from millgate.settings import load
 from millgate.text.table import count_of
@@ -32,9 +31,6 @@ LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 
 
 @click.command(epilog="Example: some-model | millgate guard --hold > answer.txt")
-@click.option(
-    "--plot", "where", help="Draw entropy and repetition: FILE.png or terminal (to stderr)."
-)
 @json_option
 @click.option(
     "--hold/--no-hold", default=None, help="Hold the tail back while a loop is suspected."
@@ -60,7 +56,6 @@ LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
     "--transcript", type=click.Path(path_type=Path), help="Find circles of tool calls in the recorded sessions of this file."
 )  # fmt: skip
 def guard(
-    where: str | None,
     as_json: bool,
     model: str,
     transcript: Path | None,
@@ -74,22 +69,18 @@ def guard(
     if transcript is not None:
         circles = _check_transcript(transcript, CirclesPolicy(), as_json=as_json)
         sys.exit(LOOPED if circles else 0)
-    draw = target(where) if where else None
-    profile = Profile() if draw else None
     policy = load().guard.for_model(model).replace(_policy_changes(**given))
     machine = StreamMachine((), policy=policy)
     passed: list[str] = []
     # a pipe passes on the bytes that it gets; JSON holds no bytes that are not UTF-8
     texts = _stdin("replace" if as_json else "surrogateescape")
-    for text in _watch(machine, profile, texts):
+    for text in _watch(machine, texts):
         if as_json:
             passed.append(text)
         else:
             click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
     looped = machine.stalled
     _print_report(machine, passed, as_json=as_json)
-    if draw and profile:
-        click.echo(draw(profile), nl=False, err=True)
     if looped:
         sys.exit(LOOPED)
 
@@ -105,12 +96,10 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _watch(machine: StreamMachine, profile: Profile | None, texts: Iterable[str]) -> Iterator[str]:
+def _watch(machine: StreamMachine, texts: Iterable[str]) -> Iterator[str]:
     """Yield the part of some text that the guard lets through, up to a stall."""
     machine.start()
     for text in texts:
-        if profile:
-            profile.feed(text)
         yield "".join(machine.feed(text))
         if machine.stalled:
             return

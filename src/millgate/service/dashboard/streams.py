@@ -2,8 +2,8 @@
 fuse.
 
 An answer is read from the trace of its call: what the client has and what was cut, laid end to end as the model sent
-them. Its curves are those of `millgate guard --plot`: entropy of the last 64 characters, and the length of the
-repetition going on, on a logarithmic scale.
+them. Its curves are the entropy of the last 64 characters, and the length of the repetition going on, on a
+logarithmic scale.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from millgate.explain.describe import describe
 from millgate.guard.channels import CONTENT
-from millgate.guard.plot import BITS, RUN, Profile
+from millgate.guard.profile import Profile
 from millgate.service.dashboard.plots import HEIGHT, WIDTH, Plot, Series, Shape
 from millgate.service.dashboard.ranges import Span, read_range
 from millgate.service.dashboard.render import link, redirect, render
@@ -130,6 +130,8 @@ def find_circles(traces: Sequence[Trace]) -> list[CircleRow]:
 
 
 MAX_CHARS = 16_000  # that are measured
+BITS = 6.0  # top of the entropy scale
+RUN = 14.0  # top of the repetition scale: 2^14 characters
 
 
 @dataclass(frozen=True, slots=True)
