@@ -167,7 +167,7 @@ def test_comparing_has_an_end(monkeypatch):
     short, long = ([m for _ in range(9) for m in (call("1"), result("1", "x" * size))] for size in (100, 400))  # fmt: skip
     assert len(climb(short, CirclesPolicy()).marks) == 3
     assert len(climb(long, CirclesPolicy()).marks) == 1
-    assert [check(messages).copies for messages in (short, long)] == [9, 5]
+    assert (check(short).copies, check(long)) == (9, None)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millgate.circles.masks import FEW, LONG_LINE, LONG_TEXT, head_of, is_same, mask, normalize
+from millgate.circles.masks import LONG_LINE, LONG_TEXT, is_same, mask, normalize
 
 LINES = st.sampled_from(
     ["took 3 ms", "took 41 ms", "3 of 9", "4 of 9", "", "  ", "took  3 ms ", "took 3 ms,", "ok,", "ok", "a\x0bb", "a", "b", "x" * 250]
@@ -16,20 +16,11 @@ PADS = st.sampled_from(["", "pad\n" * 40, "pad, " * LONG_LINE, "1, " * LONG_LINE
 
 @given(PADS, TEXTS, TEXTS, PADS)
 @example("", "a\n", "\na\n", "")
-@example("", "took 3 ms\n" * 2 * FEW, "took 4 ms\n" * 2 * FEW, "")
+@example("", "took 3 ms\n" * 32, "took 4 ms\n" * 32, "")
 @example("", "3 of 9", "3 of 9\n", "")
 def test_comparing_the_differences_is_comparing_the_whole(before, left, right, behind):
     left, right = before + left + behind, before + right + behind
     assert is_same(left, right) == (normalize(left) == normalize(right))
-
-
-@given(PADS, TEXTS, TEXTS)
-@example("", "a\rb\n", "a\nb\n")
-def test_results_that_are_the_same_have_the_same_first_line_if_both_have_one(pad, left, right):
-    left, right = left + pad, right + pad
-    (_, ours), (_, theirs) = head_of(left), head_of(right)
-    if ours and theirs and is_same(left, right):
-        assert ours == theirs
 
 
 @given(TEXTS, st.sampled_from(["took 3 ms\n", "a\n", "pad\n"]), TEXTS)

@@ -1,14 +1,12 @@
 """The ladder: noted, listed, ended; lifted by a person; and never at odds with what was sent before."""
 
-from dataclasses import replace
-
 import orjson
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, render
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.circles.finder import COUNTED, CircleFinder, check
+from millgate.circles.finder import CircleFinder, check
 from millgate.circles.masks import normalize
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import Reader
@@ -163,27 +161,6 @@ def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, rep
         prefix = messages[:end]
         part = annotate(prefix, climb(prefix, POLICY).marks)
         assert [orjson.dumps(message) for message in part] == whole[:end]
-
-
-LISTED = MadeCall("list", {}, "a, b")
-READ = MadeCall("read", {"path": "b"}, "took 3 ms")
-
-
-@given(TURNS, TURNS, st.integers(1, 60), st.sampled_from(APIS))
-@example([Turn(calls=(READ,))], [Turn(calls=(LISTED, READ))], COUNTED, "chat")
-@example([], [Turn(calls=(READ, LISTED))], COUNTED + 1, "chat")
-def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns, repeat, api):
-    messages = render(lead + turns[-4:] * repeat, api)
-    finder = CircleFinder()
-    for at, message in enumerate(messages):
-        finder.feed(at, message)
-    for copies in (2, 3, 4):
-        found, whole = check(messages, copies=copies), finder.circle(copies)
-        if whole and whole.copies > COUNTED:
-            assert found
-            assert found.first >= whole.first
-            whole = replace(whole, copies=COUNTED, first=found.first)
-        assert found == whole
 
 
 def test_a_circle_reaches_from_its_first_result_to_its_last_in_whatever_order_they_came():

@@ -15,10 +15,7 @@ import orjson
 
 from millgate.circles.masks import (
     BESIDE,
-    Head,
-    head_of,
     is_same,
-    same_words,
     without_counts,
     without_note,
 )
@@ -49,7 +46,7 @@ class Step:
     `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
     """
 
-    __slots__ = ("_head", "_text", "_waits", "answered", "arguments", "at", "by_ids", "call", "first", "result", "tool")  # fmt: skip
+    __slots__ = ("_text", "_waits", "answered", "arguments", "at", "by_ids", "call", "first", "result", "tool")  # fmt: skip
 
     def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
         self.tool, self.arguments, self.at = tool, arguments, at
@@ -61,7 +58,6 @@ class Step:
         self.call = _call_number(tool, arguments)
         self.result = ""
         self._text: str | None = None
-        self._head: Head | None = None
         self._waits: bool | None = None
 
     def answer(self, result: str, at: int) -> None:
@@ -74,13 +70,6 @@ class Step:
         if self._text is None:
             self._text = without_note(self.result)
         return self._text
-
-    @property
-    def head(self) -> Head:
-        """The first line of the result."""
-        if self._head is None:
-            self._head = head_of(self.text)
-        return self._head
 
     @property
     def waits(self) -> bool:
@@ -108,22 +97,11 @@ class Step:
         return None
 
     def _is_same(self, other: "Step") -> bool:
-        """Whether the results are the same.
-
-        Most results differ in their first line or nowhere else, so it is compared before the rest.
-        """
+        """Whether the results are the same, apart from a count of the copies at their ends."""
         ours, theirs = self.text, other.text
-        (end, words), (start, others_words) = self.head, other.head
-        if words and others_words:
-            if not same_words(words, others_words):
-                return False
-        else:
-            end = start = 0
-        if is_same(ours[end:], theirs[start:]):
+        if is_same(ours, theirs):
             return True
-        if "]" not in (ours[-1:], theirs[-1:]):
-            return False
-        counted = without_counts(ours, theirs)
+        counted = without_counts(ours, theirs) if "]" in (ours[-1:], theirs[-1:]) else None
         return counted is not None and is_same(*counted)
 
 

@@ -9,14 +9,13 @@ results differ only in parts that change on every call (`masks`). So polling, re
 another outcome are not circles. If the model only speaks, its texts are the steps.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 from millgate.circles.action import Step
 from millgate.circles.masks import without_note
-from millgate.circles.reader import Reader, begins_turn
+from millgate.circles.reader import Reader
 from millgate.errors import InputError
 from millgate.transcript.parts import as_json
 
@@ -24,10 +23,6 @@ __all__ = ["Circle", "CircleFinder", "Tried", "check"]
 
 COPIES = 3  # from which on it is a circle: people, too, do the same thing twice
 MAX_PERIOD = 6
-COUNTED = (
-    50  # copies up to which `check` counts, so that its cost does not grow with the conversation
-)
-BLOCK = 64  # messages that are read at a time, from the end on
 # characters of results compared since a person spoke, which bounds the time; later results equal nothing
 MAX_CHARS = 8_000_000
 _NONE = (0,) * MAX_PERIOD
@@ -158,78 +153,13 @@ class CircleFinder:
 
 
 def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
-    """The circle in which a conversation ends, None if it does not.
-
-    The conversation is read from its end, no further back than a circle reaches, and for no more than 50 copies.
-    """
+    """The circle in which a conversation ends, None if it does not."""
     if not isinstance(messages, Iterable):
         raise InputError(f"messages is {type(messages).__name__}, not a list of messages")
-    back = _last_run(messages if isinstance(messages, Sequence) else list(messages))
-    steps: list[Step] = []  # the last one first
-    periods = list(range(1, MAX_PERIOD + 1))  # with which all of them repeat
-    for step in back:
-        near = {period: steps[-period] for period in periods if period <= len(steps)}
-        same = step.find_same(near.values())
-        step.first = (same.first or same) if same else None
-        steps.append(step)
-        periods = [p for p in periods if p not in near or _is_linked(near[p], step)]
-        if not periods:
-            return None
-        if len(steps) >= max(copies, 2) * periods[0]:
-            return _reach_back(steps, periods[0], back, max(copies, COUNTED))
-    return None
-
-
-def _is_linked(step: Step, other: Step) -> bool:
-    return (step.first or step) is (other.first or other)
-
-
-def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int) -> Circle | None:
-    """The circle of these steps, the last one first, and of those before them that repeat as well."""
-    if any(step.waits for step in steps[:period]):
-        return None
-    chars = 0
-    # a copy that is there in part belongs to the circle too
-    for step in islice(back, (most + 1) * period - 1 - len(steps)):
-        chars += len(step.text)
-        if chars > MAX_CHARS or not step.find_same((steps[-period],)):
-            break
-        steps.append(step)
-    return _circle(steps[::-1], period)
-
-
-def _last_run(messages: Sequence[Any]) -> Iterator[Step]:
-    """The calls since a person spoke, or, if texts follow the last call, those texts; the latest first."""
-    speaks = None
-    for step in _steps_back(messages):
-        if speaks is None:
-            speaks = not step.tool
-        if speaks and step.tool:
-            return
-        if speaks or step.tool:
-            yield step
-
-
-def _steps_back(messages: Sequence[Any]) -> Iterator[Step]:
-    """The steps since a person spoke, the last one first.
-
-    Messages are read in blocks that begin with a turn, so that no call is parted from its result.
-    """
-    end = len(messages)
-    while end > 0:
-        start = max(0, end - BLOCK)
-        while start and not begins_turn(messages[start]):
-            start -= 1
-        reader, steps = Reader(), list[Step | None]()
-        for at in range(start, end):
-            steps += reader.read(at, messages[at])
-        if end < len(messages):
-            steps += reader.end_turn()
-        for step in reversed(steps):
-            if step is None:
-                return
-            yield step
-        end = start
+    finder = CircleFinder()
+    for at, message in enumerate(messages):
+        finder.feed(at, message)
+    return finder.circle(max(copies, 2))
 
 
 def _circle(steps: Sequence[Step], period: int) -> Circle:

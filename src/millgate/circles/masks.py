@@ -14,17 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from millgate.text.lazy_pattern import lazy_compile
-from millgate.text.prefix import common_prefix
 
 # Longer lines, as JSON on one line, are cut at commas too. Chosen, not measured.
 LONG_LINE = 2_000
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
 REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
-SHORT_LINE = 200  # characters of a first line by which results are told apart
-# Lines that differ, up to which two texts are compared line by line. Chosen, not measured: if more
-# lines differ, both texts are masked whole.
-FEW = 16
 
 _NOTE = "\n\n[millgate: "  # how a note of ours begins: it is not part of the result
 
@@ -46,7 +41,6 @@ _PREFIXES = "req|call|toolu|msg|chatcmpl|resp|trace|sess|session|conn|evt|rid|ci
 _IS = r"""["']?\s{0,2}[:=#]?\s{0,2}["']?"""
 _NOT_PROGRESS = r"(?!\s{0,2}(?:/|of\b|out of\b|%|percent\b))"
 
-Head = tuple[int, tuple[str, ...]]
 Replace = str | Callable[[re.Match[str]], str]
 
 
@@ -170,7 +164,7 @@ def is_same(left: str, right: str, *, ids: bool = True) -> bool:
         return True
     if len(left) > LONG_TEXT or len(right) > LONG_TEXT:
         return False
-    same = _compare(left, right, "\n", _normal_lines, ids=ids)
+    same = _compare(left.splitlines(), right.splitlines(), ids=ids)
     return same_words(normalize(left), normalize(right), ids=ids) if same is None else same
 
 
@@ -245,39 +239,18 @@ def _last_brackets(text: str) -> str:
     return paragraph if sum(map(str.isalpha, paragraph.split())) >= 5 else ""
 
 
-def head_of(text: str) -> Head:
-    """Where the first line ends and its words, which are equal for equal results; nothing if it is long or blank."""
-    end = text.find("\n", 0, SHORT_LINE) + 1
-    words = _normal_lines(text[:end])
-    # A carriage return ends a line, too: then there are several.
-    return (end, words) if len(words) <= 1 else (0, ())
-
-
-def _compare(
-    left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]], *, ids: bool
-) -> bool | None:
-    """As `is_same`, for texts whose parts have such an end; None if more than a few parts must be read.
-
-    What stands before the first difference is the same part by part, so it can be left out, and so can parts that
-    differ but are the same once masked.
-    """
-    for _ in range(FEW):
-        at = common_prefix(left, right)
-        start = left.rfind(end, 0, at) + 1
-        left_end = left.find(end, at) + 1 or len(left)
-        right_end = right.find(end, at) + 1 or len(right)
-        ours = left[start:left_end].removesuffix(end)
-        theirs = right[start:right_end].removesuffix(end)
-        if end == "\n" and _is_long_line(ours) and _is_long_line(theirs):
-            same = _compare(ours, theirs, ",", _normal_part, ids=ids)
+def _compare(ours: Sequence[str], theirs: Sequence[str], *, ids: bool) -> bool | None:
+    """As `is_same`, line by line; None if one line is blank where the other is not, so that lines may be shifted."""
+    for a, b in zip(ours, theirs, strict=False):
+        if a == b:
+            continue
+        if "," in a and "," in b and min(len(a), len(b)) > LONG_LINE:
+            same = _compare(a.split(","), b.split(","), ids=ids)
         else:
-            same = _begin_same(read(ours), read(theirs), ids=ids)
+            same = _begin_same(_normal_line(a), _normal_line(b), ids=ids)
         if not same:
             return same
-        left, right = left[left_end:], right[right_end:]
-        if left == right:
-            return True
-    return None
+    return True if len(ours) == len(theirs) else None
 
 
 def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...], *, ids: bool) -> bool | None:
@@ -285,21 +258,6 @@ def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...], *, ids: bool) ->
     if same_words(ours, theirs, ids=ids):
         return True
     return None if all(map(operator.eq, ours, theirs)) else False
-
-
-def _is_long_line(text: str) -> bool:
-    return len(text) > LONG_LINE and len(text.splitlines()) == 1
-
-
-def _normal_lines(text: str) -> tuple[str, ...]:
-    return _short_lines(text) if len(text) <= REMEMBERED else tuple(normalize(text))
-
-
-# An agent that circles sends the same lines with every request: the next request of 60 calls with 20 lines each takes
-# 0.2 ms of CPU instead of 2.9. Keys are short here, so the plain cache of the standard library is bounded too.
-@lru_cache(maxsize=1024)
-def _short_lines(text: str) -> tuple[str, ...]:
-    return tuple(normalize(text))
 
 
 def _normal_line(line: str) -> tuple[str, ...]:

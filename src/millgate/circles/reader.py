@@ -63,10 +63,6 @@ class Reader:
                 done += self._answer(part, parts, at)
         return done + self._read_person(message, before, parts)
 
-    def end_turn(self) -> list[Step]:
-        """The steps that are complete if the model begins a turn now."""
-        return self._close()
-
     def _find_words(self, parts: Sequence[Part]) -> str:
         """What the model says in a message in which it calls nothing."""
         if any(part.kind == "call" for part in parts):

@@ -15,7 +15,6 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from millgate.guard.invisible import VisibleText
 from millgate.guard.unit_kinds import PADDING, RepeatPolicy
-from millgate.text.prefix import common_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,3 +429,21 @@ def run_start(text: str, at: int, period: int, floor: int) -> int:
     while at - period > floor and text[at - 1] == text[at - 1 - period]:
         at -= 1
     return at - period
+
+
+def common_prefix(left: str, right: str) -> int:
+    """How many characters two texts have in common at their beginning: a leap that grows, then bisection."""
+    if left == right:
+        return len(left)
+    at, step, most = 0, BLOCK, min(len(left), len(right))
+    while at < most and left[at : at + step] == right[at : at + step]:
+        at += step
+        step *= 4
+    end = min(at + step, most)
+    while at < end:
+        middle = (at + end + 1) // 2
+        if left[at:middle] == right[at:middle]:
+            at = middle
+        else:
+            end = middle - 1
+    return min(at, most)

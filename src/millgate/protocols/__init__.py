@@ -106,11 +106,9 @@ A dialect is one model API that the proxy speaks. It extends Dialect, or one of 
 package offers its own under the entry-point group millgate.dialects: acme = "acme_millgate:AcmeDialect".
 
 >>> from millgate.guard.dialects.chat import ChatDialect
->>> from millgate.guard.dialects.dialect import check_messages
 >>> class AcmeDialect(ChatDialect):
 ...     path = "/v1/acme/chat"
-...     def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
-...     def replace_conversation(self, messages): return {"turns": messages}
+...     messages_field = "turns"
 >>> AcmeDialect().conversation({"turns": [{"role": "user", "content": "Hello"}]})
 ({'role': 'user', 'content': 'Hello'},)
 

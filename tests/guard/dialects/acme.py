@@ -6,12 +6,11 @@ from millgate.guard.dialects import installed_dialects
 
 ACME = """
 from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.dialects.dialect import Dialect, check_messages
+from millgate.guard.dialects.dialect import Dialect
 
 class AcmeDialect(ChatDialect):
     path = "/v1/acme/chat"
-    def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
-    def replace_conversation(self, messages): return {"turns": messages}
+    messages_field = "turns"
 
 class Bare(Dialect):
     path = "/v1/bare"

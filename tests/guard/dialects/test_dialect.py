@@ -7,9 +7,7 @@ from millgate.guard.dialects.completions import CompletionsDialect
 from millgate.guard.dialects.dialect import (
     InvalidRequest,
     check_messages,
-    never_below,
     pick,
-    subtract_used,
 )
 from millgate.guard.dialects.gemini import GeminiDialect
 from millgate.guard.dialects.messages import MessagesDialect
@@ -20,19 +18,20 @@ SUMMARY = "This session is being continued from a previous conversation."
 
 def test_sampling_is_never_cooler_than_asked_for_and_only_what_the_api_knows():
     changed = {"temperature": 0.8, "top_p": 0.9, "top_k": 5.0}
-    found = never_below(changed, {"temperature": 1.1, "top_p": None}, ("temperature", "top_p"))
+    found = ChatDialect().sampling_overrides(changed, {"temperature": 1.1, "top_p": None})
     assert found == {"temperature": 1.1, "top_p": 0.9}
 
 
 def test_sampling_that_is_no_number_is_left_for_the_upstream_to_refuse():
-    assert never_below({"temperature": 0.8}, {"temperature": "hot"}, ("temperature",)) == {}
+    assert ChatDialect().sampling_overrides({"temperature": 0.8}, {"temperature": "hot"}) == {}
 
 
 def test_limits_shrink_by_what_is_used_and_not_below_their_floor():
-    assert subtract_used({"max_tokens": 100}, ("max_tokens", "other"), 30) == {"max_tokens": 70}
-    assert subtract_used({"max_tokens": 100}, ("max_tokens",), 200) == {"max_tokens": 1}
-    assert subtract_used({"max_tokens": 100}, ("max_tokens",), 90, floor=16) == {"max_tokens": 16}
-    assert subtract_used({"max_tokens": "all"}, ("max_tokens",), 90) == {}
+    chat, responses = ChatDialect(), ResponsesDialect()
+    assert chat.remaining_limit({"max_tokens": 100}, 30) == {"max_tokens": 70}
+    assert chat.remaining_limit({"max_tokens": 100}, 200) == {"max_tokens": 1}
+    assert responses.remaining_limit({"max_output_tokens": 100}, 90) == {"max_output_tokens": 16}
+    assert chat.remaining_limit({"max_tokens": "all"}, 90) == {}
 
 
 def test_fields_are_picked_where_they_are():

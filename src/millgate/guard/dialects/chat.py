@@ -3,99 +3,59 @@
 Choice 0 is guarded; a request for several choices passes unwatched.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from millgate.errors import MillgateError
 from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from millgate.guard.dialects.dialect import (
+    JSON_FORMATS,
     Dialect,
     Event,
     Fields,
     OwnAnswer,
     Usage,
-    check_messages,
-    never_below,
+    mapping_of,
     pick,
-    read_answers,
-    read_limit,
-    subtract_used,
 )
 from millgate.guard.dialects.error_codes import openai_error
-from millgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
+SAMPLING = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
 TEXTS = ("content", "tool_calls", *REASONING_FIELDS)  # what a delta says
-SAMPLING_FIELDS = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
-LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 class ChatDialect(Dialect):
     """Chat completions."""
 
     path: ClassVar[str] = "/v1/chat/completions"
+    limits = ("max_tokens", "max_completion_tokens")
+    sampling: ClassVar[Mapping[str, str]] = {name: name for name in SAMPLING}
+    answers_fields = ("n", "best_of")
     done: ClassVar[bytes] = b"[DONE]"
 
     def __init__(self) -> None:
-        self.ended = False
-        self.answer_ids = ("", "")  # nothing is stored
         self._first: Event = {}  # id, model and so on of the first chunk
-        self._calls = 0
         self._begun = False  # whether the client has seen the role
 
     # Requests
 
-    def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        return check_messages(fields.get("messages"), "messages")
-
-    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        return {"messages": messages}
-
-    def why_unwatched(self, fields: Fields) -> str:
-        """Several choices cannot be asked for again one by one."""
-        choices = fields.get("n")
-        return "" if choices in (None, 1) else f"n is {choices}: several choices cannot be resumed"
-
     def is_structured(self, fields: Fields) -> bool:
-        wanted = fields.get("response_format")
-        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
-
-    def token_limit(self, fields: Fields) -> int:
-        return read_limit(fields, LIMITS)
-
-    def answers(self, fields: Fields) -> int:
-        return read_answers(fields, "n", "best_of")
-
-    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        return subtract_used(fields, LIMITS, used_tokens)
-
-    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        return never_below(sampling, fields, SAMPLING_FIELDS)
+        return mapping_of(fields.get("response_format")).get("type") in JSON_FORMATS
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Ask for the least effort, if the request names an effort."""
-        return (
-            {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
-        )
+        asked = isinstance(fields.get("reasoning_effort"), str)
+        return {"reasoning_effort": "low"} if asked else {}
 
     def ask_usage(self, fields: Fields) -> dict[str, Any]:
         options = fields.get("stream_options") or {}
-        if fields.get("stream") is not True or not isinstance(options, Mapping):
-            return {}
-        if options.get("include_usage"):
+        is_asked = not isinstance(options, Mapping) or options.get("include_usage")
+        if is_asked or fields.get("stream") is not True:
             return {}
         return {"stream_options": {**options, "include_usage": True}}
 
-    # Turns
-
-    def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
-        return ()
-
     # The stream
-
-    def restart(self) -> None:
-        self._calls += 1
-        self.ended = False
 
     def plain_text(self, event: Event) -> str | None:
         """The content of a chunk with one delta that holds nothing else."""
@@ -111,9 +71,6 @@ class ChatDialect(Dialect):
             return None
         text = delta.get("content")
         return text if isinstance(text, str) and text else None
-
-    def note_passed(self, event: Event, text: str) -> None:
-        """Nothing to note: chunks do not build on each other."""
 
     def read(self, event: Event) -> list[Piece]:
         """The parts of a chunk that carry text, each with a chunk of its own, then what is left of it."""
@@ -150,7 +107,7 @@ class ChatDialect(Dialect):
         if piece.channel == EVENT and self._repeats_role(raw):
             return []
         self._begun = True
-        return [raw if self._calls <= 1 else {**raw, **self._first}]
+        return [raw if self.calls <= 1 else {**raw, **self._first}]
 
     def finish(self, ended: str, said: str = "") -> list[Event]:
         words = [self._new_chunk(Piece(CONTENT, said))] if said else []
@@ -162,15 +119,8 @@ class ChatDialect(Dialect):
     def is_error(self, event: Event) -> bool:
         return bool(event.get("error")) and not event.get("choices")
 
-    def usage(self, found: Event) -> Usage | None:
-        usage = found.get("usage")
-        return usage if isinstance(usage, dict) else None
-
     def is_usage_event(self, event: Event) -> bool:
         return event.get("choices") == [] and isinstance(event.get("usage"), dict)
-
-    def with_usage(self, found: Event, usage: Usage) -> Event:
-        return {**found, "usage": usage}
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         return {
@@ -181,15 +131,14 @@ class ChatDialect(Dialect):
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """A chunk without choices, if `stream_options` ask for usage."""
-        options = fields.get("stream_options")
-        if not isinstance(options, Mapping) or not options.get("include_usage"):
+        if not mapping_of(fields.get("stream_options")).get("include_usage"):
             return []
         return [{**last, "choices": [], "usage": self.estimate_usage(0, 0)}]
 
     def _repeats_role(self, raw: Event) -> bool:
         """Whether an event of a later call only repeats who speaks."""
         choices = raw.get("choices") or []
-        if not self._begun or self._calls <= 1 or not choices:
+        if not self._begun or self.calls <= 1 or not choices:
             return False
         return not choices[0].get("finish_reason") and choices[0].get("index", 0) == 0
 
@@ -270,10 +219,6 @@ class ChatDialect(Dialect):
 
     def error(self, error: MillgateError, param: str | None = None) -> Event:
         return openai_error(error, param)
-
-    def error_event(self, error: MillgateError) -> Event:
-        """The same object as `error`; no [DONE] follows it."""
-        return openai_error(error, None)
 
 
 def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:

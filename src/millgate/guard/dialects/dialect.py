@@ -1,5 +1,7 @@
-"""Dialect: what the guard must know of an API, in parts: its requests, its stream, its whole answers, answers of our
-own, its errors. What an API has to say itself is abstract: a class that leaves one out is refused when it is loaded.
+"""Dialect: what the guard must know of an API: a table of its names, and methods for what truly differs.
+
+The methods stand in the order of a call: its request, the turns in it, its stream, its whole answer, answers of our
+own, errors. What an API has to say itself is abstract: a class that leaves one out is refused when it is loaded.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
 guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up. What most
@@ -10,18 +12,18 @@ point. The proxy then serves its path, as here an API that is OpenAI's chat but 
 
     class AcmeDialect(ChatDialect):
         path = "/v1/acme/chat"
-        def conversation(self, fields): return check_messages(fields.get("turns"), "turns")
-        def replace_conversation(self, messages): return {"turns": messages}
+        messages_field = "turns"
 
     [project.entry-points."millgate.dialects"]
     acme = "acme_millgate:AcmeDialect"
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from millgate.errors import InputError, MillgateError
 from millgate.guard.channels import Piece
@@ -45,21 +47,72 @@ class InvalidRequest(InputError):
         self.param = param
 
 
-class RequestFormat(Protocol):
-    """What a request asks for, and how it is asked again."""
+# Tokens: no model answers with more today, and a larger limit must not block a cap for all other calls.
+LARGEST_ANSWER = 1_000_000
+MOST_ANSWERS = 128  # of one request, as OpenAI's API allows
+JSON_FORMATS = ("json_object", "json_schema")  # of OpenAI's APIs
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """What we answer ourselves, without the model: its text, and what an answer carries besides."""
+
+    text: str
+    model: str
+    id: str
+    created: int
+
+
+class Dialect(ABC):
+    """One API. The module docstring has an example."""
+
+    # The table of names
 
     path: ClassVar[str]
     """Where the proxy serves the API, below /v1/ or /v1beta/; `serves` says more if the path has parts that change."""
-    config_field: ClassVar[str] = ""
-    """The field that holds limits and sampling; empty: they stand beside the others."""
     operation: ClassVar[str] = "chat"
     """What OpenTelemetry calls it: chat or text_completion."""
     resume: ClassVar[Resume] = "auto"
     """How a call goes on from a text; auto: as the policy says."""
     key_header: ClassVar[str] = "bearer"
     """The header in which the API takes a key; bearer: `authorization`, behind that word."""
+    messages_field: ClassVar[str] = "messages"
+    """The field of the conversation."""
+    system_fields: ClassVar[Sequence[str]] = ()
+    """The fields of the system prompt, if it is none of the messages; the first that is set counts."""
+    config_field: ClassVar[str] = ""
+    """The field that holds limits and sampling; empty: they stand beside the others."""
+    limits: ClassVar[Sequence[str]] = ()
+    """The fields that limit the tokens of an answer."""
+    least_limit: ClassVar[int] = 1
+    """The least limit that the API takes."""
+    sampling: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """From the names of OpenAI's chat to the fields that change the sampling."""
+    answers_fields: ClassVar[Sequence[str]] = ()
+    """The fields that ask for several answers at once."""
     reference_field: ClassVar[str] = ""
     """The field that names an earlier answer which the upstream has stored, if there is one."""
+    answer_field: ClassVar[str] = ""
+    """The field of an event that holds the answer so far, if there is one."""
+    usage_field: ClassVar[str] = "usage"
+    """The field of an answer, or of an event, that holds its usage."""
+    done: ClassVar[bytes] = b""
+    """The data of the event that ends every stream, if there is one."""
+
+    # What is known of the answer
+
+    ended: bool = False
+    """Whether the current call said that its answer is complete."""
+    calls: int = 0
+    """How many calls of the model were begun."""
+    answer_ids: tuple[str, str] = ("", "")
+    """The id under which the client knows the answer, and that under which the upstream may have stored it."""
+    severed_reasoning: Sequence[bytes] = ()
+    """Digests of reasoning that the client may have, which the API would refuse."""
+    applied_edits: Sequence[Event] = ()
+    """What the service says that it cleared from the window for this answer, if it tells."""
+
+    # Requests
 
     @classmethod
     def serves(cls, path: str) -> bool:
@@ -83,37 +136,59 @@ class RequestFormat(Protocol):
         """Whether a request asks for a stream."""
         return fields.get("stream") is True
 
-    @abstractmethod
+    def config(self, fields: Fields) -> Fields:
+        """The fields in which limits and sampling stand."""
+        return mapping_of(fields.get(self.config_field)) if self.config_field else fields
+
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
         """The conversation, oldest message first; InvalidRequest if it cannot be read."""
+        return check_messages(fields.get(self.messages_field), self.messages_field)
 
-    @abstractmethod
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The fields that carry this conversation."""
+        return {self.messages_field: messages}
 
-    @abstractmethod
     def why_unwatched(self, fields: Fields) -> str:
         """Why an answer to this request cannot be resumed, so that the guard does not watch it; else nothing."""
+        for name in self.answers_fields[:1]:
+            if (answers := self.config(fields).get(name)) not in (None, 1):
+                return f"{name} is {answers}: several answers cannot be resumed one by one"
+        return ""
 
     @abstractmethod
     def is_structured(self, fields: Fields) -> bool:
         """Whether structured output is asked for."""
 
-    @abstractmethod
     def token_limit(self, fields: Fields) -> int:
-        """The request's limit of output tokens, 0 if there is none."""
+        """The request's limit of output tokens, by the last of its names; 0 if there is none."""
+        config = self.config(fields)
+        found = [config[name] for name in self.limits if is_limit(config.get(name))]
+        return min(found[-1], LARGEST_ANSWER) if found else 0
 
     def answers(self, fields: Fields) -> int:
         """How many answers the request asks for; each may have as many tokens as the limit allows."""
-        return 1
+        config = self.config(fields)
+        asked = [config[name] for name in self.answers_fields if is_limit(config.get(name))]
+        return min(max(asked, default=1), MOST_ANSWERS)
 
-    @abstractmethod
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
+        config = self.config(fields)
+        limits = {name: config[name] for name in self.limits if is_limit(config.get(name))}
+        return {name: max(self.least_limit, most - used_tokens) for name, most in limits.items()}
 
-    @abstractmethod
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        """Changed sampling as fields of this API, never below what the request asks for; none if it takes none."""
+        """Changed sampling as fields of this API, never below what the request asks for; none if it takes none.
+
+        A value that is not a number stays as it is: the upstream refuses it.
+        """
+        config = self.config(fields)
+        return {
+            name: max(value, config.get(name) or 0)
+            for known, value in sampling.items()
+            if (name := self.sampling.get(known))
+            and isinstance(config.get(name), int | float | None)
+        }
 
     @abstractmethod
     def answer_now(self, fields: Fields) -> dict[str, Any]:
@@ -127,13 +202,15 @@ class RequestFormat(Protocol):
         """The fields that ask for usage, if the stream would not report it otherwise."""
         return {}
 
-
-class TurnFormat(Protocol):
-    """Who said what, for context that is added to a request."""
+    # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
         """What stands before the conversation: the system prompt, if it is a field of its own."""
-        return ()
+        given = next((fields[name] for name in self.system_fields if fields.get(name)), None)
+        if isinstance(given, str):
+            return (given,)
+        parts = given.get("parts") if isinstance(given, Mapping) else given
+        return tuple(texts_of(parts))
 
     def human_text(self, message: Message) -> str:
         """What a person said in this message, or the summary of it; nothing for tool results and all other roles."""
@@ -144,24 +221,12 @@ class TurnFormat(Protocol):
         """The message with a block in front of its words, and behind the tool results that it brings."""
         return dict(insert(message, block))
 
+    # The stream
 
-class StreamFormat(Protocol):
-    """The events of a stream."""
-
-    done: ClassVar[bytes] = b""
-    """The data of the event that ends every stream, if there is one."""
-    ended: bool
-    """Whether the current call said that its answer is complete."""
-    answer_ids: tuple[str, str]
-    """The id under which the client knows the answer, and that under which the upstream may have stored it."""
-    severed_reasoning: Sequence[bytes] = ()
-    """Digests of reasoning that the client may have, which the API would refuse."""
-    applied_edits: Sequence[Event] = ()
-    """What the service says that it cleared from the window for this answer, if it tells."""
-
-    @abstractmethod
     def restart(self) -> None:
         """A new call begins."""
+        self.calls += 1
+        self.ended = False
 
     @abstractmethod
     def plain_text(self, event: Event) -> str | None:
@@ -169,6 +234,7 @@ class StreamFormat(Protocol):
 
     def note_passed(self, event: Event, text: str) -> None:
         """An event of plain text went to the client as it came, without `write`."""
+        return
 
     @abstractmethod
     def read(self, event: Event) -> Sequence[Piece]:
@@ -190,17 +256,22 @@ class StreamFormat(Protocol):
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error, after which nothing comes."""
 
-    @abstractmethod
     def usage(self, found: Event) -> Usage | None:
         """The usage inside an event or a whole answer, or None."""
+        inner = found.get(self.answer_field)
+        usage = (inner if isinstance(inner, dict) else found).get(self.usage_field)
+        return usage if isinstance(usage, dict) else None
 
     def is_usage_event(self, event: Event) -> bool:
         """Whether an event brings usage and nothing else, as it comes if usage was asked for."""
         return False
 
-    @abstractmethod
     def with_usage(self, found: Event, usage: Usage) -> Event:
         """The event or whole answer with another usage."""
+        inner = found.get(self.answer_field)
+        if isinstance(inner, dict):
+            return {**found, self.answer_field: {**inner, self.usage_field: usage}}
+        return {**found, self.usage_field: usage}
 
     @abstractmethod
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
@@ -210,9 +281,7 @@ class StreamFormat(Protocol):
         """The events that tell usage after the last one, if this API has such and the request asked for them."""
         return []
 
-
-class AnswerFormat(Protocol):
-    """An answer that is not streamed."""
+    # Whole answers
 
     @abstractmethod
     def pieces(self, answer: Event) -> list[Piece]:
@@ -222,19 +291,7 @@ class AnswerFormat(Protocol):
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
         """The last call's answer with the texts of all calls, `calls` of its tool calls, and the id of the first."""
 
-
-@dataclass(frozen=True, slots=True)
-class OwnAnswer:
-    """What we answer ourselves, without the model: its text, and what an answer carries besides."""
-
-    text: str
-    model: str
-    id: str
-    created: int
-
-
-class OwnAnswerFormat(Protocol):
-    """An answer of ours, as clients of this API expect one of a model."""
+    # Answers of our own, as clients of this API expect one of a model
 
     @abstractmethod
     def own_answer(self, answer: OwnAnswer) -> Event:
@@ -244,66 +301,20 @@ class OwnAnswerFormat(Protocol):
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
         """The same as the events of a stream."""
 
-
-class ErrorFormat(Protocol):
-    """Errors of ours, as clients of this API expect them."""
+    # Errors, as clients of this API expect them
 
     @abstractmethod
     def error(self, error: MillgateError, param: str | None = None) -> Event:
         """The body of an error."""
 
-    @abstractmethod
     def error_event(self, error: MillgateError) -> Event:
-        """An error in the middle of a stream."""
-
-
-# Tokens: no model answers with more today, and a larger limit must not block a cap for all other calls.
-LARGEST_ANSWER = 1_000_000
-MOST_ANSWERS = 128  # of one request, as OpenAI's API allows
-
-
-class Dialect(
-    RequestFormat, TurnFormat, StreamFormat, AnswerFormat, OwnAnswerFormat, ErrorFormat, Protocol
-):
-    """One API. The module docstring has an example."""
+        """An error in the middle of a stream, behind which nothing comes."""
+        return self.error(error)
 
 
 def digest(text: str) -> bytes:
     """By what a text is known that the client sends back."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def never_below(
-    sampling: Mapping[str, float], fields: Fields, names: Sequence[str]
-) -> dict[str, float]:
-    """The changed sampling, for the names that an API knows, but never below what the request asks for.
-
-    A value that is not a number stays as it is: the upstream refuses it.
-    """
-    return {
-        name: max(value, fields.get(name) or 0)
-        for name, value in sampling.items()
-        if name in names and is_number(fields.get(name))
-    }
-
-
-def subtract_used(
-    fields: Fields, names: Sequence[str], used: int, floor: int = 1
-) -> dict[str, int]:
-    """The limits of tokens that a request sets, less the tokens that are used."""
-    return {n: max(floor, fields[n] - used) for n in names if is_limit(fields.get(n))}
-
-
-def read_limit(fields: Fields, names: Sequence[str]) -> int:
-    """The limit of output tokens that a request sets, by the last of its names; 0 if it sets none."""
-    limits = [fields[name] for name in names if is_limit(fields.get(name))]
-    return min(limits[-1], LARGEST_ANSWER) if limits else 0
-
-
-def read_answers(fields: Fields, *names: str) -> int:
-    """The number of answers that a request asks for, by the largest of some fields."""
-    asked = [fields[name] for name in names if is_limit(fields.get(name))]
-    return min(max(asked, default=1), MOST_ANSWERS)
 
 
 def is_limit(value: object) -> bool:
@@ -316,9 +327,16 @@ def pick(found: Event, *names: str) -> Event:
     return {name: found[name] for name in names if name in found}
 
 
-def is_number(value: object) -> bool:
-    """Whether a field is a number, or not given."""
-    return isinstance(value, int | float | None)
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """A field that should hold others; empty if it does not."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def texts_of(parts: object) -> list[str]:
+    """The texts of a list of parts."""
+    rows = parts if isinstance(parts, list) else []
+    texts = [row.get("text") for row in rows if isinstance(row, Mapping)]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def check_messages(messages: object, name: str, *, roles: bool = True) -> tuple[Message, ...]:

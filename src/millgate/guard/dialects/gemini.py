@@ -21,22 +21,11 @@ from millgate.guard.dialects.dialect import (
     InvalidRequest,
     OwnAnswer,
     Usage,
-    never_below,
     pick,
-    read_answers,
-    read_limit,
-    subtract_used,
 )
 from millgate.guard.dialects.error_codes import status_of
 from millgate.guard.resume import Message
 
-LIMIT = "maxOutputTokens"
-SAMPLING = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
-}
 LEAST_THINKING = 128  # tokens: the least that every model of the 2.5 family takes
 IDENTITY = ("modelVersion", "responseId")
 STATUSES = {
@@ -52,13 +41,21 @@ class GeminiDialect(Dialect):
 
     path: ClassVar[str] = "/v1beta/models/{model}:{method}"
     key_header: ClassVar[str] = "x-goog-api-key"
+    messages_field = "contents"
+    system_fields = ("systemInstruction", "system_instruction")
     config_field: ClassVar[str] = "generationConfig"
+    limits = ("maxOutputTokens",)
+    sampling: ClassVar[Mapping[str, str]] = {
+        "temperature": "temperature",
+        "top_p": "topP",
+        "presence_penalty": "presencePenalty",
+        "frequency_penalty": "frequencyPenalty",
+    }
+    answers_fields = ("candidateCount",)
+    usage_field = "usageMetadata"
 
     def __init__(self) -> None:
-        self.ended = False
-        self.answer_ids = ("", "")  # nothing is stored
         self._model, self._streams, self._is_sse = "", False, False
-        self._calls = 0  # of the model
         self._tools = 0  # function calls in the current one
         self._first: Event = {}  # model and id of the first call
 
@@ -106,46 +103,25 @@ class GeminiDialect(Dialect):
         """Several candidates cannot be asked for again one by one, and an array is no stream of events."""
         if self._streams and not self._is_sse:
             return "alt is not sse: a JSON array cannot be watched while it comes"
-        choices = _config(fields).get("candidateCount")
-        return "" if choices in (None, 1) else f"candidateCount is {choices}: several candidates cannot be resumed"  # fmt: skip
+        return super().why_unwatched(fields)
 
     def is_structured(self, fields: Fields) -> bool:
-        wanted = _config(fields).get("responseMimeType")
+        wanted = self.config(fields).get("responseMimeType")
         return isinstance(wanted, str) and wanted not in ("", "text/plain")
-
-    def token_limit(self, fields: Fields) -> int:
-        return read_limit(_config(fields), (LIMIT,))
-
-    def answers(self, fields: Fields) -> int:
-        return read_answers(_config(fields), "candidateCount")
-
-    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        return subtract_used(_config(fields), (LIMIT,), used_tokens)
-
-    def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        named = {SAMPLING[name]: value for name, value in sampling.items() if name in SAMPLING}
-        return never_below(named, _config(fields), tuple(named))
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Ask for the least thinking, if the request configures it."""
-        thinking = _config(fields).get("thinkingConfig")
+        thinking = self.config(fields).get("thinkingConfig")
         if not isinstance(thinking, Mapping):
             return {}
         least = {"thinkingLevel": "low"} if "thinkingLevel" in thinking else {"thinkingBudget": LEAST_THINKING}  # fmt: skip
         return {"thinkingConfig": {**thinking, **least}}
 
-    # Turns
-
-    def preamble(self, fields: Fields) -> tuple[str, ...]:
-        system = fields.get("systemInstruction") or fields.get("system_instruction")
-        return tuple(part["text"] for part in _parts(system) if isinstance(part.get("text"), str))
-
     # The stream
 
     def restart(self) -> None:
-        self._calls += 1
+        super().restart()
         self._tools = 0
-        self.ended = False
 
     def plain_text(self, event: Event) -> str | None:
         """The text of an event with one candidate and one part that holds nothing else."""
@@ -201,7 +177,7 @@ class GeminiDialect(Dialect):
             if piece.channel == REASONING:
                 part["thought"] = True
             return [self._event([part])]
-        return [piece.raw if self._calls <= 1 else {**piece.raw, **self._first}]
+        return [piece.raw if self.calls <= 1 else {**piece.raw, **self._first}]
 
     def finish(self, ended: str, said: str = "") -> list[Event]:
         last = self._event([{"text": said}] if said else [])
@@ -217,13 +193,6 @@ class GeminiDialect(Dialect):
 
     def is_error(self, event: Event) -> bool:
         return bool(event.get("error")) and not event.get("candidates")
-
-    def usage(self, found: Event) -> Usage | None:
-        usage = found.get("usageMetadata")
-        return usage if isinstance(usage, dict) else None
-
-    def with_usage(self, found: Event, usage: Usage) -> Event:
-        return {**found, "usageMetadata": usage}
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         return {
@@ -279,15 +248,6 @@ class GeminiDialect(Dialect):
         code = status_of(error)
         status = STATUSES.get(code, "INTERNAL")
         return {"error": {"code": code, "message": str(error), "status": status}}
-
-    def error_event(self, error: MillgateError) -> Event:
-        """The same object as `error`; nothing follows it."""
-        return self.error(error)
-
-
-def _config(fields: Fields) -> Mapping[str, Any]:
-    config = fields.get("generationConfig")
-    return config if isinstance(config, Mapping) else {}
 
 
 def _parts(content: object) -> list[Event]:

@@ -22,12 +22,9 @@ from millgate.guard.dialects.dialect import (
     Fields,
     OwnAnswer,
     Usage,
-    check_messages,
     digest,
-    never_below,
+    mapping_of,
     pick,
-    read_limit,
-    subtract_used,
 )
 from millgate.guard.dialects.error_codes import status_of
 from millgate.guard.resume import Message
@@ -54,11 +51,12 @@ class MessagesDialect(Dialect):
 
     path: ClassVar[str] = "/v1/messages"
     key_header: ClassVar[str] = "x-api-key"
+    system_fields = ("system",)
+    limits = ("max_tokens",)
+    sampling: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
+    answer_field = "message"
 
     def __init__(self) -> None:
-        self.ended = False
-        self.answer_ids = ("", "")  # nothing is stored
-        self._calls = 0
         self._tools: set[int] = set()  # indexes of tool blocks in the current call
         self._blocks: dict[int, int] = {}  # index in the current call -> index at the client
         self._open: tuple[int, str] | None = None  # index and type of the block open at the client
@@ -68,37 +66,22 @@ class MessagesDialect(Dialect):
 
     # Requests
 
-    def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        return check_messages(fields.get("messages"), "messages")
-
-    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        return {"messages": messages}
-
-    def why_unwatched(self, fields: Fields) -> str:  # each answer is one message
-        """Empty: every answer of this API is one message."""
-        return ""
-
     def is_structured(self, fields: Fields) -> bool:
-        config = fields.get("output_config")
-        return bool(fields.get("output_format")) or (
-            isinstance(config, Mapping) and bool(config.get("format"))
-        )
-
-    def token_limit(self, fields: Fields) -> int:
-        return read_limit(fields, ("max_tokens",))
+        config = mapping_of(fields.get("output_config"))
+        return bool(fields.get("output_format") or config.get("format"))
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """max_tokens less what was said, and more than the thinking may take."""
-        thinking = fields.get("thinking")
-        budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else 0
-        floor = budget + 1 if isinstance(budget, int) and budget else 1
-        return subtract_used(fields, ("max_tokens",), used_tokens, floor)
+        budget = mapping_of(fields.get("thinking")).get("budget_tokens")
+        floor = budget + 1 if isinstance(budget, int) else 1
+        left = super().remaining_limit(fields, used_tokens)
+        return {name: max(floor, most) for name, most in left.items()}
 
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Temperature, at most 1; not beside thinking, which allows no other than 1."""
         if _thinks(fields):
             return {}
-        raised = never_below(sampling, fields, ("temperature",))
+        raised = super().sampling_overrides(sampling, fields)
         return {name: min(1.0, value) for name, value in raised.items()}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
@@ -106,9 +89,9 @@ class MessagesDialect(Dialect):
         if not _thinks(fields):
             return {}
         changed: dict[str, Any] = {"thinking": {"type": "disabled"}}
-        context = fields.get("context_management")
-        edits = context.get("edits") if isinstance(context, Mapping) else None
-        if isinstance(context, Mapping) and isinstance(edits, list):
+        context = mapping_of(fields.get("context_management"))
+        edits = context.get("edits")
+        if isinstance(edits, list):
             kept = [edit for edit in edits if not _clears_thinking(edit)]
             changed["context_management"] = {**context, "edits": kept} if kept else None
         return changed
@@ -125,22 +108,10 @@ class MessagesDialect(Dialect):
             and not block.get("signature")
         ]
 
-    # Turns
-
-    def preamble(self, fields: Fields) -> tuple[str, ...]:
-        """`system`, a text or a list of parts."""
-        system = fields.get("system")
-        if isinstance(system, str):
-            return (system,)
-        parts = system if isinstance(system, list) else []
-        texts = (part.get("text") for part in parts if isinstance(part, Mapping))
-        return tuple(text for text in texts if isinstance(text, str))
-
     # The stream
 
     def restart(self) -> None:
-        self._calls += 1
-        self.ended = False
+        super().restart()
         self._tools.clear()
         self._blocks.clear()
 
@@ -152,9 +123,6 @@ class MessagesDialect(Dialect):
             return None
         text = delta.get("text")
         return text if isinstance(text, str) and text else None
-
-    def note_passed(self, event: Event, text: str) -> None:
-        """Nothing to note: deltas do not build on each other."""
 
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool block on its call; the rest as events."""
@@ -178,8 +146,7 @@ class MessagesDialect(Dialect):
         return [Piece(EVENT, raw=event)]
 
     def _note_edits(self, found: Event) -> None:
-        management = found.get("context_management")
-        edits = management.get("applied_edits") if isinstance(management, dict) else None
+        edits = mapping_of(found.get("context_management")).get("applied_edits")
         if isinstance(edits, list):
             self.applied_edits = [edit for edit in edits if isinstance(edit, dict)]
 
@@ -190,7 +157,7 @@ class MessagesDialect(Dialect):
             return self._new_delta(piece)
         match event.get("type"):
             case "message_start":
-                return [event] if self._calls <= 1 else []
+                return [event] if self.calls <= 1 else []
             case "content_block_start":
                 return self._start_block(event)
             case "content_block_delta":
@@ -216,22 +183,14 @@ class MessagesDialect(Dialect):
 
     def usage(self, found: Event) -> Usage | None:
         """The usage of message_start, message_delta or a whole message."""
-        inner = found.get("message")
-        usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
-        if not isinstance(usage, dict):
-            return None
-        # What a message_start tells of its output is only the beginning of it.
-        return {k: v for k, v in usage.items() if k != "output_tokens"} if inner else usage
-
-    def with_usage(self, found: Event, usage: Usage) -> Event:
-        return {**found, "usage": usage}
+        usage = super().usage(found)
+        if usage and isinstance(found.get("message"), dict):
+            # What a message_start tells of its output is only the beginning of it.
+            return {name: value for name, value in usage.items() if name != "output_tokens"}
+        return usage
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         return {"input_tokens": input_tokens, "output_tokens": output_tokens}
-
-    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """No events: message_delta brings the usage."""
-        return []
 
     def _start_block(self, event: Event) -> list[Event]:
         index, kind = int(event["index"]), str(event["content_block"]["type"])
@@ -345,10 +304,6 @@ class MessagesDialect(Dialect):
     def error(self, error: MillgateError, param: str | None = None) -> Event:
         kind = ERROR_TYPES.get(status_of(error), "api_error")
         return {"type": "error", "error": {"type": kind, "message": str(error)}}
-
-    def error_event(self, error: MillgateError) -> Event:
-        """The same object as `error`; no message_stop follows it."""
-        return self.error(error)
 
 
 def _clears_thinking(edit: object) -> bool:

@@ -5,23 +5,23 @@ included. A reasoning item that was severed never ends, and is not in the final 
 response keeps the id of its first call.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from millgate.errors import MillgateError
 from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from millgate.guard.dialects.client_items import TEXT_DELTA, ClientItems
 from millgate.guard.dialects.dialect import (
+    JSON_FORMATS,
     Dialect,
     Event,
     Fields,
     OwnAnswer,
     Usage,
     check_messages,
-    never_below,
+    mapping_of,
     pick,
-    read_limit,
-    subtract_used,
+    texts_of,
 )
 from millgate.guard.dialects.error_codes import openai_error, type_and_code
 from millgate.guard.resume import Message
@@ -36,8 +36,6 @@ DELTAS = {
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 BEGIN = ("response.created", "response.in_progress", "response.queued")
 END = ("response.completed", "response.incomplete", "response.failed")
-LIMIT = "max_output_tokens"
-LEAST_LIMIT = 16  # a smaller one is refused
 UNWATCHED = {
     "background": "a response in the background cannot be severed",
     "conversation": "a resumed answer would leave its steering in the stored conversation",
@@ -49,11 +47,14 @@ class ResponsesDialect(Dialect):
 
     path: ClassVar[str] = "/v1/responses"
     reference_field: ClassVar[str] = "previous_response_id"
+    messages_field = "input"
+    system_fields = ("instructions",)
+    limits = ("max_output_tokens",)
+    least_limit = 16  # a smaller one is refused
+    sampling: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
+    answer_field = "response"
 
     def __init__(self) -> None:
-        self.ended = False
-        self.answer_ids = ("", "")
-        self._calls = 0
         self._first: Event = {}  # the response object of the first call
         self._tools: set[int] = set()  # output indexes of tool calls in the current call
         self._deltas: dict[str, Event] = {}  # channel -> the last delta, a pattern for new ones
@@ -70,30 +71,19 @@ class ResponsesDialect(Dialect):
             return ({"role": "user", "content": given},)
         return check_messages(given, "input", roles=False)
 
-    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        return {"input": messages}
-
     def why_unwatched(self, fields: Fields) -> str:
         """What would leave traces at the upstream cannot be asked for again."""
         name = next((name for name in UNWATCHED if fields.get(name)), "")
         return f"{name} is set: {UNWATCHED[name]}" if name else ""
 
     def is_structured(self, fields: Fields) -> bool:
-        text = fields.get("text")
-        wanted = text.get("format") if isinstance(text, Mapping) else None
-        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
-
-    def token_limit(self, fields: Fields) -> int:
-        return read_limit(fields, (LIMIT,))
-
-    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        return subtract_used(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
+        wanted = mapping_of(mapping_of(fields.get("text")).get("format"))
+        return wanted.get("type") in JSON_FORMATS
 
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Temperature, if the request names one: models that reason take none."""
-        if fields.get("temperature") is None:
-            return {}
-        return never_below(sampling, fields, ("temperature",))
+        is_named = fields.get("temperature") is not None
+        return super().sampling_overrides(sampling, fields) if is_named else {}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """Ask for the least effort, if the request asks for reasoning."""
@@ -102,17 +92,10 @@ class ResponsesDialect(Dialect):
             {"reasoning": {**reasoning, "effort": "low"}} if isinstance(reasoning, Mapping) else {}
         )
 
-    # Turns
-
-    def preamble(self, fields: Fields) -> tuple[str, ...]:
-        given = fields.get("instructions")
-        return (given,) if isinstance(given, str) else ()
-
     # The stream
 
     def restart(self) -> None:
-        self._calls += 1
-        self.ended = False
+        super().restart()
         self._tools.clear()
         self._items.restart()
 
@@ -180,18 +163,6 @@ class ResponsesDialect(Dialect):
         """Whether an event tells of an error; a failed response is an end like others."""
         return event.get("type") == "error"
 
-    def usage(self, found: Event) -> Usage | None:
-        """The usage of a response, alone or inside an event."""
-        inner = found.get("response")
-        usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
-        return usage if isinstance(usage, dict) else None
-
-    def with_usage(self, found: Event, usage: Usage) -> Event:
-        inner = found.get("response")
-        if isinstance(inner, dict):
-            return {**found, "response": {**inner, "usage": usage}}
-        return {**found, "usage": usage}
-
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         return {
             "input_tokens": input_tokens,
@@ -201,24 +172,20 @@ class ResponsesDialect(Dialect):
             "total_tokens": input_tokens + output_tokens,
         }
 
-    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """No events: response.completed brings the usage."""
-        return []
-
     def _note_id(self, event: Event) -> None:
         first, last = self.answer_ids
         last = str((event.get("response") or {}).get("id") or last)
         self.answer_ids = (first or last, last)
 
     def _begin(self, event: Event) -> list[Event]:
-        if self._calls > 1:
+        if self.calls > 1:
             return []
         self._first = event.get("response") or {}
         return [self._items.number(event)]
 
     def _whole(self, response: Event) -> Event:
         """The final response as the client saw it come: the id of the first call, all items."""
-        if self._calls <= 1:
+        if self.calls <= 1:
             return response
         return {**response, "id": self._first.get("id"), "output": list(self._items.done)}
 
@@ -231,10 +198,10 @@ class ResponsesDialect(Dialect):
         for at, item in enumerate(items if isinstance(items, list) else ()):
             match item:
                 case {"type": "reasoning"}:
-                    texts = [*_texts(item.get("summary")), *_texts(item.get("content"))]
+                    texts = [*texts_of(item.get("summary")), *texts_of(item.get("content"))]
                     found += [Piece(REASONING, text) for text in texts]
                 case {"type": "message"}:
-                    found += [Piece(CONTENT, text) for text in _texts(item.get("content"))]
+                    found += [Piece(CONTENT, text) for text in texts_of(item.get("content"))]
                 case {"type": "function_call" | "custom_tool_call" as kind}:
                     found.append(Piece(TOOL, str(item.get(CALLS[kind]) or ""), call=at, raw=item))
         return found
@@ -316,9 +283,3 @@ def _message_part(item: Event, text: str) -> Event:
     first = parts[0] if isinstance(parts, list) and parts else {}
     same = first if isinstance(first, dict) and first.get("type") == "output_text" else {}
     return {"type": "output_text", "annotations": [], **same, "text": text}
-
-
-def _texts(parts: object) -> list[str]:
-    rows = parts if isinstance(parts, list) else []
-    texts = [row.get("text") for row in rows if isinstance(row, Mapping)]
-    return [text for text in texts if isinstance(text, str)]
