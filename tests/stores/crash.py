@@ -2,7 +2,6 @@
 
 crash.py write FOLDER NAME COUNT     put COUNT batches, acknowledging each on standard output
 crash.py kill FOLDER SEED ROUNDS     fork a writer, kill it at a random moment, check; again
-crash.py fork FOLDER                 use a store on both sides of a fork
 """
 
 import os
@@ -89,24 +88,9 @@ def killed(home, name, rng):
         return max(map(int, said.read().split()), default=last)
 
 
-def fork(folder):
-    """A child that writes through the store its parent opened."""
-    store = SqliteStore(folder)
-    store.put("t", [document("a", "one")])
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if store.put("t", [document("b", "two")]) == 1 else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert {chunk.id for chunk in store.scan("t", "main")} == {"a", "b"}
-    store.close()
-
-
 if __name__ == "__main__":
     what, folder, *rest = sys.argv[1:]
     if what == "write":
         write(Path(folder), rest[0], int(rest[1]), lambda n: print(n, flush=True))
-    elif what == "kill":
-        print(kill(Path(folder), int(rest[0]), int(rest[1])))
     else:
-        fork(Path(folder))
+        print(kill(Path(folder), int(rest[0]), int(rest[1])))

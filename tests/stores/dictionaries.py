@@ -11,7 +11,6 @@ from threading import RLock
 from time import time
 from typing import NamedTuple
 
-from millgate.calls.forks import prepare_for_forks
 from millgate.errors import StoreError
 from millgate.protocols import Clock
 from millgate.stores.codec import encode
@@ -53,12 +52,11 @@ from millgate.types import (
 
 
 class StoreLock:
-    """A reentrant lock; `with lock:` raises StoreError after `close`. No fork happens while a thread holds it."""
+    """A reentrant lock; `with lock:` raises StoreError after `close`."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._closed = False
-        prepare_for_forks(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -68,15 +66,6 @@ class StoreLock:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
-
-    def before_fork(self) -> None:
-        self._lock.acquire()
-
-    def after_fork(self) -> None:
-        self._lock.release()
-
-    def begin_in_child(self) -> None:
-        self._lock = RLock()
 
     def close(self) -> None:
         """Refuse the lock from now on."""

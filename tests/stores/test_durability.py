@@ -63,10 +63,6 @@ def test_four_writers_at_once_meet_no_lock(tmp_path):
     store.close()
 
 
-def test_a_forked_child_opens_its_own_connections(tmp_path):
-    finished([crash("fork", tmp_path)])
-
-
 def test_a_store_of_a_newer_version_is_refused(tmp_path):
     SqliteStore(tmp_path).close()
     raw = sqlite3.connect(tmp_path / FILE)

@@ -90,11 +90,10 @@ def test_a_forked_child_does_not_delete_it_under_its_parent():
     store.put("t", [document("a", "one")])
     child = os.fork()
     if not child:
-        store.put("t", [document("b", "two")])
         store.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert sorted(store.digests("t", "main")) == ["a", "b"]
+    assert list(store.digests("t", "main")) == ["a"]
     store.close()
 
 

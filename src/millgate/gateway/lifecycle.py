@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getattr_static, isfunction
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
-from millgate.calls.forks import call_in_children
+from millgate.calls.forks import check_process
 from millgate.calls.loop import BackgroundLoop, async_version
 from millgate.errors import ConfigError, InputError, StoreError
-from millgate.gateway.wiring import Components, UserComponents, build, build_again
+from millgate.gateway.wiring import Components, UserComponents, build
 from millgate.protocols import (
     Clock,
     Embedder,
@@ -27,57 +26,26 @@ from millgate.stores.validate import check_name
 from millgate.text.meant import CLOSE, did_you_mean
 from millgate.types.keywords import explain_all_keywords
 
-_following = Lock()
-
-
-def _free_lock() -> None:
-    global _following  # noqa: PLW0603  (a forked child may inherit it held)
-    _following = Lock()
-
-
-call_in_children(_free_lock)
-
 
 class OpenStore:
-    """What all gates over one open store share: its components, and the loop on which their blocking calls run.
-
-    In a forked child both are made anew when they are first asked for.
-    """
+    """What all gates over one open store share: its components, and the loop on which their blocking calls run."""
 
     def __init__(self, components: Components) -> None:
-        self._components = components
-        self._loop = BackgroundLoop()
+        self.components = components
+        self.loop = BackgroundLoop()
         self._process = os.getpid()
-        self._inherited: list[object] = []
 
-    @property
-    def components(self) -> Components:
-        """The components, open or closed."""
-        self._follow_fork()
-        return self._components
-
-    @property
-    def loop(self) -> BackgroundLoop:
-        """Where blocking calls run."""
-        self._follow_fork()
-        return self._loop
+    def check_open(self) -> None:
+        """StoreError if it was closed, or opened by another process."""
+        check_process(self._process)
+        if self.components.closed.is_set():
+            raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
 
     def close(self) -> None:
-        """Stop the loop and close the store; in a child that never used them they are the parent's, and left alone."""
+        """Stop the loop and close the store; a forked child leaves both to its parent."""
         if self._process == os.getpid():
-            self._loop.close()
-            self._components.close()
-
-    def _follow_fork(self) -> None:
-        if self._process == os.getpid():
-            return
-        with _following:
-            if self._process != os.getpid() and not self._components.closed.is_set():
-                fresh = build_again(self._components)
-                # the former are kept, so that nothing ends here what goes on in the parent
-                self._inherited += [self._components, self._loop]
-                self._components, self._loop = fresh, BackgroundLoop()
-                self._process = os.getpid()
+            self.loop.close()
+            self.components.close()
 
 
 class Lifecycle:
@@ -216,7 +184,8 @@ class Lifecycle:
         return self._opened.components
 
     def _check_open(self) -> None:
-        if self._closed or self._opened.components.closed.is_set():
+        self._opened.check_open()
+        if self._closed:
             raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
 
     @property

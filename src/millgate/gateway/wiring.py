@@ -1,6 +1,7 @@
 """Internal: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
 
 import atexit
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +12,6 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from millgate.calls.bugs import EXPECTED, LOGGER, describe
-from millgate.calls.forks import call_in_children
 from millgate.calls.parts import or_ours
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import redact_session, redact_trace
@@ -84,7 +84,6 @@ class Components:
     writes: DeferredWrites
     upkeep: TraceUpkeep
     threads: RequestThreads
-    own: UserComponents
     own_embedder: OwnEmbedder | None = None
     log: PerformanceLog | None = None
     folder: Path | None = None
@@ -154,28 +153,6 @@ def build(
         store, folder = open_store(settings.store, clock=own.clock or time.time, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _build_over(store, settings, own, folder, wait_for_index=wait_for_index)
-
-
-def build_again(components: Components) -> Components:
-    """New components over the same store, as a forked child needs them: without threads, and with empty caches."""
-    return _build_over(
-        components.store,
-        components.settings,
-        components.own,
-        components.folder,
-        wait_for_index=components.wait_for_index,
-    )
-
-
-def _build_over(
-    store: Store,
-    settings: Settings,
-    own: UserComponents,
-    folder: Path | None,
-    *,
-    wait_for_index: bool,
-) -> Components:
     timeout_s = settings.embed.timeout_s
     own_embedder = OwnEmbedder(own.embedder, timeout_s) if own.embedder else None
     vectors = cast(Embedder, own_embedder) if own_embedder else embedder(settings.embed)
@@ -221,7 +198,7 @@ def _build_over(
     pool.start(settings.tenant)
     components = Components(
         settings, store, indexes, wait_for_index, memory, engine, count, clock, writes, upkeep,
-        threads, own, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
+        threads, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
         read_only=_is_read_only(store),
         request_scopes=store if isinstance(store, RequestScopedStore) else None,
     )  # fmt: skip
@@ -240,7 +217,8 @@ def _close_open() -> None:
 
 _open: WeakSet[Components] = WeakSet()
 atexit.register(_close_open)
-call_in_children(_open.clear)  # they are the parent's
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_open.clear)  # they are the parent's
 
 
 def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:

@@ -6,6 +6,7 @@ strings in place of `Tokens` and `KeyTable`, reading a chunk of English text too
 A full lexicon gives way to an empty one, so memory stays bounded.
 """
 
+import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from millgate.calls.forks import call_in_children
 from millgate.index.arrays import Ints, Keys, cut_texts, ranges
 from millgate.index.casing import cases_of
 from millgate.text.hashes import hash_slices
@@ -203,7 +203,10 @@ def _begin_anew() -> None:
     _current = Lexicon()
 
 
-call_in_children(_begin_anew)
+if hasattr(
+    os, "register_at_fork"
+):  # a child must not wait for a lock of its parent; Windows has no fork
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def current_lexicon() -> Lexicon:

@@ -1,6 +1,5 @@
 """Reads go to a replica that is near enough, to the main server when it is not, and see one's own writes."""
 
-import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -123,19 +122,4 @@ def test_many_threads_read_a_replica_at_once(postgres_url, replica):
     store = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=60")
     with ThreadPoolExecutor(4) as pool:
         until(lambda: all(pool.map(lambda _: reads_replica(store), range(4))))
-    store.close()
-
-
-def test_a_forked_child_watches_its_replicas_itself(postgres_url, replica):
-    store = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=60")
-    until(lambda: reads_replica(store))
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            until(lambda: reads_replica(store))
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
     store.close()

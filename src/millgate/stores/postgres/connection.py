@@ -4,11 +4,12 @@ Every transaction begins by naming its tenant (`SET LOCAL millgate.tenant`). Row
 tenant and of no other, so a query that forgot its WHERE finds nothing of other tenants. Nothing is set for longer than
 a transaction, so a pooler may stand between.
 
-Connections are made in the thread that asks. A forked child leaves its parent's alone and makes its own. The pool
-replaces an idle one that the server has closed, and closes one that raised an error.
+Connections are made in the thread that asks. The pool replaces an idle one that the server has closed, and closes one
+that raised an error. It is of no use in a forked child.
 """
 
 import logging
+import os
 import selectors
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from psycopg.abc import Params, PQGen, Query
 from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
-from millgate.calls.forks import prepare_for_forks
+from millgate.calls.forks import check_process
 from millgate.errors import MillgateError, NotReady, StoreError
 from millgate.stores.chunk_rows import Row
 from millgate.stores.postgres.address import Address
@@ -126,27 +127,11 @@ class Pool:
         self.patience_s = address.timeout_s
         self._parameters = dict(parameters or address.parameters)
         self._idle: list[Connection] = []
-        self._inherited: list[Connection] = []
         self._closed = False
         self._followed: dict[Ask, list[Ask]] = {}
         self._lock = Condition()
         self._made = 0
-        prepare_for_forks(self)
-
-    def before_fork(self) -> None:
-        """Hold the lock until the fork is over."""
-        self._lock.acquire()
-
-    def after_fork(self) -> None:
-        """Go on in the process that forked."""
-        self._lock.release()
-
-    def begin_in_child(self) -> None:
-        """Begin anew: inherited connections are the parent's, to be neither used nor closed."""
-        self._inherited += self._idle
-        self._idle = []
-        self._lock = Condition()
-        self._made = 0
+        self._process = os.getpid()
 
     @contextmanager
     def read(self, tenant: str) -> Iterator[Connection]:
@@ -254,6 +239,8 @@ class Pool:
 
     def close(self) -> None:
         """Close idle connections now, and those in use when they come back."""
+        if self._process != os.getpid():
+            return  # they are the parent's
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -291,6 +278,7 @@ class Pool:
             self._give_back(connection)
 
     def _take(self) -> Connection:
+        check_process(self._process)
         deadline = time.monotonic() + self.address.timeout_s
         with self._lock:
             while True:

@@ -13,7 +13,6 @@ from threading import Event, Lock, Thread
 import psycopg
 from psycopg.rows import TupleRow
 
-from millgate.calls.forks import prepare_for_forks
 from millgate.errors import MillgateError, NotReady
 from millgate.stores.postgres.address import Address
 from millgate.stores.postgres.connection import Connection, Pool
@@ -103,22 +102,9 @@ class Replicas:
         self._bound = address.max_staleness_s
         self._replicas = [_Replica(address, name) for name in address.replicas]
         self._wrote = float("-inf")
-        self.begin_in_child()
-        prepare_for_forks(self)
-
-    def before_fork(self) -> None:
-        """Nothing has to end."""
-
-    def after_fork(self) -> None:
-        """Nothing has changed."""
-
-    def begin_in_child(self) -> None:
-        """Begin without threads; the first read starts them."""
         self._lock = Lock()
         self._stop = Event()
         self._watched = False
-        for replica in self._replicas:
-            replica.lag_s = _AWAY
 
     def note_write(self) -> None:
         """Read the main server for a while, so that this process sees what it wrote."""

@@ -3,10 +3,11 @@
 A connection serves one thread at a time and goes back to the pool. Readers see a snapshot and never wait.
 Writers begin IMMEDIATE: each waits its turn at the start, so that no transaction fails halfway because it
 read before another one wrote. A connection that raised an error is closed, not reused.
-A process that forks has no connection open at that moment: SQLite in the child would take the parent's locks for its
-own, and what it writes would be lost when the parent closes.
+Idle connections are closed before a fork: SQLite in a child that opens the same file would take the parent's locks for
+its own, and what it writes would be lost when the parent closes.
 """
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -14,18 +15,17 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
-from millgate.calls.forks import prepare_for_forks
+from millgate.calls.forks import check_process
 from millgate.errors import MillgateError, NotReady, StoreError
 from millgate.stores.chunk_rows import Row
 from millgate.stores.codec import encode
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
-_FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
-# connections to files that were in use when this process was forked
-_INHERITED: dict[Path, list["Connection"]] = {}
+_POOLS: WeakSet["Pool"] = WeakSet()
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 # bytes of the file that are read through memory, a third faster than by calls
 _MMAP_BYTES = 1 << 30
@@ -169,33 +169,10 @@ class Pool:
         self._idle: list[Connection] = []
         self._file: tuple[int, int] | None = None
         self._closed = False
-        self._lock = Condition()
+        self._lock = Lock()
         self._busy = 0
-        self._forking = False
-        prepare_for_forks(self)
-
-    def before_fork(self) -> None:
-        """Let no call begin, wait for those under way, and close all connections; the lock is held until it is over."""
-        self._lock.acquire()
-        self._forking = True
-        self._lock.wait_for(lambda: not self._busy, _FORK_S)
-        while self._idle:
-            self._idle.pop().close()
-
-    def after_fork(self) -> None:
-        """Go on in the process that forked."""
-        self._forking = False
-        self._lock.notify_all()
-        self._lock.release()
-
-    def begin_in_child(self) -> None:
-        """Begin anew. If a connection was open after all, the child may neither close it nor open the file."""
-        if self._idle or self._busy:
-            _INHERITED[self.path.resolve()] = self._idle
-        self._idle = []
-        self._busy = 0
-        self._forking = False
-        self._lock = Condition()
+        self._process = os.getpid()
+        _POOLS.add(self)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -211,7 +188,6 @@ class Pool:
             self._give_back(connection)
             with self._lock:
                 self._busy -= 1
-                self._lock.notify_all()
 
     def fetch(
         self, tenant: str, sql: str, values: Sequence[Any] = (), *, binary: bool = False
@@ -253,11 +229,21 @@ class Pool:
 
     def close(self) -> None:
         """Close idle connections now, and those in use when they come back."""
-        with self._lock:
+        if self._process == os.getpid():
             self._closed = True
+            self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses now."""
+        with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def is_inherited(self, path: Path) -> bool:
+        """Whether a parent was using that file when this process was forked."""
+        is_parents = self._process != os.getpid() and self.path.resolve() == path.resolve()
+        return is_parents and bool(self._busy or self._idle)
 
     def _refuse_upgraded(self, connection: sqlite3.Connection, error: sqlite3.Error) -> None:
         """Say so if a statement failed because a newer release has changed the tables since this was opened."""
@@ -275,6 +261,7 @@ class Pool:
             ) from error
 
     def _take(self) -> Connection:
+        check_process(self._process)
         with self._lock:
             if self._closed:
                 raise StoreError(f"the store {self._shown_name()} is closed", hint="open it again")
@@ -283,7 +270,6 @@ class Pool:
                     f"the store {self._shown_name()} was moved, deleted or replaced while it was open",
                     hint="put it back, or close this Millgate and open it again",
                 )
-            self._lock.wait_for(lambda: not self._forking)
             self._busy += 1
             if self._idle:
                 return self._idle.pop()
@@ -304,7 +290,7 @@ class Pool:
         connection.close()
 
     def _connect(self) -> Connection:
-        if self.path.resolve() in _INHERITED:
+        if any(pool.is_inherited(self.path) for pool in list(_POOLS)):
             raise StoreError(
                 f"the store {self.path} was in use when this process was forked, and cannot be used here",
                 hint="fork while no call is under way, or start processes with spawn",
@@ -398,3 +384,12 @@ def retry_busy(action: Callable[[], None], *, tries: int = 5) -> None:
             if not busy or not left:
                 raise
     return None
+
+
+def _close_idle() -> None:
+    for pool in list(_POOLS):
+        pool.close_idle()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(before=_close_idle)
