@@ -111,4 +111,3 @@ async def hostile_stores(target):
             (folder / "import.jsonl").write_text(line)
             await command(target, folder, "store", "import", "import.jsonl", "--store", "kb2")
         await command(target, folder, "doctor", "--store", "kb")
-        await command(target, folder, "store", "check", "--store", "kb")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -158,7 +159,7 @@ def test_strategy_tells_limit_trust_and_skip_to_machines(run):
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("contxt", "context"), ("tarces", "why --list"), ("reindx", "store reindex")],
+    [("contxt", "context"), ("dokter", "doctor"), ("remembr", "facts remember")],
 )
 def test_a_mistyped_command_names_the_nearest(run, typed, meant):
     code, _, err = run(typed)
@@ -183,20 +184,28 @@ def test_a_command_of_other_tools_names_ours(run, typed, said):
 
 
 @pytest.mark.parametrize(("old", "new"), cli.MOVED.items())
-def test_a_former_name_runs_its_command_and_says_where_it_went(run, old, new):
+def test_a_name_of_another_design_runs_ours_and_says_where_it_went(run, old, new):
     note = f"note: 'millgate {old}' is now 'millgate {new}'\n"
     assert run(old, "--help") == (0, run(*new.split(), "--help")[1], note)
 
 
-def test_former_names_stand_neither_in_help_nor_in_completion(run):
+def test_every_command_is_in_help_and_completed_and_other_designs_are_not(run):
     shown = run("--help")[1]
     completed = {
         item.value for item in cli.app.shell_complete(click.Context(cli.app), incomplete="")
     }
-    listed = {line.split()[0] for line in shown.splitlines() if line.startswith("  ")}
-    assert listed & set(cli.MOVED) == set()
+    listed = set(re.findall(r"\w+", shown))
     assert completed & set(cli.MOVED) == set()
     assert set(cli.COMMANDS) <= listed & completed
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["context"], ["context", "q", "--budget", "x"], ["why", "--nope"], ["store", "show", "a", "b"], ["keys", "list", "--store", "absent"]], ids=" ".join)  # fmt: skip
+def test_every_error_is_what_happened_and_what_to_do(run, words):
+    code, out, err = run(*words)
+    what, todo = err.splitlines()
+    assert (code, out) == (2, "")
+    assert what.startswith("error: ")
+    assert todo.startswith("hint: ")
 
 
 def test_help_fits_one_screen(run):

@@ -24,17 +24,17 @@ def test_a_fact_is_remembered_recalled_and_judged(run):
 
 
 def test_facts_are_listed_changed_and_forgotten(run):
-    assert "there is no store" in run("facts")[2]
+    assert "there is no store" in run("facts", "list")[2]
     id = remembered(run, "Alice lives in Paris", "--trust", "0.9")
-    assert "Alice lives in Paris" in run("facts", "--min-trust", "0.8")[1]
-    assert json.loads(run("facts", "--category", "none", "--json")[1]) == []
+    assert "Alice lives in Paris" in run("facts", "list", "--min-trust", "0.8")[1]
+    assert json.loads(run("facts", "list", "--category", "none", "--json")[1]) == []
     changed = json.loads(
         run("facts", "update", id, "--content", "Alice lives in Rome", "--json")[1]
     )
     assert (changed["content"], changed["trust"]) == ("Alice lives in Rome", 0.9)
     assert run("facts", "forget", id, "nope")[0] == 2
     assert run("facts", "forget", id)[1] == "1 forgotten\n"
-    assert json.loads(run("facts", "--json")[1]) == []
+    assert json.loads(run("facts", "list", "--json")[1]) == []
 
 
 def test_facts_fade_and_merge(run):
@@ -43,14 +43,14 @@ def test_facts_fade_and_merge(run):
     out = run("facts", "merge")[1]
     assert f"would take in {other}  The backups run nightly" in out
     assert "1 could be merged" in out
-    assert len(json.loads(run("facts", "--json")[1])) == 2
+    assert len(json.loads(run("facts", "list", "--json")[1])) == 2
     assert f"took in {other}" in run("facts", "merge", "--yes")[1]
     assert json.loads(run("facts", "merge", "--json")[1]) == []
-    (kept,) = json.loads(run("facts", "--json")[1])
+    (kept,) = json.loads(run("facts", "list", "--json")[1])
     assert kept["wordings"] == ["The backups run nightly at the Frankfurt site"]
     assert "also worded: The backups run" in run("facts", "show", kept["id"])[1]
     assert "faded" in run("facts", "decay", "--half-life", "30")[1]
-    assert len(json.loads(run("facts", "--json")[1])) == 1
+    assert len(json.loads(run("facts", "list", "--json")[1])) == 1
 
 
 def test_turns_are_kept_and_answered_from(run, tmp_path):
@@ -99,17 +99,6 @@ def test_what_is_wrong_is_said(run, tmp_path, args, said):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("name", ["show", "update", "forget"])
-def test_store_and_tenant_may_stand_before_the_command_or_behind_it_and_behind_counts(run, name):
-    place, other = ("--store", "kb", "--tenant", "acme"), ("--store", "other", "--tenant", "bolt")
-    id = remembered(run, "Deploys go to Frankfurt", *place)
-    remembered(run, "Another store is here", *other)
-    assert run("facts", *place, "show", id)[0] == 0
-    assert run("facts", "show", id, *place)[0] == 0
-    assert run("facts", *other, "show", id)[0] == 2
-    assert run("facts", *other, name, id, *place)[0] == 0
-
-
 def test_turns_need_both_a_session_and_a_file(run, tmp_path):
     (tmp_path / "talk.jsonl").write_text('{"role": "user", "content": "Hi."}\n\n')
     for half in (["--session", "s"], ["--turns", "talk.jsonl"]):
@@ -121,7 +110,7 @@ def test_turns_need_both_a_session_and_a_file(run, tmp_path):
 def test_what_is_empty_is_said_and_what_has_no_tags_shows_a_dash(run):
     id = remembered(run, "deploys go there")
     assert run("facts", "recall", "zyxw")[1] == "(nothing is remembered that fits)\n"
-    assert run("facts", "--category", "none")[1] == "(nothing is remembered)\n"
+    assert run("facts", "list", "--category", "none")[1] == "(nothing is remembered)\n"
     shown = run("facts", "show", id)[1]
     assert "tags: -" in shown
     assert "names: -" in shown

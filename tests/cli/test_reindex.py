@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from millgate import Millgate
-from millgate.cli.store_upkeep import reindex
+from millgate.cli.store import reindex
 from millgate.errors import StoreError
 
 

@@ -72,12 +72,12 @@ def traced(spent):
 
 
 def test_costs_are_listed_by_model_with_what_was_paid_again(run, traced):
-    code, out, _ = run("sessions", "costs", "--by", "model")
+    code, out, _ = run("costs", "--by", "model")
     assert code == 0
     assert MODEL in out
-    (one,) = json.loads(run("sessions", "costs", "--json")[1]).values()
+    (one,) = json.loads(run("costs", "--json")[1]).values()
     assert (one["calls"], one["breaks"]) == (11, 3)
-    assert run("sessions", "costs", "--days", "0.01")[1] == "no model call was traced yet\n"
+    assert run("costs", "--days", "0.01")[1] == "no model call was traced yet\n"
 
 
 def test_the_status_has_a_line_for_the_week(run, traced):

@@ -42,11 +42,13 @@ def test_status_speaks_json(run, filled):
 
 
 def test_ls_lists_collections_and_documents(run, filled):
-    assert json.loads(run("store", "ls", "--store", "kb", "--json")[1])[0]["collection"] == "house"
-    rows = json.loads(run("store", "ls", "main", "--store", "kb", "--json", "--match", "g*")[1])
+    assert (
+        json.loads(run("store", "list", "--store", "kb", "--json")[1])[0]["collection"] == "house"
+    )
+    rows = json.loads(run("store", "list", "main", "--store", "kb", "--json", "--match", "g*")[1])
     assert [row["document"] for row in rows] == ["guide"]
     assert rows[0]["chunks"] > 1
-    _, out, err = run("store", "ls", "main", "--store", "kb", "--limit", "1")
+    _, out, err = run("store", "list", "main", "--store", "kb", "--limit", "1")
     assert "guide" in out
     assert "and 1 more" in err
 
@@ -112,7 +114,7 @@ def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
         (["context", "x", "--store", "kbb"], "did you mean 'kb'?"),
         (["status", "--store", "kbb"], "there is no store in kbb"),
         (["context", "x", "--store", "kb", "--collection", "mian"], "did you mean 'main'?"),
-        (["store", "ls", "hose", "--store", "kb"], "did you mean 'house'?"),
+        (["store", "list", "hose", "--store", "kb"], "did you mean 'house'?"),
         (["context", "x", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
         (["status", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
         (["store", "show", "nothing-at-all", "--store", "kb"], "nothing has the id"),
@@ -160,7 +162,7 @@ def test_asking_makes_no_store(run, tmp_path):
         ["facts"],
         ["reviews", "list"],
         ["status"],
-        ["store", "ls"],
+        ["store", "list"],
     ):
         assert run(*args)[0] == 2
     assert list(tmp_path.iterdir()) == []

@@ -60,22 +60,20 @@ def test_a_store_is_copied_there_and_back(run, url):
         assert (code, "the same store" in err) == (2, True)
 
 
-def test_stats_check_doctor_and_export_know_a_database(run, gateway_url, postgres, tmp_path):
+def test_status_doctor_and_export_know_a_database(run, gateway_url, postgres, tmp_path):
     url = f"{gateway_url}?cache={tmp_path / 'cache'}"
     with psycopg.connect(postgres.url) as owner:
         server = f"PostgreSQL {owner.info.server_version // 10_000}"
     run("add", "--store", url)
     with Millgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
-    code, out, _ = run("store", "stats", "--store", url)
-    assert (code, "default/main: 20 documents" in out, server in out) == (0, True, True)
-    assert json.loads(run("store", "stats", "--store", url, "--json")[1])["tables"]["chunks"] > 0
-    assert "SQLite" in run("store", "stats", "--store", "kb")[1]
-    assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
+    code, out, _ = run("status", "--store", url)
+    assert (code, "20" in out, server in out) == (0, True, True)
     shown = json.loads(run("status", "--store", url, "--json")[1])
     assert (shown["database_bytes"] > 0, shown["tenants"][0]["tenant"]) == (True, "default"), shown
+    assert shown["tables"]["chunks"] > 0
     code, out, _ = run("doctor", "--store", url)
-    assert (code, f"answers: {server}" in out) == (0, True)
+    assert (code, f"answers: {server}" in out, "as it should be" in out) == (0, True, True)
     assert len(run("store", "export", "--store", url)[1].splitlines()) == 20
     code, _, err = run("store", "backup", "copy", "--store", url)
     assert (code, "pg_dump" in err) == (2, True)
@@ -84,8 +82,8 @@ def test_stats_check_doctor_and_export_know_a_database(run, gateway_url, postgre
 def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
     monkeypatch.setenv("MILLGATE_STORE", url)
     wrong = url.replace("s3cret", "s3cret0")
-    for command in (["config", "show"], ["config", "show", "--json"], ["doctor"], ["store", "stats"],
-                    ["doctor", "--store", wrong], ["store", "stats", "--store", wrong]):  # fmt: skip
+    for command in (["config", "show"], ["config", "show", "--json"], ["doctor"], ["status"],
+                    ["doctor", "--store", wrong], ["status", "--store", wrong]):  # fmt: skip
         code, out, err = run(*command)
         assert "s3cret" not in out + err, command
         assert code in (0, 1, 2)
@@ -111,10 +109,9 @@ def test_a_role_for_gateways_gets_no_more_than_it_needs(run, postgres, url, tmp_
             gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(600))
             gate.remember("Refunds take 14 days.")
             assert gate.context("how is refund 3 paid?").chunks
-        assert run("store", "check", "--store", here)[:2] == (0, "everything is as it should be\n")
         code, out, _ = run("doctor", "--store", here)
         assert (code, "keep them apart" in out) == (0, False)
-        assert run("store", "stats", "--store", here)[0] == 0
+        assert run("status", "--store", here)[0] == 0
         code, _, err = run("store", "migrate", "--role", GATEWAY, "--store", here)
         assert (code, "is the one that migrates" in err) == (2, True)
     code, _, err = run("store", "migrate", "--role", "who's", "--store", url)

@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -35,56 +35,48 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "context": ("millgate.cli.context:context", "Print the best context for a query that fits a budget."),
         "ask": ("millgate.cli.ask:ask", "Answer a question from what was added, with citations."),
         "why": ("millgate.cli.why:why", "Say what became of a request, and why a chunk entered or not."),
-        "replay": ("millgate.cli.why:replay", "Run a stored request under other settings."),
-        "strategy": ("millgate.cli.context:strategy", "Say whether to load content whole, search it, or both."),
-        "test": ("millgate.cli.evaluate:test", "Check that what must enter a context still does."),
     },
     "Agents": {
         "wrap": ("millgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
-        "guard": ("millgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
         "xray": ("millgate.cli.xray:xray", "Show what filled the window in recorded agent sessions."),
         "serve": ("millgate.cli.service:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
         "mcp": ("millgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
-        "hermes": ("millgate.cli.hermes:hermes", "Install Millgate as the memory of hermes-agent."),
     },
-    "Set-up": {
-        "demo": ("millgate.cli.demo:demo", "Show Millgate at work on its own documentation."),
-        "doctor": ("millgate.cli.status:doctor", "Say what is wrong here and what to do."),
+    "Look and set up": {
+        "test": ("millgate.cli.evaluate:test", "Check that what must enter a context still does."),
+        "doctor": ("millgate.cli.status:doctor", "Say what is wrong here and in the store, and what to do."),
         "status": ("millgate.cli.status:status", "Show what is in the store, and how large it is."),
+        "demo": ("millgate.cli.demo:demo", "Show Millgate at work on its own documentation."),
         "config": ("millgate.cli.config:config", "Show or check the settings; complete commands in a shell."),
+        "costs": ("millgate.cli.service:costs", "List what model calls took and cost."),
     },
     "Groups of commands": {
-        "store": ("millgate.cli.store:store", "List, remove, back up, check, copy what is stored."),
+        "store": ("millgate.cli.store:store", "List, show, remove, back up and copy what is stored."),
         "facts": ("millgate.cli.facts:facts", "Remember and recall facts, and change them."),
         "graph": ("millgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
         "reviews": ("millgate.cli.reviews:reviews", "Decide the questions that wait for a person."),
-        "sessions": ("millgate.cli.service:sessions", "Show what sessions have spent; resume paused ones."),
         "keys": ("millgate.cli.service:keys", "Make, list and revoke API keys of the service."),
-        "fold": ("millgate.cli.fold:fold", "Fold what a conversation holds twice, and undo it."),
-        "expand": ("millgate.cli.fold:expand", "Undo `millgate fold`."),
-        "eval": ("millgate.cli.evaluate:evaluation", "Measure Millgate on labeled data."),
     },
 }  # fmt: skip
-COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
+# the same for commands that few need: they work and have their --help, but are not on the first page
+HIDDEN = {
+    "eval": ("millgate.cli.evaluate:evaluation", "Measure Millgate on labeled data."),
+    "expand": ("millgate.cli.fold:expand", "Undo `millgate fold`."),
+    "fold": ("millgate.cli.fold:fold", "Fold what a conversation holds twice, and undo it."),
+    "guard": ("millgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
+    "hermes": ("millgate.cli.hermes:hermes", "Install Millgate as the memory of hermes-agent."),
+    "replay": ("millgate.cli.why:replay", "Run a stored request under other settings."),
+    "sessions": ("millgate.cli.service:sessions", "Show how far sessions are from their caps; resume paused ones."),
+    "strategy": ("millgate.cli.context:strategy", "Say whether to load content whole, search it, or both."),
+}  # fmt: skip
+COMMANDS = {name: found for section in (*SECTIONS.values(), HIDDEN) for name, found in section.items()}  # fmt: skip
 
-# former name -> present name; a former name still runs its command, and says where the command went
+# a command of another design -> ours; it runs, and says where it went
 MOVED = {
-    "traces": "why --list",
     "remember": "facts remember",
     "recall": "facts recall",
     "feedback": "facts feedback",
     "review": "reviews",
-    "ls": "store ls",
-    "show": "store show",
-    "remove": "store remove",
-    "reindex": "store reindex",
-    "backup": "store backup",
-    "restore": "store restore",
-    "export": "store export",
-    "import": "store import",
-    "check": "store check",
-    "compact": "store compact",
-    "completion": "config completion",
 }
 
 
@@ -96,7 +88,10 @@ MEANT = {
     "chat": "ask QUESTION",
     "index": "add PATH",
     "ingest": "add PATH",
-    "list": "store ls",
+    "list": "store list",
+    "check": "doctor",
+    "traces": "why --list",
+    "completion": "config completion",
     "help": "--help",
     "version": "--version",
 }
@@ -116,7 +111,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called. A former name runs its command and says where it went."""
+        """The command that is called. One of another design runs ours and says where it went."""
         given = args[0]
         if given in MOVED:
             args = [*MOVED[given].split(), *args[1:]]
@@ -125,7 +120,7 @@ class LazyGroup(CommandGroup):
         return super().resolve_command(ctx, args)
 
     def suggest(self, ctx: click.Context, given: str) -> str:
-        """The sentence that names the command which was probably meant, former names included, or nothing."""
+        """The sentence that names the command which was probably meant, or nothing."""
         if given in MEANT:
             return f" Try: millgate {MEANT[given]}"
         close = nearest(given, [*COMMANDS, *MOVED])
@@ -165,6 +160,8 @@ class LazyGroup(CommandGroup):
                 formatter.write_dl(
                     [(f"{name:{width}}", line) for name, (_, line) in section.items()]
                 )
+        formatter.write_paragraph()
+        formatter.write_text(f"More, each with its own --help: {', '.join(HIDDEN)}.")
 
 
 def _import_command(place: str) -> click.Command:
@@ -216,17 +213,31 @@ def _tell_found(file: "File") -> str:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; print errors as what happened and what to do."""
+    """Run the command line; print each error as what happened and what to do."""
     try:
-        app.main(args=args, prog_name="millgate")
+        code = app.main(args=args, prog_name="millgate", standalone_mode=False)
     except MillgateError as error:
-        echo(f"error: {printable(error.message)}", err=True)
-        if error.hint:
-            echo(f"hint: {printable(error.hint)}", err=True)
+        _fail(error.message, error.hint)
+    except click.Abort:
+        _fail("stopped", code=1)
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo(error.format_message(), err=True)
         sys.exit(2)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        called = context.command_path if context else "millgate"
+        _fail(error.format_message(), f"see: {called} --help")
     except PermissionError as error:
         if error.filename is None:  # not a path that somebody named
             raise
-        echo(f"error: {printable(str(error.filename))}: {error.strerror}", err=True)
-        echo("hint: give this user the right to use it, or name another path", err=True)
-        sys.exit(2)
+        hint = "give this user the right to use it, or name another path"
+        _fail(f"{error.filename}: {error.strerror}", hint)
+    sys.exit(code)
+
+
+def _fail(what: str, hint: str = "", *, code: int = 2) -> NoReturn:
+    """End with an error: what happened, and what to do."""
+    echo(f"error: {printable(what)}", err=True)
+    if hint:
+        echo(f"hint: {printable(hint)}", err=True)
+    sys.exit(code)

@@ -8,7 +8,6 @@ from millgate.text.meant import nearest
 MEANT_IN_GROUP = {
     "rm": "remove revoke forget uninstall reject",
     "delete": "remove revoke forget uninstall reject",
-    "list": "ls show",
     "ls": "list show",
     "get": "show",
     "cat": "show",

@@ -9,165 +9,94 @@ from rich.markup import escape
 from rich.table import Table
 
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole
-from millgate.cli.options import (
-    json_option,
-    open_existing,
-    open_gate,
-    place_options,
-    print_json,
-    read_input,
-)
-from millgate.cli.terminal import echo, format_minute
+from millgate.cli.options import Output, on_new_store, on_store, read_input
+from millgate.cli.terminal import format_minute
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.knowledge.maintenance import decay, merge, propose_merges
 from millgate.text.bounded_json import describe_json_error
 from millgate.types import Fact
 
-_CONSOLE = SafeConsole(soft_wrap=True)
-Place = tuple[str | None, str | None]
-"""Store and tenant, as they were given to `facts` before the name of the command."""
+
+@click.group(cls=CommandGroup)
+def facts() -> None:
+    """Remember and recall facts; list, change and forget them."""
 
 
-@click.group(
-    cls=CommandGroup, invoke_without_command=True, epilog="Example: millgate facts --min-trust 0.5"
-)
-@place_options
+@facts.command("list", epilog="Example: millgate facts list --min-trust 0.5")
 @click.option("--category", help="Only facts of this category.")
 @click.option(
     "--min-trust", type=float, default=0.0, help="Only facts with at least this trust, 0..1."
 )
-@json_option
-@click.pass_context
-def facts(
-    ctx: click.Context,
-    store: str | None,
-    tenant: str | None,
-    category: str | None,
-    min_trust: float,
-    as_json: bool,
-) -> None:
-    """List the facts, the most trusted first; or remember, recall, change and forget them."""
-    ctx.obj = (store, tenant)
-    if ctx.invoked_subcommand is not None:
-        return
-    with open_existing(store, tenant) as hg:
-        found = hg.facts.all(category=category, min_trust=min_trust)
-    if as_json:
-        print_json(found)
-        return
+@on_store
+def list_facts(hg: Millgate, category: str | None, min_trust: float) -> Output:
+    """List the facts, the most trusted first."""
+    found = hg.facts.all(category=category, min_trust=min_trust)
     table = Table("id", "trust", "category", "fact", box=None, pad_edge=False)
     for fact in found:
         table.add_row(fact.id, f"{fact.trust:.2f}", escape(fact.category), escape(fact.content))
-    _CONSOLE.print(table if found else "(nothing is remembered)")
+    return Output(found, table if found else "(nothing is remembered)")
 
 
 @facts.command(epilog="Example: millgate facts remember 'Deploys go to Frankfurt.' --tag ops")
 @click.argument("content", required=False)
-@place_options
 @click.option("--category", default="general", show_default=True, help="Its category.")
 @click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
 @click.option("--trust", type=float, help="Its trust at the start, 0..1 (default: facts.trust).")
 @click.option("--session", help="Remember turns of this conversation instead of a fact.")
 @click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
-@json_option
-@click.pass_obj
+@on_new_store
 def remember(
-    place: Place,
+    hg: Millgate,
     content: str | None,
-    store: str | None,
-    tenant: str | None,
-    category: str,
-    tags: tuple[str, ...],
-    trust: float | None,
     session: str | None,
     turns: str | None,
-    as_json: bool,
-) -> None:
+    **about: Any,  # noqa: ANN401  # category, tags, trust
+) -> Output:
     """Remember CONTENT as a fact. With --session and --turns, remember the turns of a conversation instead."""
-    store, tenant = store or place[0], tenant or place[1]
     if session or turns:
-        _add_turns(store, tenant, session, turns, as_json=as_json)
-        return
+        if not session or not turns:
+            raise InputError("turns need a session and a file", hint="give both --session and --turns")  # fmt: skip
+        kept = hg.add_turns(session, list(_messages(turns)))
+        return Output(kept, f"{kept.new} of {len(kept.ids)} turns are new")
     if content is None:
         raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
-    with open_gate(store, tenant) as hg:
-        added = hg.remember(content, category=category, tags=tags, trust=trust)
-    if as_json:
-        print_json(added)
-        return
-    echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
+    added = hg.remember(content, **about)
+    return Output(added, f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
 
 
 @facts.command(epilog="Example: millgate facts recall 'where do deploys go?'")
 @click.argument("query")
-@place_options
 @click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
 @click.option("--min-trust", type=float, help="Least trust, 0..1 (default: facts.min_trust).")
-@json_option
-@click.pass_obj
-def recall(
-    place: Place,
-    query: str,
-    store: str | None,
-    tenant: str | None,
-    limit: int | None,
-    min_trust: float | None,
-    as_json: bool,
-) -> None:
+@on_store
+def recall(hg: Millgate, query: str, limit: int | None, min_trust: float | None) -> Output:
     """Print the facts that fit QUERY, best first."""
-    with _open(place, store, tenant) as hg:
-        hits = hg.recall(query, limit=limit, min_trust=min_trust)
-    if as_json:
-        print_json(hits)
-        return
-    for hit in hits:
-        echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
-    if not hits:
-        echo("(nothing is remembered that fits)")
+    hits = hg.recall(query, limit=limit, min_trust=min_trust)
+    lines = [f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}" for hit in hits]
+    return Output(hits, "\n".join(lines) or "(nothing is remembered that fits)")
 
 
 @facts.command(epilog="Example: millgate facts feedback f-0123456789ab --helpful")
 @click.argument("id")
 @click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
 @click.option("--note", default="", help="Why it helped or not.")
-@place_options
-@json_option
-@click.pass_obj
-def feedback(
-    place: Place,
-    id: str,
-    helpful: bool | None,
-    note: str,
-    store: str | None,
-    tenant: str | None,
-    as_json: bool,
-) -> None:
+@on_store
+def feedback(hg: Millgate, id: str, helpful: bool | None, note: str) -> Output:
     """Say whether the fact ID helped, which changes its trust."""
     if helpful is None:
         raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
-    with _open(place, store, tenant) as hg:
-        moved = hg.feedback(id, helpful=helpful, note=note)
-    if as_json:
-        print_json(moved)
-        return
-    echo(f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
+    moved = hg.feedback(id, helpful=helpful, note=note)
+    return Output(moved, f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
 
 
 @facts.command(epilog="Example: millgate facts show f-0123456789ab")
 @click.argument("id")
-@place_options
-@json_option
-@click.pass_obj
-def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
+@on_store
+def show(hg: Millgate, id: str) -> Output:
     """Show the fact ID and how it came to its trust."""
-    with _open(place, store, tenant) as hg:
-        fact = hg.facts.get(id)
-    if as_json:
-        print_json(fact)
-        return
-    echo(describe_fact(fact))
+    fact = hg.facts.get(id)
+    return Output(fact, describe_fact(fact))
 
 
 @facts.command(epilog="Example: millgate facts update f-0123456789ab --trust 0.9")
@@ -176,109 +105,49 @@ def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: 
 @click.option("--category", help="Its category from now on.")
 @click.option("--tag", "tags", multiple=True, help="Its tags from now on; repeat for more.")
 @click.option("--trust", type=float, help="Its trust from now on, 0..1.")
-@place_options
-@json_option
-@click.pass_obj
-def update(
-    place: Place,
-    id: str,
-    content: str | None,
-    category: str | None,
-    tags: tuple[str, ...],
-    trust: float | None,
-    store: str | None,
-    tenant: str | None,
-    as_json: bool,
-) -> None:
+@on_store
+def update(hg: Millgate, id: str, tags: tuple[str, ...], **changes: Any) -> Output:  # noqa: ANN401  # by option
     """Change the fact ID. Options that are not given leave their part as it is."""
-    with _open(place, store, tenant) as hg:
-        fact = hg.facts.update(
-            id, content=content, category=category, tags=tags or None, trust=trust
-        )
-    if as_json:
-        print_json(fact)
-        return
-    echo(describe_fact(fact))
+    fact = hg.facts.update(id, tags=tags or None, **changes)
+    return Output(fact, describe_fact(fact))
 
 
 @facts.command(epilog="Example: millgate facts forget f-0123456789ab")
 @click.argument("ids", nargs=-1, required=True)
-@place_options
-@json_option
-@click.pass_obj
-def forget(
-    place: Place, ids: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
-) -> None:
+@on_store
+def forget(hg: Millgate, ids: tuple[str, ...]) -> Output:
     """Forget the facts IDS with their history."""
-    with _open(place, store, tenant) as hg:
-        for id in ids:
-            hg.facts.get(id)  # an unknown id is an error before any fact is forgotten
-        for id in dict.fromkeys(ids):
-            hg.facts.forget(id)
-    if as_json:
-        print_json({"forgotten": ids})
-        return
-    echo(f"{len(ids)} forgotten")
+    for id in ids:
+        hg.facts.get(id)  # an unknown id is an error before any fact is forgotten
+    for id in dict.fromkeys(ids):
+        hg.facts.forget(id)
+    return Output({"forgotten": ids}, f"{len(ids)} forgotten")
 
 
 @facts.command("decay", epilog="Example: millgate facts decay --half-life 90")
 @click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
-@place_options
-@json_option
-@click.pass_obj
-def fade(
-    place: Place, half_life: float, store: str | None, tenant: str | None, as_json: bool
-) -> None:
+@on_store
+def fade(hg: Millgate, half_life: float) -> Output:
     """Lower the trust of facts that were not used for long."""
-    with _open(place, store, tenant) as hg:
-        moved = decay(hg.facts, half_life)
-    if as_json:
-        print_json(moved)
-        return
-    for step in moved:
-        echo(f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}")
-    echo(f"{len(moved)} faded")
+    moved = decay(hg.facts, half_life)
+    lines = [f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}" for step in moved]
+    return Output(moved, "\n".join([*lines, f"{len(moved)} faded"]))
 
 
 @facts.command("merge", epilog="Example: millgate facts merge --yes")
 @click.option("--yes", is_flag=True, help="Merge them; without it they are only shown.")
-@place_options
-@json_option
-@click.pass_obj
-def join(place: Place, yes: bool, store: str | None, tenant: str | None, as_json: bool) -> None:
+@on_store
+def join(hg: Millgate, yes: bool) -> Output:
     """Show which facts say the same; with --yes, merge them."""
-    with _open(place, store, tenant) as hg:
-        merges = merge(hg.facts) if yes else propose_merges(hg.facts)
-    if as_json:
-        print_json(merges)
-        return
+    merges = merge(hg.facts) if yes else propose_merges(hg.facts)
+    lines = []
     for one in merges:
-        echo(f"{one.kept.id}  {one.kept.content}")
-        for wording in one.gone:
-            echo(f"  {'took in' if yes else 'would take in'} {wording.id}  {wording.content}")
-    if merges and not yes:
-        echo(f"{len(merges)} could be merged; `millgate facts merge --yes` does it")
-    else:
-        echo(f"{len(merges)} merged")
-
-
-def _open(place: Place, store: str | None, tenant: str | None) -> Millgate:
-    """Open the store that was given to the command, otherwise the one that was given to `facts` before it."""
-    return open_existing(store or place[0], tenant or place[1])
-
-
-def _add_turns(
-    store: str | None, tenant: str | None, session: str | None, turns: str | None, *, as_json: bool
-) -> None:
-    if not session or not turns:
-        raise InputError("turns need a session and a file", hint="give both --session and --turns")
-    messages = list(_messages(turns))
-    with open_gate(store, tenant) as hg:
-        kept = hg.add_turns(session, messages)
-    if as_json:
-        print_json(kept)
-        return
-    echo(f"{kept.new} of {len(kept.ids)} turns are new")
+        lines.append(f"{one.kept.id}  {one.kept.content}")
+        took = "took in" if yes else "would take in"
+        lines += [f"  {took} {wording.id}  {wording.content}" for wording in one.gone]
+    proposed = merges and not yes
+    lines.append(f"{len(merges)} {'could be merged; `millgate facts merge --yes` does it' if proposed else 'merged'}")  # fmt: skip
+    return Output(merges, "\n".join(lines))
 
 
 def _messages(path: str) -> Iterator[dict[str, Any]]:

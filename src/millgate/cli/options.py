@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 import orjson
@@ -12,6 +13,8 @@ from millgate.cli.terminal import echo
 from millgate.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from millgate.gateway import Millgate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +25,63 @@ store_option = click.option(
 )
 
 
+collection_option = click.option(
+    "--collection", default="main", show_default=True, help="Which collection."
+)
+
+
+class Output(NamedTuple):
+    """What a command prints: its data with --json, otherwise its text and a note on stderr; and its exit code."""
+
+    data: object
+    text: "str | Table" = ""
+    note: str = ""
+    code: int = 0
+
+
+def prints(command: Callable[..., Output]) -> Callable[..., None]:
+    """Add --json, and print what the command returns."""
+
+    @json_option
+    @wraps(command)
+    def run(*, as_json: bool, **given: Any) -> None:  # noqa: ANN401  (the command's own)
+        made = command(**given)
+        if as_json:
+            print_json(made.data)
+        else:
+            show(made.text)
+            if made.note:
+                echo(made.note, err=True)
+        if made.code:
+            sys.exit(made.code)
+
+    return run
+
+
+def show(text: "str | Table") -> None:
+    """Print a text or a table; nothing if it is empty."""
+    if not isinstance(text, str):
+        from millgate.cli.console import SafeConsole  # noqa: PLC0415  (it loads rich)
+
+        SafeConsole(soft_wrap=not sys.stdout.isatty()).print(text)
+    elif text:
+        echo(text)
+
+
+def on_store(command: Callable[..., Output], *, makes: bool = False) -> Callable[..., None]:
+    """Add --store, --tenant and --json, and call the command with the open gate; `makes` a store that is not there."""
+
+    @wraps(command)
+    def run(*, store: str | None, tenant: str | None, **given: Any) -> Output:  # noqa: ANN401  (as above)
+        with (open_gate if makes else open_existing)(store, tenant) as gate:
+            return command(gate, **given)
+
+    return place_options(prints(run))
+
+
+on_new_store = partial(on_store, makes=True)
+
+
 def place_options(command: F) -> F:
     """Add --store and --tenant."""
     command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
@@ -30,10 +90,7 @@ def place_options(command: F) -> F:
 
 def store_options(command: F) -> F:
     """Add --store, --tenant and --collection."""
-    collection = click.option(
-        "--collection", default="main", show_default=True, help="Which collection."
-    )
-    return place_options(collection(command))
+    return place_options(collection_option(command))
 
 
 def read_input(name: str) -> bytes:

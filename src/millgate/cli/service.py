@@ -1,4 +1,4 @@
-"""`millgate serve`, `keys` and `sessions`: run the service, who may call it, and what its callers have spent."""
+"""`millgate serve`, `keys`, `costs` and `sessions`: the service, who may call it, and what its callers have spent."""
 
 import socket
 import time
@@ -13,19 +13,21 @@ from rich.table import Column, Table
 
 from millgate.circles.finder import clip
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole
 from millgate.cli.options import (
+    Output,
     json_option,
     note_missing,
+    on_store,
     open_existing,
     open_gate,
     place_options,
-    print_json,
+    prints,
     store_option,
 )
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra
 from millgate.explain.costs import CostScope, add_up_by
+from millgate.gateway import Millgate
 from millgate.keys import SCOPES
 from millgate.sessions.xray.summary import short
 from millgate.settings import load
@@ -114,30 +116,25 @@ def keys() -> None:
     help=f"What the key may do: {', '.join(SCOPES)}, or proxy:NAME; repeat for more.",
 )
 @click.option("--name", default="", help="What the key is for.")
-@json_option
-def create(
-    store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str, as_json: bool
-) -> None:
+@prints
+def create(store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str) -> Output:
     """Make a key (default: read and write). It is printed once, and the store keeps only its hash."""
     note_missing(store)
     with open_gate(store, tenant) as hg:
         made = hg.keys.create(scopes or ("read", "write"), name=name)
-    if as_json:
-        print_json({"key": made.token, "id": made.key.id, "tenant": made.key.tenant, "scopes": made.key.scopes})  # fmt: skip
-        return
-    echo(made.token)
-    echo(
-        f"key {made.key.id} for tenant {made.key.tenant}: {', '.join(made.key.scopes)}; "
-        "it is not shown again",
-        err=True,
+    key = made.key
+    return Output(
+        {"key": made.token, "id": key.id, "tenant": key.tenant, "scopes": key.scopes},
+        made.token,
+        f"key {key.id} for tenant {key.tenant}: {', '.join(key.scopes)}; it is not shown again",
     )
 
 
 @keys.command("list", epilog="Example: millgate keys list")
 @store_option
 @click.option("--tenant", help="Only keys of this tenant.")
-@json_option
-def list_keys(store: str | None, tenant: str | None, as_json: bool) -> None:
+@prints
+def list_keys(store: str | None, tenant: str | None) -> Output:
     """List all keys, their scopes, and whether they still work."""
     with open_existing(store, tenant) as hg:
         known = hg.keys.list_keys(all_tenants=tenant is None)
@@ -148,91 +145,35 @@ def list_keys(store: str | None, tenant: str | None, as_json: bool) -> None:
         }
         for key in known
     ]  # fmt: skip
-    if as_json:
-        print_json(rows)
-        return
     table = Table("id", "tenant", "scopes", "name", "", box=None, header_style="bold")
     for key in known:
         state = "works" if key.revoked is None else "revoked"
         table.add_row(key.id, escape(key.tenant), ", ".join(key.scopes), escape(key.name), state)
-    SafeConsole().print(table)
+    return Output(rows, table)
 
 
 @keys.command(epilog="Example: millgate keys revoke ID")
 @click.argument("id")
-@place_options
-@json_option
-def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
+@on_store
+def revoke(hg: Millgate, id: str) -> Output:
     """Revoke the key ID; running services notice within seconds."""
-    with open_existing(store, tenant) as hg:
-        hg.keys.revoke(id)
-    if as_json:
-        print_json({"revoked": id})
-    else:
-        echo(f"revoked {id}")
+    hg.keys.revoke(id)
+    return Output({"revoked": id}, f"revoked {id}")
 
 
-@click.group(cls=CommandGroup)
-def sessions() -> None:
-    """Show what sessions, keys and the tenant have spent; resume the ones that are paused."""
-
-
-@sessions.command("list", epilog="Example: millgate sessions list --scope all")
-@place_options
-@click.option(
-    "--scope", type=click.Choice(["session", "key", "tenant", "all"]), default="session", show_default=True, help="Whose spending to list.",
-)  # fmt: skip
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    help="Most rows to list.",
-)
-@json_option
-def list_sessions(
-    store: str | None, tenant: str | None, scope: str, limit: int, as_json: bool
-) -> None:
-    """List calls, tokens and money, and the state of each cap. The one used last comes first."""
-    chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
-    with open_existing(store, tenant) as hg:
-        found = hg.spending.list_spends(chosen, limit=limit)
-    if as_json:
-        print_json([asdict(spend) | {"reading": status} for spend, status in found])
-        return
-    table = Table(
-        "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
-    )
-    for spend, status in found:
-        state = "no cap" if status is None else status.state
-        forecast = status.forecast if status else ""
-        table.add_row(
-            spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
-            f"{spend.total_micros / 1e6:,.4f}", state, forecast,
-        )  # fmt: skip
-    SafeConsole().print(table if found else "nothing was spent under a cap yet")
-
-
-@sessions.command(epilog="Example: millgate sessions costs --by model --days 7")
-@place_options
+@click.command(epilog="Example: millgate costs --by model --days 7")
 @click.option(
     "--by", "scope", type=click.Choice(["session", "model", "key", "day"]), default="session", show_default=True, help="What to add up by; days are UTC.",
 )  # fmt: skip
 @click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
-@json_option
-def costs(
-    store: str | None, tenant: str | None, scope: CostScope, days: float | None, as_json: bool
-) -> None:
+@on_store
+def costs(hg: Millgate, scope: CostScope, days: float | None) -> Output:
     """List what model calls took and cost, as far back as traces are kept. The dearest come first.
 
     The last columns say how often the provider's cache broke, and what was paid in full again for it.
     """
     since = time.time() - 86_400 * days if days else 0.0
-    with open_existing(store, tenant) as hg:
-        found = add_up_by(hg.traces(limit=hg.settings.trace.keep), scope, since=since)
-    if as_json:
-        print_json(found)
-        return
+    found = add_up_by(hg.traces(limit=hg.settings.trace.keep), scope, since=since)
     table = Table(
         Column(scope, overflow="fold"), "calls", "read", "written", "fresh", "cost", "breaks", "paid again",
         box=None, header_style="bold", pad_edge=False,
@@ -243,34 +184,55 @@ def costs(
             escape(clip(name or "(none)", 60)), f"{one.calls:,}", *map(short, (one.read, one.written, one.fresh)),
             f"${one.cost:,.2f}" if one.priced else "", f"{one.breaks:,}", again if one.breaks else "",
         )  # fmt: skip
-    SafeConsole().print(table if found else "no model call was traced yet")
+    return Output(found, table if found else "no model call was traced yet")
+
+
+@click.group(cls=CommandGroup)
+def sessions() -> None:
+    """Show how far sessions, keys and the tenant are from their caps; resume the ones that are paused."""
+
+
+@sessions.command("list", epilog="Example: millgate sessions list --scope all")
+@click.option(
+    "--scope", type=click.Choice(["session", "key", "tenant", "all"]), default="session", show_default=True, help="Whose spending to list.",
+)  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="Most rows to list.",
+)
+@on_store
+def list_sessions(hg: Millgate, scope: str, limit: int) -> Output:
+    """List calls, tokens and money, and the state of each cap. The one used last comes first."""
+    chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
+    found = hg.spending.list_spends(chosen, limit=limit)
+    table = Table(
+        "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
+    )
+    for spend, status in found:
+        table.add_row(
+            spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
+            f"{spend.total_micros / 1e6:,.4f}", status.state if status else "no cap", status.forecast if status else "",
+        )  # fmt: skip
+    rows = [asdict(spend) | {"reading": status} for spend, status in found]
+    return Output(rows, table if found else "nothing was spent under a cap yet")
 
 
 @sessions.command(epilog="Example: millgate sessions resume NAME")
 @click.argument("name", required=False)
 @click.option("--key", help="Resume an API key instead of a session.")
 @click.option("--all", "whole", is_flag=True, help="Resume the tenant instead of a session.")
-@place_options
-@json_option
-def resume(
-    name: str | None, key: str | None, whole: bool, store: str | None, tenant: str | None, as_json: bool
-) -> None:  # fmt: skip
+@on_store
+def resume(hg: Millgate, name: str | None, key: str | None, whole: bool) -> Output:
     """Let session NAME go on with its whole cap again. Running services notice at once."""
-    named: list[tuple[SpendScope, str]] = []
-    if name is not None:
-        named.append(("session", name))
-    if key is not None:
-        named.append(("key", key))
-    if whole:
-        named.append(("tenant", ""))
+    asked: dict[SpendScope, str | None] = {"session": name, "key": key, "tenant": "" if whole else None}  # fmt: skip
+    named = [(who, scope) for scope, who in asked.items() if who is not None]
     if len(named) != 1:
         raise InputError(
             "name one session, or --key ID, or --all", hint="see: millgate sessions list"
         )
-    scope, who = named[0]
-    with open_existing(store, tenant) as hg:
-        spend = hg.spending.resume(who, scope)
-    if as_json:
-        print_json(asdict(spend) | {"reading": None})
-    else:
-        echo(f"resumed {scope} {who}".rstrip())
+    ((who, scope),) = named
+    spend = hg.spending.resume(who, scope)
+    return Output(asdict(spend) | {"reading": None}, f"resumed {scope} {who}".rstrip())

@@ -16,7 +16,7 @@ from millgate.cli.options import (
     store_option,
 )
 from millgate.cli.terminal import echo
-from millgate.operations.doctor import Advice, examine
+from millgate.operations.doctor import Advice, check_contents, examine
 from millgate.operations.presence import require_tenant
 from millgate.operations.status import Status, TenantStatus, costs_of_week
 from millgate.operations.status import status as find_status
@@ -47,7 +47,7 @@ def status(store: str | None, tenant: str | None, as_json: bool) -> None:
 
 def _print_status(found: Status) -> None:
     sizes = f"database {_size(found.database_bytes)}, indexes {_size(found.index_bytes)}"
-    echo(f"store {found.store}: {sizes}")
+    echo(f"store {found.store} ({found.server}): {sizes}")
     table = Table(
         "tenant", Column("collection", overflow="fold"), Column("documents", justify="right"),
         Column("chunks", justify="right"), Column("characters", justify="right"), "index",
@@ -65,6 +65,8 @@ def _print_status(found: Status) -> None:
         echo("no documents yet; add some: millgate add FOLDER")
     for owner in found.tenants:
         echo(_describe(owner))
+    for name, size in found.tables.items():
+        echo(f"{_size(size):>14}  {name}")
 
 
 def _describe(owner: TenantStatus) -> str:
@@ -84,13 +86,20 @@ def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB"
 
 
-@click.command(epilog="Example: millgate doctor")
+@click.command(epilog="Example: millgate doctor --repair")
 @store_option
+@click.option("--repair", is_flag=True, help="Make anew what is derived from other data in the store.")  # fmt: skip
 @json_option
-def doctor(store: str | None, as_json: bool) -> None:
-    """Say what is wrong with this installation and what to do. The exit code is 1 if there is a problem."""
+def doctor(store: str | None, repair: bool, as_json: bool) -> None:
+    """Say what is wrong with this installation and its store, and what to do.
+
+    All that is stored is looked at: counts, records, fingerprints, indexes. The exit code is 1 if there is a problem.
+    """
     settings = load(arguments={} if store is None else {"store": store})
-    found = examine(settings, None if is_postgres(settings.store) else folder_of(settings.store))
+    folder = None if is_postgres(settings.store) else folder_of(settings.store)
+    found = examine(settings, folder)
+    if not any(advice.state == "problem" for advice in found):
+        found += check_contents(settings.store, folder, repair=repair)
     if as_json:
         print_json([asdict(advice) for advice in found])
     else:

@@ -1,41 +1,55 @@
-"""`millgate store`: the group, and the commands that show and remove what a store holds."""
+"""`millgate store`: see what a store holds, remove from it, copy it, and keep it up to date."""
 
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress
 from rich.table import Column, Table
 
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole
+from millgate.cli.console import SafeConsole, progress_bar
 from millgate.cli.facts import describe_fact
 from millgate.cli.options import (
+    Output,
+    collection_option,
     json_option,
+    on_store,
     open_existing,
+    open_gate,
     place_options,
     print_json,
+    prints,
+    store_folder,
     store_name,
     store_option,
-    store_options,
 )
-from millgate.cli.reviews import print_review
-from millgate.cli.store_copies import backup, copy, export, import_records, open_kept, restore
-from millgate.cli.store_upkeep import check, compact, distribute, embed, migrate, reindex
+from millgate.cli.reviews import describe_review
 from millgate.cli.terminal import echo
 from millgate.cli.why import print_trace
-from millgate.errors import InputError, NotFound
+from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.explain.as_data import trace_data
+from millgate.gateway import Millgate
 from millgate.gateway.traces import LAST_TRACE
-from millgate.operations.copy import WholeStore
+from millgate.models.embed import embedder
+from millgate.operations.backup import backup as make_backup
+from millgate.operations.backup import create_private
+from millgate.operations.backup import restore as put_back
+from millgate.operations.compact import compact as compact_store
+from millgate.operations.copy import Comparison, WholeStore, copy_store
 from millgate.operations.find import Match, find
-from millgate.operations.presence import (
-    enumerate_names,
-    require_collections,
-    whole_trace_id,
-)
-from millgate.stores.open import folder_of
+from millgate.operations.presence import enumerate_names, require_collections, whole_trace_id
+from millgate.operations.transfer import export_lines, import_lines, record_lines
+from millgate.settings import load
+from millgate.stores.open import MEMORY, open_store
+from millgate.stores.sqlite.store import has_store
 from millgate.stores.url import hide_password, is_postgres
 from millgate.text.table import count_of
 from millgate.types import Chunk, Fact, Review, Trace
@@ -43,62 +57,46 @@ from millgate.types import Chunk, Fact, Review, Trace
 if TYPE_CHECKING:
     from millgate.stores.postgres.store import PostgresStore
 
+dry_option = click.option("--dry-run", is_flag=True, help="Print the SQL and change nothing.")
+
 
 @click.group(cls=CommandGroup)
 def store() -> None:
-    """See what a store holds, copy it, and keep it sound."""
+    """See what a store holds, copy it, and keep it up to date."""
 
 
-for _command in (
-    *(backup, restore, export, import_records, copy),
-    *(check, compact, reindex, embed, migrate, distribute),
-):
-    store.add_command(_command)
+# See and remove
 
 
-@store.command(epilog="Example: millgate store ls main --match '*.md'")
+@store.command("list", epilog="Example: millgate store list main --match '*.md'")
 @click.argument("collection", required=False)
-@place_options
 @click.option("--match", default="*", help="Only documents whose id fits this pattern.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most documents to list.")  # fmt: skip
-@json_option
-def ls(
-    collection: str | None,
-    store: str | None,
-    tenant: str | None,
-    match: str,
-    limit: int,
-    as_json: bool,
-) -> None:
+@on_store
+def list_store(hg: Millgate, collection: str | None, match: str, limit: int) -> Output:
     """List the collections, or the documents of COLLECTION."""
     left = 0
-    with open_existing(store, tenant) as hg:
-        if collection is None:
-            rows = [
-                {"collection": name, "documents": size.documents, "chunks": size.chunks, "chars": size.chars}
-                for name, size in hg.collections().items()
-            ]  # fmt: skip
-        else:
-            require_collections(hg, [collection])
-            ids = [id for id in hg.store.digests(hg.tenant, collection) if fnmatchcase(id, match)]
-            left = max(0, len(ids) - limit)
-            documents = {id: hg.document(id, collection=collection) for id in ids[:limit]}
-            rows = [
-                {"document": id, "chunks": len(chunks), "chars": sum(len(c.text) for c in chunks), "title": chunks[0].title}
-                for id, chunks in documents.items()
-            ]  # fmt: skip
-    if as_json:
-        print_json(rows)
-        return
-    _print_rows(rows)
-    if left:
-        echo(f"and {left:,} more; --limit shows them, --match narrows them", err=True)
+    if collection is None:
+        rows = [
+            {"collection": name, "documents": size.documents, "chunks": size.chunks, "chars": size.chars}
+            for name, size in hg.collections().items()
+        ]  # fmt: skip
+    else:
+        require_collections(hg, [collection])
+        ids = [id for id in hg.store.digests(hg.tenant, collection) if fnmatchcase(id, match)]
+        left = max(0, len(ids) - limit)
+        documents = {id: hg.document(id, collection=collection) for id in ids[:limit]}
+        rows = [
+            {"document": id, "chunks": len(chunks), "chars": sum(len(c.text) for c in chunks), "title": chunks[0].title}
+            for id, chunks in documents.items()
+        ]  # fmt: skip
+    more = f"and {left:,} more; --limit shows them, --match narrows them" if left else ""
+    return Output(rows, _table(rows), more)
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
+def _table(rows: list[dict[str, Any]]) -> str | Table:
     if not rows:
-        echo("nothing is here; add something: millgate add FOLDER")
-        return
+        return "nothing is here; add something: millgate add FOLDER"
     columns = [
         Column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
         for name, value in rows[0].items()
@@ -106,7 +104,7 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     table = Table(*columns, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else escape(str(v)) for v in row.values()))
-    SafeConsole().print(table)
+    return table
 
 
 @store.command(epilog="Example: millgate store show docs/refunds.md#2")
@@ -135,8 +133,7 @@ def _print_match(found: Match) -> None:
         case Fact() as fact:
             echo(f"fact {describe_fact(fact)}")
         case Review() as review:
-            echo("review ", nl=False)
-            print_review(review)
+            echo(f"review {describe_review(review)}")
         case tuple() as chunks:
             counted = f", {count_of(len(chunks), 'chunk')}" if found.kind == "document" else ""
             echo(f"{found.kind} {found.id} in collection {found.collection}{counted}")
@@ -155,11 +152,12 @@ def _print_chunk(chunk: Chunk, *, alone: bool) -> None:
 
 @store.command(epilog="Example: millgate store remove docs/old.md")
 @click.argument("documents", nargs=-1)
-@store_options
+@collection_option
 @click.option("--chunk", "chunks", multiple=True, help="Id of a chunk; repeat for more.")
 @click.option("--all", "everything", is_flag=True, help="Empty the whole collection.")
 @click.option("--yes", is_flag=True, help="Do not ask before emptying.")
-@json_option
+@place_options
+@prints
 def remove(
     documents: tuple[str, ...],
     store: str | None,
@@ -168,62 +166,280 @@ def remove(
     chunks: tuple[str, ...],
     everything: bool,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> Output:
     """Remove DOCUMENTS by id, single chunks, or a whole collection."""
-    named = bool(documents or chunks)
-    if named == everything:
+    if bool(documents or chunks) == everything:
         raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
     if everything and not yes:
         click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
     with open_existing(store, tenant) as hg:
-        if everything:
-            gone = hg.remove(collection=collection, everything=True)
-        else:
-            gone = hg.remove(collection=collection, documents=documents, chunks=chunks)
-    if named and not gone:
+        named = {"everything": True} if everything else {"documents": documents, "chunks": chunks}
+        gone = hg.remove(collection=collection, **named)
+    if not everything and not gone:
         ids = enumerate_names((*documents, *chunks))
         raise NotFound(
             f"nothing in collection {collection!r} has the id {ids}",
-            hint=f"see: millgate store ls {collection}",
+            hint=f"see: millgate store list {collection}",
         )
-    if as_json:
-        print_json({"removed": gone})
-    else:
-        echo(f"removed {count_of(gone, 'chunk')}")
+    return Output({"removed": gone}, f"removed {count_of(gone, 'chunk')}")
 
 
-@store.command(epilog="Example: millgate store stats --store postgresql://user@host/database")
+# Copies
+
+
+@store.command(epilog="Example: millgate store backup /mnt/backup/monday")
+@click.argument("target", type=click.Path(path_type=Path))
 @store_option
-@json_option
-def stats(store: str | None, as_json: bool) -> None:
-    """Show how much each tenant has, and the size of each table."""
-    name = store_name(store)
-    opened = open_kept(name)
-    try:
-        sizes = {
-            tenant: {name: asdict(size) for name, size in opened.collections(tenant).items()}
-            for tenant in opened.tenants()
-        }
-        tables, server = _disk(opened, name)
-    finally:
-        opened.close()
-    if as_json:
-        print_json({"store": hide_password(name), "server": server, "tenants": sizes, "tables": tables})  # fmt: skip
+@prints
+def backup(target: Path, store: str | None) -> Output:
+    """Copy the store into the folder TARGET while it is in use. The copy is checked."""
+    console = SafeConsole(stderr=True)
+    columns = ("writing", BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("writing")
+        made = make_backup(
+            store_folder(store),
+            target,
+            on_bytes=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    said = f"{made.path}: {made.bytes:,} bytes, {count_of(made.chunks, 'chunk')}, checked, in {made.seconds:.1f} s"
+    return Output({**asdict(made), "path": str(made.path)}, said)
+
+
+@store.command(epilog="Example: millgate store restore /mnt/backup/monday --replace")
+@click.argument("source", type=click.Path(path_type=Path))
+@store_option
+@click.option("--replace", is_flag=True, help="Move a store that is there aside.")
+@prints
+def restore(source: Path, store: str | None, replace: bool) -> Output:
+    """Put the backup SOURCE in the place of the store.
+
+    SOURCE is its folder or its file. Stop the service first.
+    """
+    made = put_back(source, store_folder(store), replace=replace)
+    said = f"{made.path}: {count_of(made.chunks, 'chunk')} put back; the next question makes the indexes anew"
+    return Output({**asdict(made), "path": str(made.path)}, said)
+
+
+@store.command(epilog="Example: millgate store export --output all.jsonl")
+@store_option
+@click.option("--tenant", help="Only this tenant (default: all).")
+@click.option("--output", type=click.Path(path_type=Path), help="A file (default: standard output).")  # fmt: skip
+def export(store: str | None, tenant: str | None, output: Path | None) -> None:
+    """Write documents, edges, facts and reviews as JSON lines. Secrets, API keys and traces are left out."""
+    if is_postgres(store_name(store)):
+        lines = _postgres_lines(store_name(store), tenant)
+    else:
+        lines = export_lines(store_folder(store), tenant=tenant)
+    if output is None:
+        for line in lines:
+            echo(line)
         return
-    echo(f"{hide_password(name)}  {server}")
-    for tenant, collections in sizes.items():
-        for collection, size in collections.items():
-            echo(f"  {tenant}/{collection}: {count_of(size['documents'], 'document')}, {count_of(size['chunks'], 'chunk')}, {count_of(size['chars'], 'character')}")  # fmt: skip
-    for table, size_bytes in tables.items():
-        echo(f"  {size_bytes / 1e6:>12,.1f} MB  {table}")
+    count = 0
+    with create_private(output, replace=True) as out:
+        for line in lines:
+            out.write(f"{line}\n".encode())
+            count += 1
+    echo(f"{output}: {count_of(count, 'record')}")
 
 
-def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
-    """Bytes on disk by table or by file, and the database that keeps them."""
-    if is_postgres(name):
-        whole: PostgresStore = opened  # type: ignore[assignment]
-        return whole.tables(), whole.server()
-    folder = folder_of(name)
-    files = sorted(folder.glob("millgate.db*")) if folder else []
-    return {file.name: file.stat().st_size for file in files}, "SQLite"
+def _postgres_lines(name: str, tenant: str | None) -> Iterator[str]:
+    with closing(_open_kept(name)) as opened:
+        yield from record_lines(opened.records(tenant))
+
+
+@store.command("import", epilog="Example: millgate store import all.jsonl")
+@click.argument("source", type=click.Path(path_type=Path, exists=True), required=False)
+@store_option
+@click.option("--tenant", help="Put all records under this tenant (default: their own).")
+@prints
+def import_records(source: Path | None, store: str | None, tenant: str | None) -> Output:
+    """Add the records of an export, from the file SOURCE or stdin."""
+    with open_gate(store, None) as gate:
+        if source is None:
+            counts = import_lines(gate.store, sys.stdin, tenant=tenant)
+        else:
+            with source.open("rb") as lines:
+                counts = import_lines(gate.store, lines, tenant=tenant)
+    shown = ", ".join(count_of(count, kind) for kind, count in counts.items())
+    return Output(counts, shown or "there was nothing to import")
+
+
+@store.command(epilog="Example: millgate store copy .millgate postgresql://user@host/database")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--traces/--no-traces", default=True, help="Whether traces are copied too.")
+@prints
+def copy(source: str, target: str, traces: bool) -> Output:
+    """Copy the store FROM into the store TO, and compare both.
+
+    Each is a folder or an address. Nothing should write to them while it runs. A copy that was stopped goes on where it
+    was when you start it again. The exit code is 1 if the stores differ afterwards.
+    """
+    if not is_postgres(source) and not has_store(Path(source)):
+        raise InputError(f"there is no store in {source}", hint="name its folder or address")
+    began = time.monotonic()
+    with closing(_open_kept(source)) as origin, closing(_open_kept(target)) as goal:
+        if origin.id == goal.id:
+            raise InputError("FROM and TO are the same store", hint="name another for TO")
+        with _bar("copying") as on_chunks:
+            found = copy_store(
+                origin,
+                goal,
+                traces=traces,
+                on_chunks=lambda what, done, total: on_chunks(done, total, f"{what} chunks"),
+            )
+    equal = all(one.equal for one in found)
+    rows = [{**asdict(one), "equal": one.equal} for one in found]
+    return Output(
+        rows, _describe_comparison(found, time.monotonic() - began), code=0 if equal else 1
+    )
+
+
+def _describe_comparison(found: list[Comparison], seconds: float) -> str:
+    lines = [
+        f"differs: {one.tenant} {one.kind}: {one.source.count:,} and {one.target.count:,}"
+        for one in found
+        if not one.equal
+    ]
+    kinds = dict.fromkeys(one.kind for one in found)
+    counts = ", ".join(
+        f"{sum(one.source.count for one in found if one.kind == kind):,} {kind}" for kind in kinds
+    )
+    lines.append(
+        "the stores differ: something wrote to one of them, or TO held other documents before; run it again"
+        if lines
+        else f"copied in {seconds:.1f} s, and both stores are equal: {counts or 'nothing'}"
+    )
+    return "\n".join(lines)
+
+
+def _open_kept(name: str) -> WholeStore:
+    """Open a store that outlives this process; one in memory is an error."""
+    if name == MEMORY:
+        raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
+    opened, _ = open_store(name, clock=time.time)
+    whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
+    return whole
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal; what it gives moves it: so many done, of how many, of what."""
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=None)
+
+        def move(done: int, total: int, of: str = what) -> None:
+            bar.update(task, completed=done, total=total, description=of)
+
+        yield move
+
+
+# Upkeep
+
+
+@store.command(epilog="Example: millgate store compact")
+@store_option
+@prints
+def compact(store: str | None) -> Output:
+    """Give back the disk space of what was removed.
+
+    Others can read while it runs, and cannot write.
+    """
+    done = compact_store(store_folder(store))
+    said = f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {count_of(done.removals, 'removal')} forgotten"
+    return Output(asdict(done), said)
+
+
+@store.command(epilog="Example: millgate store reindex --collection main")
+@collection_option
+@on_store
+def reindex(hg: Millgate, collection: str) -> Output:
+    """Rebuild the index of a collection from the store."""
+    view = hg.reindex(collection)
+    kind = "a conversation" if view.conversational else "documents"
+    return Output(
+        {"collection": collection, "chunks": view.count, "conversation": view.conversational},
+        f"indexed {count_of(view.count, 'chunk')} of {collection!r} as {kind}",
+    )
+
+
+@store.command(epilog="Example: millgate store embed --collection main")
+@store_option
+@click.option("--collection", help="Only this collection (default: all).")
+@prints
+def embed(store: str | None, collection: str | None) -> Output:
+    """Compute the embeddings that chunks lack.
+
+    The setting `embed.model` names the model. The command can be stopped and started again.
+    """
+    from millgate.operations.embed import embed_store  # noqa: PLC0415  loads numpy
+
+    settings = load(arguments={"store": store} if store else {})
+    model = embedder(settings.embed)
+    if model is None:
+        raise InputError("no embedder is set", hint="set embed.model, as in MILLGATE_EMBED__MODEL=minilm")  # fmt: skip
+    began = time.monotonic()
+    with closing(_open_kept(settings.store)) as opened, _bar("embedding chunks") as on_chunks:
+        made = embed_store(opened, model, collection=collection, on_chunks=on_chunks)
+    seconds = time.monotonic() - began
+    return Output(
+        {"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "seconds": round(seconds, 3)},
+        f"embedded {count_of(made, 'chunk')} with {model.name} in {seconds:.1f} s; none is lacking",
+    )  # fmt: skip
+
+
+@store.command(epilog="Example: millgate store migrate --dry-run")
+@store_option
+@click.option("--role", default="", metavar="NAME", help="A role of the database that may then read and write rows, for gateways.")  # fmt: skip
+@dry_option
+@prints
+def migrate(store: str | None, role: str, dry_run: bool) -> Output:
+    """Bring the tables of a store to this release.
+
+    A service does it when it starts, if its database role owns the tables. If it does not, run this before each new
+    release with the address of the role that does, and name the role of the gateways once with --role.
+    """
+    name = store_name(store)
+    if not is_postgres(name):
+        if role:
+            raise InputError("only a PostgreSQL store has roles", hint="name it: --store postgresql://user@host/database")  # fmt: skip
+        _open_kept(name).close()
+        steps: list[str] = []
+    else:
+        try:
+            from millgate.stores.postgres.migrations import migrate_postgres  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise MissingExtra(error.name, extra="postgres") from error
+        steps = migrate_postgres(name, dry_run=dry_run, role=role)
+    shown = hide_password(name)
+    said = f"{shown}: {len(steps)} steps were taken" if steps else f"{shown} is up to date"
+    return Output(
+        {"store": shown, "steps": steps, "taken": not dry_run},
+        "\n".join(steps) if steps and dry_run else said,
+    )
+
+
+@store.command(epilog="Example: millgate store distribute --dry-run")
+@store_option
+@dry_option
+@prints
+def distribute(store: str | None, dry_run: bool) -> Output:
+    """Spread the tables over the servers of a Citus cluster. The rows of a tenant stay together.
+
+    The tables are locked until all rows are copied. A large store is faster to move into an empty one: migrate,
+    distribute, then `millgate store copy`.
+    """
+    name = store_name(store)
+    if not is_postgres(name):
+        raise InputError("only a PostgreSQL store can be distributed", hint="name it: --store postgresql://user@host/database")  # fmt: skip
+    done = "all tables are distributed already"
+    opened: PostgresStore = _open_kept(name)  # type: ignore[assignment]
+    from millgate.stores.postgres import citus  # noqa: PLC0415  an extra
+
+    with closing(opened), opened.session() as connection:
+        if dry_run:
+            sql = citus.distribute_sql(citus.read_layout(connection, opened.address))
+            return Output({"statements": sql}, "\n".join(f"{one};" for one in sql) or done)
+        count = citus.distribute(connection, opened.address)
+    return Output({"tables": count}, f"{count} tables were distributed" if count else done)

@@ -29,7 +29,6 @@ from typing import Any
 from uuid import uuid4
 
 from millgate.errors import InputError
-from millgate.settings import load as load_settings
 
 # Of a configuration. Claude Code keeps its history in its own, which may have tens of megabytes.
 _MOST_BYTES = 256 << 20
@@ -191,6 +190,8 @@ def launch_command(
     """
     command = ["millgate"]
     if not portable:
+        from millgate.settings import load as load_settings  # noqa: PLC0415  (wrap reads JSON here, and starts at once)
+
         name = "millgate.exe" if sys.platform == "win32" else "millgate"
         script = Path(sys.executable).parent / name
         command = [str(script)] if script.exists() else [sys.executable, "-m", "millgate"]

@@ -30,13 +30,9 @@ WHERE d.tenant = c.tenant AND d.collection = c.collection AND d.place = c.place)
 """
 
 
-LOCAL = "this server has Citus, and {} tables of the store are on the coordinator alone"
-DISTRIBUTE = "run: millgate store distribute"
-
-
 def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) -> list[Finding]:
     """What is wrong with a store, best read in order; an empty list when nothing is."""
-    found = list(_check_role(store))
+    found: list[Finding] = []
     for tenant in store.tenants():
         found += _check_counts(store, tenant, repair=repair)
         found += _check_orphans(store, tenant, repair=repair)
@@ -45,16 +41,6 @@ def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) 
             found += check_fingerprints(store, tenant, collection, repair=repair)
             found += check_index(store, folder / "index", tenant, collection, repair=repair)
     return found
-
-
-def _check_role(store: PostgresStore) -> Iterator[Finding]:
-    if todo := store.policy_advice():
-        yield Finding(
-            "this role sees every tenant's rows whatever the policies say: queries alone keep tenants apart;"
-            f" {todo}"
-        )
-    if local := store.local_tables():
-        yield Finding(f"{LOCAL.format(len(local))}; {DISTRIBUTE}")
 
 
 def _check_counts(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:

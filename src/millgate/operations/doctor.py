@@ -1,7 +1,7 @@
 """Doctor: what is wrong with this installation, and what to do about it.
 
-It looks and changes nothing: versions, settings, the store and its folder, free space on the disk, limits of the
-process, keys.
+`examine` looks and changes nothing: versions, settings, the store and its folder, free space on the disk, limits of the
+process, keys. `check_contents` reads all that a store holds, and with `repair` mends what is derived.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import Literal
 
 from millgate import __version__
 from millgate.errors import MillgateError
+from millgate.operations.check import check
 from millgate.settings import Settings
 from millgate.stores.open import open_store
 from millgate.stores.sqlite.store import FILE, SqliteStore, has_store
@@ -56,6 +57,34 @@ def examine(settings: Settings, folder: Path | None) -> list[Advice]:
         *_check_limits(),
         *(_check_database(settings.store) if is_postgres(settings.store) else _check_store(folder)),
         *_check_service(settings),
+    ]
+
+
+def check_contents(name: str, folder: Path | None, *, repair: bool = False) -> list[Advice]:
+    """What is wrong with what the store of a name holds, one advice for each finding."""
+    if is_postgres(name):
+        from millgate.operations.check_postgres import check_postgres  # noqa: PLC0415  an extra
+        from millgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  (as above)
+
+        opened, indexes = open_store(name, clock=time.time)
+        assert isinstance(opened, PostgresStore)
+        assert indexes is not None
+        try:
+            found = check_postgres(opened, indexes, repair=repair)
+        finally:
+            opened.close()
+    elif folder is None or not has_store(folder):
+        return []
+    else:
+        found = check(folder, repair=repair)
+    if not found:
+        return [Advice("contents", "ok", "everything in the store is as it should be")]
+    todo = "" if repair else "what is derived can be mended: millgate doctor --repair"
+    return [
+        Advice("contents", "ok", f"repaired: {one.what}")
+        if one.repaired
+        else Advice("contents", "problem", one.what, todo)
+        for one in found
     ]
 
 
@@ -121,8 +150,7 @@ def _check_database(url: str) -> Iterator[Advice]:
     except MillgateError as error:
         yield Advice("store", "problem", error.message, error.hint)
         return
-    from millgate.operations.check_postgres import DISTRIBUTE, LOCAL  # noqa: PLC0415  an extra
-    from millgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  (as above)
+    from millgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
 
     assert isinstance(opened, PostgresStore)
     try:
@@ -131,7 +159,8 @@ def _check_database(url: str) -> Iterator[Advice]:
         if todo := opened.policy_advice():
             yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", todo)  # fmt: skip
         if local := opened.local_tables():
-            yield Advice("store", "warning", LOCAL.format(len(local)), DISTRIBUTE)
+            what = f"this server has Citus, and {len(local)} tables of the store are on the coordinator alone"
+            yield Advice("store", "warning", what, "run: millgate store distribute")
         if away := opened.unreachable_workers():
             yield Advice("workers", "problem", f"they cannot be reached: {', '.join(away)}", "start them: their tenants are refused meanwhile")  # fmt: skip
     finally:

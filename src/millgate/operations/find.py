@@ -32,7 +32,7 @@ def find(gate: Millgate, id: str) -> Match:
         known = [name for c in gate.collections() for name in gate.store.digests(gate.tenant, c)]
         meant = did_you_mean(id, known[:20_000])
         raise NotFound(
-            f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: millgate store ls"
+            f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: millgate store list"
         )
     if len(found) > 1:
         names = [f"{one.kind} {one.id}" + (f" in {one.collection}" if one.collection else "") for one in found]  # fmt: skip

@@ -32,6 +32,12 @@ class ServerStore(Protocol):
     def disk_bytes(self) -> int:
         """What the store takes on the server's disk."""
 
+    def tables(self) -> dict[str, int]:
+        """What each of its tables takes there."""
+
+    def server(self) -> str:
+        """The server's name and version."""
+
 
 def existing(folder: Path) -> Path:
     """The database file of a store; an error if there is none."""

@@ -50,6 +50,10 @@ class Status:
     database_bytes: int
     index_bytes: int
     tenants: tuple[TenantStatus, ...]
+    server: str
+    """The database that keeps it, with its version."""
+    tables: dict[str, int]
+    """Bytes on disk by table or by file."""
 
 
 def status(gate: Millgate, *, tenant: str | None = None) -> Status:
@@ -58,14 +62,18 @@ def status(gate: Millgate, *, tenant: str | None = None) -> Status:
     folder = gate.folder
     indexes = folder and folder / "index"
     if isinstance(gate.store, ServerStore):
-        database = gate.store.disk_bytes()
+        database, tables, server = gate.store.disk_bytes(), gate.store.tables(), gate.store.server()
     else:
-        database = sum(file.stat().st_size for file in folder.glob("millgate.db*")) if folder else 0
+        files = sorted(folder.glob("millgate.db*")) if folder else []
+        tables, server = {file.name: file.stat().st_size for file in files}, "SQLite"
+        database = sum(tables.values())
     return Status(
         hide_password(gate.settings.store),
         database,
         _size_of(indexes) if indexes else 0,
         tuple(_tenant(gate, name, indexes) for name in names),
+        server,
+        tables,
     )
 
 

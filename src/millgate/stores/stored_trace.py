@@ -131,7 +131,7 @@ def read_trace(body: str | bytes) -> _Stored:
         orjson.loads(text)
     except (zlib.error, orjson.JSONDecodeError) as error:
         raise DamagedError(
-            f"a stored trace cannot be read: {error}", hint="run: millgate store check"
+            f"a stored trace cannot be read: {error}", hint="run: millgate doctor"
         ) from error
     except DamagedError as error:
         raise _old_trace(error) from error

@@ -124,9 +124,7 @@ async def session(request: Request, caller: Reader, name: Id) -> Response:
     kept = await gate.atraces(limit=gate.settings.trace.keep)
     rows = [row for row in kept if row.session == name and row.cost is not None]
     if not rows:
-        raise NotFound(
-            f"no call of session {name!r} is traced", hint="see: millgate sessions costs"
-        )
+        raise NotFound(f"no call of session {name!r} is traced", hint="see: millgate costs")
     breaks = [
         {
             "trace": row.id,

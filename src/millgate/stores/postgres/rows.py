@@ -48,7 +48,7 @@ def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflic
             if not on_conflict and cursor.rowcount != len(rows):
                 raise StoreError(
                     f"{len(rows) - cursor.rowcount} rows of the table {table} were there already",
-                    hint="run: millgate store check --repair",
+                    hint="run: millgate doctor --repair",
                 )
         return max(cursor.rowcount, 0)
 
