@@ -8,6 +8,7 @@ from tests.proxy.upstream import LOOP, PROSE, json_head, said, told
 from tests.waiting import MOST_S
 
 from millgate.explain.describe import describe
+from millgate.guard.dialects.usage import UsageSum
 from millgate.service.observe.call_trace import call_trace
 from millgate.spending.prices import Price, Prices
 from millgate.spending.spending import FusePolicy, Spending
@@ -120,6 +121,34 @@ def test_an_answer_that_the_guard_does_not_watch_is_read_for_its_usage(rig, serv
     reply = ask(served, api, model, said, system="It is 14:32.", **{"x-millgate-guard": "off"})
     assert reply.content == b"".join(write(0, 9_400))
     assert cache_step(served)["blame"] == "client"
+
+
+@pytest.mark.parametrize("guard", ["on", "off"])
+def test_what_the_service_itself_says_about_a_miss_is_told(rig, served, guard):
+    start, *events = messages_stream(0, 9_400)
+    why = b'"diagnostics":{"cache_miss_reason":{"type":"tools_changed","cache_missed_input_tokens":9000}},"usage"'
+    model = rig.script(messages_stream(0, 9_000), [start.replace(b'"usage"', why), *events])
+    said = [{"role": "user", "content": "Mend the parser."}]
+    ask(served, "messages", model, said, **{"x-millgate-guard": guard})
+    said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]
+    ask(served, "messages", model, said, **{"x-millgate-guard": guard})
+    assert cache_step(served)["reason"].endswith("(the provider says: tools changed)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"response": {"prompt_cache_diagnostics": {"type": "cache_miss", "reason": "model_changed"}}}, "model changed"),
+        ({"prompt_cache_diagnostics": {"type": "cache_hit"}}, ""),
+        ({"message": {"diagnostics": {"cache_miss_reason": None}}}, ""),
+        ({"diagnostics": [], "prompt_cache_diagnostics": 3}, ""),
+        ({"diagnostics": {"cache_miss_reason": {"type": 7}}}, ""),
+    ],
+)  # fmt: skip
+def test_each_services_word_for_a_miss_is_read_and_what_is_none_is_not(answer, told):
+    usage = UsageSum()
+    usage.note_diagnosis(answer)
+    assert usage.cache_diagnosis == told
 
 
 def test_a_model_that_never_reads_a_cache_is_never_told_to_have_broken_it(rig, served):

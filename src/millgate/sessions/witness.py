@@ -9,7 +9,7 @@ from typing import Any
 
 from millgate.sessions.conversation import Conversation
 from millgate.sessions.prompt_cache.difference import Difference, compare
-from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment, judge
+from millgate.sessions.prompt_cache.judgment import LEAST_CACHED, CacheCounts, Judgment, judge
 from millgate.sessions.prompt_cache.segments import Prompt, quote_system_line, read_prompt
 
 
@@ -25,8 +25,18 @@ class Observation:
     by_millgate: bool = False
     """Whether the client's own requests extend each other, so that the difference is ours."""
 
-    def judge(self, counts: CacheCounts | None, at: float) -> Judgment | None:
-        """What the provider read at that time, and why not more; None if there is nothing to compare."""
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether the request is large enough for a cache, and asks for none."""
+        return self.sent.chars >= 4 * LEAST_CACHED and not self.sent.is_marked
+
+    def judge(
+        self, counts: CacheCounts | None, at: float, *, diagnosis: str = ""
+    ) -> Judgment | None:
+        """What the provider read at that time, and why not more; None if there is nothing to compare.
+
+        `diagnosis` is what the provider itself says about a miss.
+        """
         last = self.last
         if last is None or last.counts is None or counts is None:
             return None
@@ -36,7 +46,9 @@ class Observation:
             gap_s=at - last.at,
             ttl_s=last.sent.ttl_s,
             difference=self.difference,
+            is_marked=self.sent.is_marked,
             by_millgate=self.by_millgate,
+            diagnosis=diagnosis,
         )
 
 
@@ -47,12 +59,13 @@ def observe(
     *,
     betas: str = "",
     is_changed: bool = False,
+    is_compacted: bool = False,
 ) -> Observation:
     """Compare a request with the last one. `fields` are those of the request as it is sent, if Millgate changed it."""
     sent = read_prompt(fields, betas=betas, before=last.sent if last else None) if is_changed else original  # fmt: skip
     if last is None:
         return Observation(original, sent)
-    difference = compare(last.sent, sent)
+    difference = compare(last.sent, sent, is_compacted=is_compacted)
     if difference is not None and difference.line >= 0:
         now = quote_system_line(fields, difference.block, difference.line)
         difference = replace(difference, now=now)

@@ -177,6 +177,60 @@ def test_a_system_prompt_that_changed_is_told_with_the_line_that_stands_there_no
     assert longer.describe().endswith("was changed")
 
 
+def test_a_block_or_a_line_of_blanks_is_not_quoted():
+    witness = Watcher()
+    ask = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    witness.finish(witness.observe("s", {**ask, "system": " \nBe brief.\n"}), None)
+    found = witness.observe("s", {**ask, "system": " \n\n"})[1].difference
+    assert '""' not in found.describe()
+    witness.finish(witness.observe("t", {**ask, "system": " \n"}), None)
+    found = witness.observe("t", {**ask, "system": "Be brief."})[1].difference
+    assert found.describe().startswith("system block 1 was changed")
+
+
+@APIS
+def test_a_compaction_is_the_reason_before_any_parameter(write):
+    said, witness = conversation(8), Watcher()
+    witness.finish(witness.observe("s", write(said[:15])), CacheCounts(0, 40_000, 3))
+    fields = write(said[:15])
+    compact(fields)
+    fields["tool_choice"] = {"type": "any"}
+    assert witness.observe("s", fields)[1].difference.change == "compacted"
+
+
+def test_a_compaction_that_was_noticed_is_the_reason_whatever_else_changed():
+    said, witness = conversation(8), Watcher()
+    witness.finish(witness.observe("s", as_messages(said[:15])), CacheCounts(0, 40_000, 3))
+    fields = as_messages(said[:15])
+    messages_of(fields)[2] = {"role": "user", "content": [{"type": "text", "text": "So far: ..."}]}
+    tell_time(fields)
+    found = witness.observe("s", fields, is_compacted=True)[1].difference
+    assert found.describe().startswith("the client compacted the window, from message 1")
+
+
+def test_a_client_that_never_marks_is_told_with_each_call_and_one_that_lets_the_service_mark_is_not():
+    said, witness = conversation(8), Watcher()
+    for end in (11, 13, 15):
+        fields = as_messages(said[:end])
+        drop_marks(fields)
+        judged = witness.finish(witness.observe("s", fields), CacheCounts(0, 0, 9_000 + end, False))
+    assert (judged.blame, judged.lost) == ("client", 9_013)
+    assert "nothing is marked with cache_control" in judged.reason
+    fields["cache_control"] = {"type": "ephemeral"}
+    judged = witness.finish(witness.observe("s", fields), CacheCounts(0, 0, 9_015, False))
+    assert not judged.is_break
+
+
+def test_marks_that_stay_missing_are_told_as_long_as_they_are_missing():
+    said, witness = conversation(8), Watcher()
+    witness.finish(witness.observe("s", as_messages(said[:11])), CacheCounts(0, 9_000, 3, False))
+    for end, reason in ((13, "cache_control is missing"), (15, "nothing is marked")):
+        fields = as_messages(said[:end])
+        drop_marks(fields)
+        judged = witness.finish(witness.observe("s", fields), CacheCounts(0, 0, 9_100, False))
+        assert judged.reason.startswith(reason)
+
+
 def test_a_message_that_changed_is_told_with_what_stands_there_now():
     witness = Watcher()
     said = [{"role": "user", "content": f"This is part {n}."} for n in range(6)]

@@ -15,10 +15,12 @@ class Watcher:
     def __init__(self, *, max_bytes=64 << 20, clock=time.time):
         self.conversations, self._clock = Conversations(max_bytes=max_bytes, clock=clock), clock
 
-    def observe(self, session, fields, *, sent=None):
+    def observe(self, session, fields, *, sent=None, is_compacted=False):
         prompt = read_prompt(fields)
         last = self.conversations.find(SOMEBODY, session, prompt)
-        return session, observe(prompt, last, sent or fields, is_changed=sent is not None)
+        return session, observe(
+            prompt, last, sent or fields, is_changed=sent is not None, is_compacted=is_compacted
+        )
 
     def finish(self, observed, counts):
         session, seen = observed

@@ -90,6 +90,13 @@ def test_lines_of_one_answer_are_one_call_and_a_small_model_is_a_conversation_of
     assert session.cache.breaks == ()
 
 
+def test_a_model_that_takes_over_the_window_is_told(tmp_path):
+    switched = answered(30, 0, 41_900, model="claude-sonnet-4-6")
+    (broke,) = breaks(tmp_path, [*GROWING, asked(28), switched])
+    assert broke.reason == "the model (claude-opus-4-6 to claude-sonnet-4-6) changed"
+    assert (broke.blame, broke.lost) == ("client", 41_700)
+
+
 def test_a_log_of_requests_names_the_first_difference(tmp_path):
     def line(system, said, read, written):
         usage = {"input_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": written}  # fmt: skip

@@ -50,6 +50,8 @@ class UsageSum:
         self._under_way = True
         self.current: Usage = {}
         """What the current call said last; later numbers replace earlier ones."""
+        self.cache_diagnosis = ""
+        """Why the service says that it could not read more of the request from its cache: `system changed`."""
 
     def __bool__(self) -> bool:
         return bool(self._severed)
@@ -62,6 +64,11 @@ class UsageSum:
         """The current call reports its usage."""
         if usage:
             self.current = {**self.current, **usage}
+
+    def note_diagnosis(self, found: Event) -> None:
+        """An event or a whole answer may say what the service found when it looked into its cache."""
+        if not self.cache_diagnosis:
+            self.cache_diagnosis = _read_diagnosis(found)
 
     def sever(self, estimate: Usage) -> None:
         """The current call was severed: what it reported, and estimates for the rest."""
@@ -114,6 +121,18 @@ class UsageSum:
         """Input and output tokens of all calls so far, whatever their API calls them."""
         calls = [*self._severed, self.current]
         return _sum(calls, INPUT), _sum(calls, OUTPUT)
+
+
+def _read_diagnosis(found: Event) -> str:
+    """Anthropic's `diagnostics.cache_miss_reason`, or `prompt_cache_diagnostics` of OpenAI's responses."""
+    inner = found.get("message") or found.get("response")
+    answer = inner if isinstance(inner, dict) else found
+    told, miss = answer.get("diagnostics"), answer.get("prompt_cache_diagnostics")
+    if isinstance(told, dict) and isinstance(reason := told.get("cache_miss_reason"), dict):
+        reason = reason.get("type")
+    else:
+        reason = miss.get("reason") if isinstance(miss, dict) else None
+    return reason[:64].replace("_", " ") if isinstance(reason, str) else ""
 
 
 def estimate_prompt(fields: Fields) -> int:

@@ -92,6 +92,8 @@ class ModelCall:
     first_input: tuple[int, CachedInput] = (0, CachedInput())
     """Input of the client's own request, without what further calls of the answer took."""
     output_tokens: int = 0
+    cache_diagnosis: str = ""
+    """Why the service itself says that it could not read more from its cache, if it was asked."""
     cache_observation: Observation | None = None
     """The request beside the last one of its conversation; None if it was not compared."""
     cache_counts: CacheCounts | None = None

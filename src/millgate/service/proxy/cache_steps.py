@@ -18,7 +18,9 @@ def judge_cache(exchange: Exchange) -> None:
         return
     with surviving("the cache witness"):
         call.cache_observation, call.cache_counts = observed, counts_of(call, exchange.dialect)
-        call.cache_judgment = observed.judge(call.cache_counts, time.time())
+        call.cache_judgment = observed.judge(
+            call.cache_counts, time.time(), diagnosis=call.cache_diagnosis
+        )
 
 
 def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:

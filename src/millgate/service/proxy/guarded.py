@@ -171,7 +171,7 @@ class GuardedAnswer:
         call, usage = self._call, self._usage
         call.input_tokens, call.output_tokens = usage.tokens()
         call.cached_input = usage.cached_input()
-        call.first_input = usage.first_input()
+        call.first_input, call.cache_diagnosis = usage.first_input(), usage.cache_diagnosis
         lacks_input, lacks_output = usage.gaps()
         generated = self._machine.generated_tokens if lacks_output else 0
         call.output_tokens += generated

@@ -91,6 +91,7 @@ class UsageTap:
             return None
         with surviving("reading the usage of an answer"):
             self.usage.note(self._dialect.usage(found))
+            self.usage.note_diagnosis(found)
         return found
 
 
@@ -182,7 +183,7 @@ async def _copy_noting_input(exchange: Exchange, response: Response) -> None:
 def _note_usage(call: ModelCall, tap: UsageTap) -> None:
     call.input_tokens, call.output_tokens = tap.usage.tokens()
     call.cached_input = tap.usage.cached_input()
-    call.first_input = tap.usage.first_input()
+    call.first_input, call.cache_diagnosis = tap.usage.first_input(), tap.usage.cache_diagnosis
 
 
 def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:

@@ -23,6 +23,7 @@ from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers
 from millgate.sessions.folding.rules import clears_of
+from millgate.sessions.prompt_cache.judgment import NEVER_MARKED
 from millgate.sessions.prompt_cache.repair import repair
 from millgate.sessions.prompt_cache.segments import Prompt
 from millgate.sessions.witness import Observation, observe
@@ -52,6 +53,8 @@ class Known:
     """The request as the client sent it, cut into segments; None if it is too large to be compared."""
     betas: str = ""
     last: Conversation | None = None
+    is_compacted: bool = False
+    """Whether the client compacted the window since then."""
     followers: Followers = field(default_factory=Followers)
     """What has read the conversation so far."""
     blocks: Sequence[Blocks] = ()
@@ -181,9 +184,18 @@ def _compare(done: Prepared, known: Known, *, is_changed: bool) -> None:
     """Where the request stops to extend the last one."""
     if known.prompt is None:
         return
-    found = observe(known.prompt, known.last, done.request.fields, betas=known.betas, is_changed=is_changed)  # fmt: skip
+    found = observe(
+        known.prompt,
+        known.last,
+        done.request.fields,
+        betas=known.betas,
+        is_changed=is_changed,
+        is_compacted=known.is_compacted,
+    )
     done.observation = found
     if found.difference is not None:
         done.headers["x-millgate-cache"] = f"broken: {found.difference.describe()}"
+    elif isinstance(known.dialect, MessagesDialect) and found.is_unmarked:
+        done.headers["x-millgate-cache"] = NEVER_MARKED
     elif found.last is not None:
         done.headers["x-millgate-cache"] = "extends the last request"

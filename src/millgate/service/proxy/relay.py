@@ -310,6 +310,7 @@ class Relay:
                 self.fault = "upstream_error_event"
                 return [*self._release_clean(), event]
             self.usage.note(self.dialect.usage(found))
+            self.usage.note_diagnosis(found)
             pieces = self.dialect.read(found)
         except SHAPE_ERRORS:
             return self._pass_strange(event)

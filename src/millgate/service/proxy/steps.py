@@ -199,6 +199,7 @@ async def prepare_request(
             prompt=exchange.prompt,
             betas=exchange.betas,
             last=exchange.last,
+            is_compacted=exchange.window is not None and exchange.window.found is not None,
             followers=conversations.lend(exchange.last),
             blocks=[blocks for blocks in exchange.blocks.values() if blocks is not None],
         )

@@ -111,6 +111,7 @@ def _read(
     try:
         pieces = dialect.pieces(answer) if answer else []
         usage.note(dialect.usage(answer or {}))
+        usage.note_diagnosis(answer or {})
     except SHAPE_ERRORS as error:
         raise _shape_error(error) from error
     return answer, _feed(machine, pieces, texts)

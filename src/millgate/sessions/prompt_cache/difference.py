@@ -66,32 +66,38 @@ class Difference:
         )
 
 
-def compare(old: Prompt, new: Prompt) -> Difference | None:
-    """The first difference of a request to an earlier one of the same conversation; None if it only adds to it."""
+def compare(old: Prompt, new: Prompt, *, is_compacted: bool = False) -> Difference | None:
+    """The first difference of a request to an earlier one of the same conversation; None if it only adds to it.
+
+    A compaction explains whatever else changed with it. `is_compacted` says that one was noticed.
+    """
     if new.continues:
         return None  # the beginning is stored at the provider
     if old.model != new.model:
         return Difference("model", f"the model ({old.model} to {new.model})")
     before, after = list(old.segments), list(new.segments)
     kept = _count_same(before, after)
-    found = _compare_parameters(old, new)
-    first = before[kept] if kept < len(before) else None
-    if found is not None and (first is None or first.kind == "message"):
-        return found
-    if first is None:
-        return _compare_marks(before, after)
+    parameter = _compare_parameters(old, new)
+    if kept == len(before):
+        return parameter or (None if new.marks_itself else _compare_marks(before, after))
     if kept == len(after):
-        return (
-            None  # the conversation was taken back to an earlier turn: all of it was written before
-        )
+        return parameter  # taken back to an earlier turn: all of it was written before
+    if is_compacted:
+        first = next((s for s in before[kept:] if s.kind == "message"), before[kept])
+        return Difference("compacted", first.name)
     change, name = _name_change(before, after, kept)
-    found = Difference(change, name)
-    now = after[kept]
-    if change == "system changed" and first.kind == now.kind == "system":
+    if parameter is not None and before[kept].kind == "message" and change != "compacted":
+        return parameter
+    return _describe_change(Difference(change, name), before[kept], after[kept])
+
+
+def _describe_change(found: Difference, first: Segment, now: Segment) -> Difference:
+    """The difference with what stands there now, if that can be told."""
+    if found.change == "system changed" and first.kind == now.kind == "system":
         line = _count_equal(first.lines, now.lines)
         known = line < len(first.lines) and line < len(now.lines)
         return replace(found, block=now.at, line=line if known else -1)
-    if change == "message changed" and now.name != name:
+    if found.change == "message changed" and now.name != found.name:
         return replace(found, now=now.name.partition(" (")[2].removesuffix(")"))
     return found
 

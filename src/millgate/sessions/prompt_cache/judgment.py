@@ -14,9 +14,13 @@ Blame = Literal["none", "client", "millgate", "provider", "time", "unknown"]
 
 # Fewer tokens than this are not told: providers write blocks of some hundred tokens, and a turn adds about as many.
 WORTH_TELLING = 1_024
+# Anthropic caches no prompt that is shorter than this, whichever the model (its documentation).
+LEAST_CACHED = 4_096
 # A read that reaches this share of what was expected is a hit: recorded turns stay within 2 %, and OpenAI rounds down
 # to 128 tokens.
 HIT = 0.9
+
+NEVER_MARKED = "nothing is marked with cache_control, so the provider caches nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,21 @@ def judge(
     ttl_s: float,
     difference: Difference | None = None,
     is_known: bool = True,
+    is_marked: bool = True,
     by_millgate: bool = False,
+    diagnosis: str = "",
 ) -> Judgment:
     """Compare what a call read with what the last call of its conversation left in the cache.
 
     `difference` is where the request stops being an extension of the last one. `is_known` is whether both requests
     were seen: a recording may hold the counts alone. `gap_s` is the time since that call, None if it is not known.
+    `is_marked` is whether the request asks for a cache, where the provider wants to be asked. `diagnosis` is what the
+    provider itself says about a miss.
     """
+    if not (is_marked or now.is_automatic or last.read + last.written + now.read + now.written):
+        lost = min(last.total, now.fresh)
+        if lost >= LEAST_CACHED:
+            return Judgment("client", NEVER_MARKED, last.total, 0, lost, now)
     expected = last.read + last.written
     if last.is_automatic and not last.written and (difference or last.read or now.read):
         # OpenAI and Gemini report no writes, and may read all of the last input. A provider that never reads, such as
@@ -91,6 +103,8 @@ def judge(
     )
     if by_millgate and blame == "client":
         blame = "millgate"
+    if diagnosis:
+        reason += f" (the provider says: {diagnosis})"
     return Judgment(blame, reason, expected, now.read, lost, now)
 
 

@@ -80,6 +80,8 @@ class Prompt:
     """Checksums of the parameters and headers that the provider keys its cache on."""
     continues: str = ""
     """The id of a stored answer that the request continues: the beginning is then at the provider."""
+    marks_itself: bool = False
+    """Whether the whole request asks for a cache, so that the provider sets its marks."""
 
     @property
     def segments(self) -> Iterator[Segment]:
@@ -95,6 +97,11 @@ class Prompt:
     def chars(self) -> int:
         """The length of all elements together."""
         return sum(element.chars for element in self.elements)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether anything asks Anthropic's API for a cache."""
+        return self.marks_itself or any(segment.marked for segment in self.segments)
 
     @property
     def ttl_s(self) -> float:
@@ -135,14 +142,15 @@ def read_prompt(
     if betas:
         parameters["anthropic-beta"] = crc32(betas.encode())
     continues = fields.get("previous_response_id") or fields.get("conversation") or ""
-    return Prompt(str(fields.get("model") or ""), tuple(elements), parameters, str(continues))
+    marks_itself = fields.get("cache_control") is not None
+    return Prompt(str(fields.get("model") or ""), tuple(elements), parameters, str(continues), marks_itself)  # fmt: skip
 
 
 def quote_system_line(fields: Mapping[str, Any], block: int, line: int) -> str:
     """The beginning of a line of a system block, both counted from 0; "" if there is none."""
     system = _split(fields)[0]
     lines = _read_system(system[block]).split("\n") if block < len(system) else []
-    return _quote(lines[line], 4 * QUOTED) if line < len(lines) else ""
+    return _quote(lines[line], 4 * QUOTED) if line < len(lines) and lines[line].strip() else ""
 
 
 def _split(fields: Mapping[str, Any]) -> tuple[list[object], list[object], int]:
@@ -199,7 +207,7 @@ def _segments(place: _Place, marks: _Marks) -> Iterator[Segment]:
     elif place.kind == "system":
         text = _read_system(message)
         name = f"system block {place.at + 1}"
-        yield _segment(place, message, f"{name} ({_quote(text)})" if text else name, marks, text)
+        yield _segment(place, message, f"{name} ({_quote(text)})" if text.strip() else name, marks, text)  # fmt: skip
     elif isinstance(message, dict):
         message, is_marked = marks.strip(message)
         for segment in _message_segments(place, message, marks):

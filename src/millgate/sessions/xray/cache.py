@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from millgate.sessions.prompt_cache.difference import Difference, compare
-from millgate.sessions.prompt_cache.judgment import judge
+from millgate.sessions.prompt_cache.judgment import HIT, judge
 from millgate.sessions.prompt_cache.segments import LONG_TTL_S, TTL_S, Prompt, read_prompt
 from millgate.sessions.xray.findings import CacheBreak, CacheUse
 from millgate.sessions.xray.usage import CallUsage
@@ -51,20 +51,29 @@ class CacheFollower:
             return
         self._seen = usage.id
         at = read_time(time)
-        last = self._last.get(usage.model)
+        last = self._last.get(usage.model) or self._find_switched(usage)
         before = last.prompt if last else None
         prompt = None if request is None else read_prompt(request, before=before)
+        self._last.pop(usage.model, None)  # the newest stands last
         self._last[usage.model] = _Call(usage, at, prompt)
         self._add(usage)
         if last is not None:
             self._judge(last, self._last[usage.model], turn, time)
         self._compacted.discard(usage.model)
 
+    def _find_switched(self, usage: CallUsage) -> _Call | None:
+        """The last call, if a model that is new takes over its window: one that is asked on the side gets less."""
+        last = next(reversed(self._last.values()), None)
+        return last if last and usage.counts.total >= HIT * last.usage.counts.total else None
+
     def _judge(self, last: _Call, now: _Call, turn: int, time: str) -> None:
-        usage = now.usage
-        difference = _COMPACTED if usage.model in self._compacted else None
-        if last.prompt is not None and now.prompt is not None and difference is None:
-            difference = compare(last.prompt, now.prompt)
+        usage, before = now.usage, last.usage.model
+        is_compacted = usage.model in self._compacted
+        difference = _COMPACTED if is_compacted else None
+        if before != usage.model:
+            difference = Difference("model", f"the model ({before} to {usage.model})")
+        elif last.prompt is not None and now.prompt is not None:
+            difference = compare(last.prompt, now.prompt, is_compacted=is_compacted)
         judged = judge(
             last.usage.counts,
             usage.counts,
@@ -72,6 +81,7 @@ class CacheFollower:
             ttl_s=LONG_TTL_S if last.usage.is_long else TTL_S,
             difference=difference,
             is_known=now.prompt is not None,
+            is_marked=now.prompt is None or now.prompt.is_marked,
         )
         if not judged.is_break:
             return
