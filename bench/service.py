@@ -9,7 +9,7 @@ system books to the server's process; the library's is measured before and after
 windows. Errors, times and the memory of the server are printed too.
 mcp: a server over stdio is asked with questions about its store. Each call is timed at the client, so that transport,
 JSON and schemas count; a question counts with its fastest of three calls. `ping` is what the protocol alone takes.
-dashboard: CPU and size of each page with many traces, chunks, facts and edges, and what recording a window costs.
+dashboard: CPU and size of each page with many traces and chunks, and what recording a window costs.
 """
 
 import argparse
@@ -41,7 +41,6 @@ from millgate.service.app import create
 from millgate.service.observe.call_trace import call_trace, window_step
 from millgate.service.observe.model_call import ModelCall
 from millgate.settings import Settings
-from millgate.types import Edge
 
 # Over HTTP
 
@@ -229,18 +228,11 @@ def mcp(given):
 
 PATHS = (
     "/dashboard/", "/dashboard/requests", "/dashboard/requests?q=word", "/dashboard/requests?q=nothing", "/dashboard/requests/c7",
-    "/dashboard/requests/big", "/dashboard/requests/big/chunk?chunk=x7", "/dashboard/requests/c7/context",
+    "/dashboard/requests/big", "/dashboard/requests/big/chunk?chunk=x7",
     "/dashboard/requests/c7/replay?budget=300", "/dashboard/requests/compare?id=c1&id=c2", "/dashboard/streams", "/dashboard/streams/m7",
-    "/dashboard/store", "/dashboard/store/collection?name=main", "/dashboard/store/collection?name=main&page=39", "/dashboard/store/collection?name=main&page=LAST",
-    "/dashboard/store/collection?name=main&q=word1+word2+word3", "/dashboard/store/document?collection=main&id=d7",
-    "/dashboard/store/remove?collection=main&chunk=d7", "/dashboard/store/facts", "/dashboard/store/facts?q=word7", "/dashboard/store/facts/FACT",
-    "/dashboard/store/graph", "/dashboard/store/graph?node=hub", "/dashboard/store/graph?node=hub&hops=2", "/dashboard/store/reviews",
-    "/dashboard/playground?q=word1+word2+word3", "/dashboard/costs", "/dashboard/health",
+    "/dashboard/reviews", "/dashboard/costs", "/dashboard/health",
 )  # fmt: skip
 SESSIONS = 40
-ROWS = 50  # chunks on a page of a collection
-FACTS = 1000
-EDGES = 5000
 
 
 def words(chance, count):
@@ -272,22 +264,17 @@ def fill_traces(gate, chunks, traces):
     return messages
 
 
-def fill_memory(gate):
-    """Facts, a hub of edges, and reviews; the id of a fact."""
+def fill_reviews(gate):
+    """Reviews that wait for a person."""
     chance = random.Random(2)
-    facts = [gate.remember(f"Fact {n} is that {words(chance, 12)}.").fact for n in range(FACTS)]
-    gate.graph.link(Edge("hub", "knows", f"d{n}", 1 - n / EDGES) for n in range(EDGES // 2))
-    gate.graph.link(Edge(f"d{n}", "knows", f"d{n + 1}") for n in range(EDGES // 2))
     for n in range(200):
         gate.reviews.ask(f"{n} {words(chance, 8)}?", collection="main", grades={"d7": 0.4}, reason="unsure")  # fmt: skip
-    return facts[0].id
 
 
-async def measure_pages(gate, chunks, fact):
+async def measure_pages(gate):
     transport = httpx2.ASGITransport(create(gate), client=("127.0.0.1", 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        for pattern in PATHS:
-            path = pattern.replace("LAST", str(chunks // ROWS)).replace("FACT", fact)
+        for path in PATHS:
             times = []
             for _ in range(4):
                 began = time.process_time()
@@ -301,7 +288,8 @@ def dashboard(given):
         settings = Settings(store=folder, service={"log": False})
         with Millgate.open(settings=settings) as gate:
             messages = fill_traces(gate, given.chunks, given.traces)
-            asyncio.run(measure_pages(gate, given.chunks, fill_memory(gate)))
+            fill_reviews(gate)
+            asyncio.run(measure_pages(gate))
     chars = sum(len(message["content"]) for message in messages)
     began = time.process_time()
     window_step({"messages": messages}, 0)

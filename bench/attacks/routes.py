@@ -80,9 +80,9 @@ async def hostile_queries(target):
         "/v1/documents/" + "%2e%2e%2f" * 6_000,
         "/v1/documents/" + "a/" * 25_000,
         "/v1/traces/" + "%00" * 18_000 + "/why",
-        "/dashboard/store?" + "page=1&" * 8_000,
+        "/dashboard/reviews?" + "page=1&" * 8_000,
         "/dashboard/requests?q=" + long,
-        "/dashboard/facts?q=" + quote('"<script>' * 3_000),
+        "/dashboard/requests?session=" + quote('"<script>' * 3_000),
         "/v1/reviews?status=" + "x" * 50_000,
         "/openapi.json?" + "x" * 60_000,
     ):  # fmt: skip
@@ -165,7 +165,7 @@ async def long_documents(target):
     """A document of very many chunks, and every way to read it, many times at once."""
     await target.post("/v1/documents", {"documents": [{"id": "log", "text": "User: x\n" * 40_000}], "collection": "long"}, target.write)  # fmt: skip
     read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "millgate://documents/long/log"}}  # fmt: skip
-    paths = ("/v1/documents/log?collection=long", "/dashboard/store/document?collection=long&id=log&page=3", "/dashboard/store/remove?collection=long&document=log")  # fmt: skip
+    paths = ("/v1/documents/log?collection=long",)  # fmt: skip
     await asyncio.gather(
         *(target.send("GET", path, key=target.write) for path in paths for _ in range(12)),
         *(target.send("POST", "/mcp", content=json.dumps(read).encode()) for _ in range(12)),

@@ -71,7 +71,7 @@ def test_every_view_loads_cleanly_and_fits_a_phone(browser, told):
 
 
 def test_a_keyboard_reaches_the_content_and_leaves_it(page):
-    page.goto("/dashboard/store")
+    page.goto("/dashboard/health")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id || location.hash").strip("#") == "main"

@@ -64,7 +64,6 @@ def test_no_view_runs_what_it_shows(browser, base, attacked):
         "/dashboard/requests",
         f"/dashboard/requests?page=2&q={quote(ATTACKS[12])}&session={quote(ATTACKS[13])}",
         f"/dashboard/requests/{one}",
-        f"/dashboard/requests/{one}/context",
         f"/dashboard/requests/{one}/why?chunk={quote(ATTACKS[14])}",
         f"/dashboard/requests/{one}/replay?budget={quote(ATTACKS[15])}",
         f"/dashboard/requests/{all_of_them}/chunk?chunk=all",

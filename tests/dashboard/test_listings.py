@@ -1,4 +1,4 @@
-"""Lists of the dashboard page by page: requests through a filter, chunks in reading order, and health by time."""
+"""Lists of the dashboard page by page: requests through a filter, and sessions."""
 
 import re
 import time
@@ -8,9 +8,8 @@ from tests.service.clients import connected
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.dashboard import requests, store
+from millgate.service.dashboard import requests
 from millgate.service.dashboard.requests import Filter
-from millgate.service.dashboard.store import _browse, _search
 from millgate.service.dashboard.window import list_sessions
 from millgate.testing.samples import trace as sample
 from millgate.types import TraceSummary
@@ -72,27 +71,3 @@ async def test_requests_are_shown_page_by_page(monkeypatch):
     assert shown == [["trace3", "trace4"], ["trace1", "trace2"], ["trace0"]]
     assert [("Newer" in one, "Older" in one) for one in pages] == [(False, True), (True, True), (True, False)]  # fmt: skip
     assert "5 found" in four
-
-
-@pytest.mark.parametrize("few", [100, 0])
-def test_chunks_are_browsed_in_reading_order_from_the_store_or_the_index(monkeypatch, few):
-    monkeypatch.setattr(store, "ROWS", 2)
-    monkeypatch.setattr(store, "FEW", few)
-    with Millgate.open(":memory:") as gate:
-        gate.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(4)])
-        gate.index()
-        listings = [_browse(gate, "main", start) for start in (0, 2, 4)]
-    assert [[chunk.id for chunk in one.chunks] for one in listings] == [["r0", "r1"], ["r2", "r3"], []]  # fmt: skip
-    assert [one.more for one in listings] == [True, False, False]
-
-
-def test_an_id_that_is_pasted_in_stands_first_and_once(monkeypatch):
-    monkeypatch.setattr(store, "ROWS", 2)
-    with Millgate.open(":memory:") as gate:
-        gate.add([{"id": f"harbor{n}", "text": f"Row {n} tells of harbor{n} and the harbor."} for n in range(4)])  # fmt: skip
-        found = _search(gate, "main", " harbor2 ", wait=True)
-        words = _search(gate, "main", "the harbor", wait=True)
-    assert (found.chunks[0].id, found.scores[0]) == ("harbor2", 1.0)
-    assert [chunk.id for chunk in found.chunks].count("harbor2") == 1
-    assert len(found.chunks) <= 2
-    assert len(words.chunks) == len(words.scores) == 2

@@ -100,9 +100,6 @@ async def test_a_request_without_its_text_can_be_read_and_says_what_is_missing(g
     assert "The text is not shown" in chunk.text
     why = await client.get(f"/dashboard/requests/{id}/why?chunk=limits")
     assert "nothing can be tried" in why.text
-    context = await client.get(f"/dashboard/requests/{id}/context")
-    assert context.status_code == 422
-    assert "stored without its text" in context.text
 
 
 @pytest.mark.parametrize(
@@ -142,19 +139,3 @@ async def test_a_search_in_another_script_finds_its_request(gate, client):
     gate.context("Wie hoch ist die Rückerstattung?")
     answer = await client.get("/dashboard/requests", params={"q": "RÜCKERSTATTUNG"})
     assert "1 found" in answer.text
-
-
-async def test_the_playground_of_an_empty_store_says_how_to_fill_it(tmp_path):
-    with Millgate.open(str(tmp_path / "kb")) as gate:
-        async with connected(create(gate)) as client:
-            page = (await client.get("/dashboard/playground")).text
-    assert f"millgate add ./docs --store {tmp_path / 'kb'}" in page
-
-
-@pytest.mark.parametrize(
-    "query", ["q=x&collection=nothere", "q=%00", "q=" + "x" * 10_001, "q=x&budget=NaN", "q=x&path=1&k=1e9"]
-)  # fmt: skip
-async def test_odd_input_is_no_failure_of_the_playground(gate, client, query):
-    gate.add(ROWS)
-    answers = [await client.get(f"/dashboard/playground{part}?{query}") for part in ("", "/test")]  # fmt: skip
-    assert all(answer.status_code < 500 for answer in answers)

@@ -14,7 +14,6 @@ from millgate.service.dashboard.plots import (
     bucket_edges,
     draw_bars,
     draw_lines,
-    draw_steps,
     percentile,
     round_up,
 )
@@ -40,15 +39,6 @@ def test_bars_stand_on_each_other():
     assert plot.top == 4
     assert [shape.path.count("z") for shape in plot.shapes] == [1, 2]
     assert f"M0.0 {0.75 * HEIGHT:.1f}" in plot.shapes[1].path
-
-
-def test_steps_hold_a_value_until_it_changes():
-    (shape,) = draw_steps(Series("trust", "new"), [(0, 0.5), (5, 1.0), (10, 1.0)], top=1.0).shapes
-    assert shape.path == f"M0.0 {HEIGHT / 2}H500.0V0.0H1000.0V0.0"
-
-
-def test_steps_of_one_moment_are_drawn():
-    assert draw_steps(Series("trust", "new"), [(5, 0.5), (5, 0.5)], top=1.0).shapes
 
 
 @pytest.mark.parametrize(("share", "found"), [(0.5, 51), (0.95, 96), (1.0, 100)])
@@ -93,11 +83,6 @@ def test_a_bar_is_as_tall_as_its_value_and_leaves_a_gap_to_the_next():
 def test_nothing_is_drawn_of_nothing():
     assert draw_bars([]).shapes == ()
     assert (draw_bars([Series("a", "new", (0.0,))]).top, draw_lines([]).top) == (1.0, 1.0)
-
-
-def test_steps_begin_at_the_first_moment_whenever_that_was():
-    (shape,) = draw_steps(Series("t", "new"), [(100, 1.0), (110, 2.0)], top=4.0).shapes
-    assert shape.path == f"M0.0 {0.75 * HEIGHT:.1f}H1000.0V{0.5 * HEIGHT:.1f}"
 
 
 def test_buckets_have_equal_lengths():

@@ -6,7 +6,6 @@ from tests.service.clients import served, until
 
 from millgate.cli.demo_service import demo_settings, play
 from millgate.gateway import Millgate
-from millgate.types import Edge
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"
 CALLS = 17  # that the demo makes
@@ -14,29 +13,17 @@ CALLS = 17  # that the demo makes
 VIEWS = {
     "sign in": "/sign-in",
     "window": "/",
-    "playground": "/playground?q=How+long+do+refunds+take%3F&budget=120",
     "requests": "/requests",
     "request": "/requests/{asked}",
     "candidate": "/requests/{asked}/chunk?chunk={dropped}",
     "why": "/requests/{asked}/why?chunk={dropped}",
-    "context": "/requests/{asked}/context",
     "compare": "/requests/compare?id={asked}&id={again}",
     "call": "/requests/{cut}",
     "streams": "/streams",
     "stream": "/streams/{cut}",
     "costs": "/costs?span=",
-    "collections": "/store",
-    "collection": "/store/collection?name=main",
-    "search": "/store/collection?name=main&q=refund",
-    "document": "/store/document?collection=main&id={document}",
-    "remove": "/store/remove?collection=main&document={document}",
-    "facts": "/store/facts",
-    "fact": "/store/facts/{fact}",
-    "forget": "/store/facts/{fact}/forget",
-    "graph": "/store/graph?node=refunds&hops=2",
-    "names": "/store/graph",
-    "reviews": "/store/reviews",
-    "review": "/store/reviews/{review}",
+    "reviews": "/reviews",
+    "review": "/reviews/{review}",
     "health": "/health",
     "doctor": "/health/doctor",
     "not found": "/nothing",
@@ -55,16 +42,11 @@ def demo_service():
 
 
 def fill(gate):
-    """Add facts, edges and a review; the ids that the paths need."""
-    gate.graph.link([Edge("refunds", "checked_by", "Accounting"), Edge("Accounting", "part_of", "Finance", 0.5)])  # fmt: skip
-    fact = gate.remember("Accounting checks refunds on Fridays.").fact
-    gate.remember("Accounting does not check refunds on Fridays.")
-    for helpful in (True, False):
-        gate.feedback(fact.id, helpful=helpful, note="a customer asked")
+    """Add a review; the ids that the paths need."""
     document = next(iter(gate.store.scan(gate.tenant, "main"))).document
     review = gate.reviews.ask("Who checks refunds?", collection="main", grades={document: 0.4}, reason="unsure")  # fmt: skip
     rows = gate.traces(limit=1000)
     again, *_, asked = (row.id for row in rows if row.query == QUESTION)
     cut = next(row.id for row in rows if row.outcome == "recovered")
     dropped = next(c.chunk.id for c in gate.trace(asked).candidates if c.dropped)
-    return {"asked": asked, "again": again, "cut": cut, "dropped": dropped, "document": document, "fact": fact.id, "review": review.id}  # fmt: skip
+    return {"asked": asked, "again": again, "cut": cut, "dropped": dropped, "review": review.id}  # fmt: skip

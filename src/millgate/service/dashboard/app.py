@@ -7,18 +7,13 @@ from starlette.types import Scope
 
 from millgate.errors import MillgateError, NotFound
 from millgate.service.dashboard import (
-    context,
     costs,
-    facts,
-    graph,
     health,
-    playground,
     replay,
     request,
     requests,
     reviews,
     sign_in,
-    store,
     streams,
     window,
 )
@@ -33,16 +28,11 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 VIEWS = (
     sign_in.router,
     window.router,
-    playground.router,
     requests.router,
     replay.router,
     request.router,
-    context.router,
     streams.router,
     costs.router,
-    store.router,
-    facts.router,
-    graph.router,
     reviews.router,
     health.router,
     router,

@@ -88,17 +88,6 @@ def draw_bars(series: Sequence[Series], *, top: float | None = None, columns: in
     return Plot(tuple(shapes), top, tuple(series))
 
 
-def draw_steps(series: Series, points: Sequence[tuple[float, float]], *, top: float) -> Plot:
-    """A value that holds until it changes; the points are (when, value), oldest first."""
-    start, end = points[0][0], points[-1][0]
-    span = (end - start) or 1.0
-    placed = [(WIDTH * (when - start) / span, _y(value / top)) for when, value in points]
-    path = f"M{placed[0][0]:.1f} {placed[0][1]:.1f}"
-    path += "".join(f"H{x:.1f}V{y:.1f}" for x, y in placed[1:])
-    values = tuple(value for _, value in points)
-    return Plot((Shape(series.color, path),), top, (Series(series.name, series.color, values),))
-
-
 def percentile(values: Sequence[float], share: float) -> float | None:
     """The value that a share of the values does not exceed; None if there are none."""
     if not values:

@@ -52,11 +52,10 @@ class View(NamedTuple):
 
 VIEWS = (
     View("/", "Window"),
-    View("/playground", "Playground"),
     View("/requests", "Requests"),
     View("/streams", "Streams"),
     View("/costs", "Costs"),
-    View("/store", "Store"),
+    View("/reviews", "Reviews"),
     View("/health", "Health"),
 )
 

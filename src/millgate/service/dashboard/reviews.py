@@ -17,9 +17,7 @@ from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import ReviewStatus
 
-router = APIRouter(
-    prefix=f"{DASHBOARD}/store/reviews", route_class=PageRoute, include_in_schema=False
-)
+router = APIRouter(prefix=f"{DASHBOARD}/reviews", route_class=PageRoute, include_in_schema=False)
 
 Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
@@ -71,4 +69,4 @@ async def decide(request: Request, id: Id, caller: Reviewer) -> Response:
         case _:
             raise InputError("status: answered, approved or rejected", hint="use the buttons")
     service.metrics.count_review(status)
-    return redirect(link(f"/store/reviews/{id}"))
+    return redirect(link(f"/reviews/{id}"))

@@ -149,8 +149,6 @@ document.body.append(tip);
 document.addEventListener("pointermove", point);
 document.addEventListener("pointerdown", point);
 document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-// on a phone the picture of a graph is wider than the page, and its middle is what was asked for
-for (const box of document.querySelectorAll(".scroll:has(> svg.graph)")) box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
 prepare(document);
 scrub();
 document.addEventListener("millgate:shown", (event) => {
