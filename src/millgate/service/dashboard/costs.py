@@ -4,9 +4,9 @@ It is read from the rows of the traces, so it goes back as far as traces are kep
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,10 +15,8 @@ from millgate.service.dashboard.plots import Chart, Series, draw_bars
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
-from millgate.service.state import service_of
+from millgate.service.routes.callers import ReadGate
 from millgate.spending.prices import table_version
 from millgate.types import CallCost
 
@@ -39,11 +37,9 @@ SCOPES: Final[Mapping[CostScope, str]] = {
 
 
 @router.get("")
-async def show_costs(
-    request: Request, caller: Annotated[Caller, Depends(require_scope("read"))], span: Span = ""
-) -> Response:
+async def show_costs(request: Request, gate: ReadGate, span: Span = "") -> Response:
     """What calls cost in the last hour, day or week, or as far back as traces are kept."""
-    shown = await read_range(service_of(request).gate_for(caller), span)
+    shown = await read_range(gate, span)
     return render(
         request,
         "costs.html",

@@ -7,9 +7,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,9 +19,8 @@ from millgate.service.dashboard.plots import Chart, Series, draw_bars, draw_line
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import AdminGate, ReadGate
 from millgate.service.routes.health import check_parts
 from millgate.service.state import service_of
 from millgate.stores.url import is_postgres
@@ -30,17 +28,14 @@ from millgate.types import TraceSummary
 
 router = APIRouter(prefix=f"{DASHBOARD}/health", route_class=PageRoute, include_in_schema=False)
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Admin = Annotated[Caller, Depends(require_scope("admin"))]
 
 REASONS = 20  # reasons of degraded steps that are listed
 
 
 @router.get("")
-async def show_health(request: Request, caller: Reader, span: Span = "") -> Response:
+async def show_health(request: Request, gate: ReadGate, span: Span = "") -> Response:
     """The requests of a range over time, and the parts as they are now."""
     service = service_of(request)
-    gate = service.gate_for(caller)
     shown, ready, held = await asyncio.gather(
         read_range(gate, span),
         check_parts(service),
@@ -62,9 +57,8 @@ async def show_health(request: Request, caller: Reader, span: Span = "") -> Resp
 
 
 @router.get("/doctor")
-async def show_doctor(request: Request, caller: Admin) -> Response:
+async def show_doctor(request: Request, gate: AdminGate) -> Response:
     """What `millgate doctor` says."""
-    gate = service_of(request).gate_for(caller)
     settings = gate.settings
     folder = None if is_postgres(settings.store) else gate.folder
     found = await asyncio.to_thread(examine, settings, folder and Path(folder))

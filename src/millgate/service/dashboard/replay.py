@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,17 +17,13 @@ from millgate.errors import InputError
 from millgate.service.dashboard.fates import FateRow, fate_row
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate
 from millgate.service.routes.parse import Id, Name
-from millgate.service.state import service_of
 from millgate.types import Request as ContextRequest
 from millgate.types import Trace
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests", route_class=PageRoute, include_in_schema=False)
-
-Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
 class SliderRange(NamedTuple):
@@ -89,9 +85,8 @@ class Pair:
 
 
 @router.get("/{id}/replay")
-async def show_replay(request: Request, id: Id, caller: Reader) -> Response:
+async def show_replay(request: Request, id: Id, gate: ReadGate) -> Response:
     """What enters and what leaves when the sliders stand as the address says."""
-    gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
     placed = sliders(trace.request, gate.settings, request.query_params)
     replayed = await gate.areplay(trace, changes_of(placed))
@@ -101,12 +96,11 @@ async def show_replay(request: Request, id: Id, caller: Reader) -> Response:
 
 @router.get("/compare")
 async def show_compared(
-    request: Request, caller: Reader, id: Annotated[list[Name], Query(max_length=2)] = []  # noqa: B006
+    request: Request, gate: ReadGate, id: Annotated[list[Name], Query(max_length=2)] = []  # noqa: B006
 ) -> Response:  # fmt: skip
     """Two requests beside each other."""
     if len(id) != 2:
         raise InputError("two requests are needed", hint="tick two of them in the list of requests")
-    gate = service_of(request).gate_for(caller)
     first, second = [await gate.atrace(one) for one in id]
     return render(request, "compare.html", first=first, second=second, pairs=pairs(first, second))
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,11 +13,9 @@ from millgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.replay import sliders
 from millgate.service.dashboard.route import PageRoute
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate
 from millgate.service.routes.parse import Id
-from millgate.service.state import service_of
 from millgate.stores.stored_trace import FULL
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
@@ -25,7 +23,6 @@ from millgate.types.notes import Stage
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
 ChunkId = Annotated[str, Query(min_length=1, max_length=NAME_CHARS)]
 
 ROWS = 1000  # candidates on one page
@@ -40,9 +37,8 @@ class FlowStep:
 
 
 @router.get("")
-async def show_request(request: Request, id: Id, caller: Reader) -> Response:
+async def show_request(request: Request, id: Id, gate: ReadGate) -> Response:
     """The request as a flow, and its candidates."""
-    gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
     rows = fate_rows(trace)
     return render(
@@ -62,9 +58,9 @@ async def show_request(request: Request, id: Id, caller: Reader) -> Response:
 
 
 @router.get("/chunk")
-async def show_chunk(request: Request, id: Id, caller: Reader, chunk: ChunkId) -> Response:
+async def show_chunk(request: Request, id: Id, gate: ReadGate, chunk: ChunkId) -> Response:
     """What every stage did to one candidate, and which passage of the window it repeats."""
-    trace = await service_of(request).gate_for(caller).atrace(id)
+    trace = await gate.atrace(id)
     candidate = trace.find(chunk)
     if candidate is None:
         raise NotFound(f"{chunk!r} was not a candidate of this request", hint="ask why not")
@@ -79,9 +75,8 @@ async def show_chunk(request: Request, id: Id, caller: Reader, chunk: ChunkId) -
 
 
 @router.get("/why")
-async def show_why(request: Request, id: Id, caller: Reader, chunk: ChunkId) -> Response:
+async def show_why(request: Request, id: Id, gate: ReadGate, chunk: ChunkId) -> Response:
     """Where a chunk fell, and the smallest change that admits it."""
-    gate = service_of(request).gate_for(caller)
     trace = await gate.atrace(id)
     return render(request, "why.html", trace=trace, why=await gate.awhy(trace, chunk))
 

@@ -7,7 +7,7 @@ takes about 60 ms; the page says so if there are more.
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,16 +15,13 @@ from starlette.responses import Response
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.words import looped
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
-from millgate.service.state import service_of
+from millgate.service.routes.callers import ReadGate
 from millgate.types import TraceSummary
 from millgate.types.lengths import NAME_CHARS
 
 router = APIRouter(prefix=f"{DASHBOARD}/requests", route_class=PageRoute, include_in_schema=False)
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 ROWS = 50  # on one page
 SEARCHED = 5_000  # rows that a filter looks through, newest first
@@ -66,10 +63,9 @@ class Listing(Filter):
 
 @router.get("")
 async def show_requests(
-    request: Request, caller: Reader, listing: Annotated[Listing, Query()]
+    request: Request, gate: ReadGate, listing: Annotated[Listing, Query()]
 ) -> Response:
     """The requests that a filter lets through, newest first."""
-    gate = service_of(request).gate_for(caller)
     asked = listing.model_dump(exclude={"page"})
     filtered = any(asked.values())
     last = ROWS * listing.page

@@ -3,23 +3,21 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import InputError
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import Reviewer, ReviewGate
 from millgate.service.routes.parse import Id
 from millgate.service.state import service_of
 from millgate.types import ReviewStatus
 
 router = APIRouter(prefix=f"{DASHBOARD}/reviews", route_class=PageRoute, include_in_schema=False)
 
-Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 ROWS = 50
 STATUSES = ("pending", "answered", "approved", "rejected", "expired")
@@ -28,12 +26,12 @@ STATUSES = ("pending", "answered", "approved", "rejected", "expired")
 @router.get("")
 async def show_reviews(
     request: Request,
-    caller: Reviewer,
+    gate: ReviewGate,
     status: ReviewStatus = "pending",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> Response:
     """The reviews with a status, oldest first."""
-    found = await service_of(request).gate_for(caller).reviews.areviews(status)
+    found = await gate.reviews.areviews(status)
     last = ROWS * page
     return render(
         request, "reviews.html",
@@ -42,9 +40,8 @@ async def show_reviews(
 
 
 @router.get("/{id}")
-async def show_review(request: Request, id: Id, caller: Reviewer) -> Response:
+async def show_review(request: Request, id: Id, gate: ReviewGate) -> Response:
     """One question, what was found for it, and the decision."""
-    gate = service_of(request).gate_for(caller)
     review = await gate.reviews.areview(id)
     ids = list(review.grades)
     chunks = await asyncio.to_thread(gate.store.chunks, gate.tenant, review.collection, ids)
@@ -53,11 +50,10 @@ async def show_review(request: Request, id: Id, caller: Reviewer) -> Response:
 
 
 @router.post("/{id}")
-async def decide(request: Request, id: Id, caller: Reviewer) -> Response:
+async def decide(request: Request, id: Id, gate: ReviewGate, caller: Reviewer) -> Response:
     """Answer, approve or reject; the first decision stands."""
     form = await read_form(request)
-    service = service_of(request)
-    queue = service.gate_for(caller).reviews
+    queue = gate.reviews
     status, note = form.get("status", ""), form.get("note", "")
     match status:
         case "answered":
@@ -68,5 +64,5 @@ async def decide(request: Request, id: Id, caller: Reviewer) -> Response:
             await queue.areject(id, who=caller.key, note=note)
         case _:
             raise InputError("status: answered, approved or rejected", hint="use the buttons")
-    service.metrics.count_review(status)
+    service_of(request).metrics.count_review(status)
     return redirect(link(f"/reviews/{id}"))

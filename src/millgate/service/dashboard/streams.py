@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,20 +25,16 @@ from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
 from millgate.service.dashboard.traces import read_traces
 from millgate.service.dashboard.words import kept_looping, looped
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.observe.call_trace import GAP
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate, ReviewGate
 from millgate.service.routes.parse import Id
-from millgate.service.state import service_of
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.notes import Stage
 
 router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include_in_schema=False)
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 CALLS = 50  # shown
 SPENDERS = 50
@@ -57,13 +53,12 @@ class CircleRow:
 @router.get("")
 async def show_streams(
     request: Request,
-    caller: Reader,
+    gate: ReadGate,
     session: Annotated[str, Query(max_length=NAME_CHARS)] = "",
     only: Annotated[str, Query(max_length=3, pattern="^(cut)?$")] = "",
     span: Span = "",
 ) -> Response:
     """The model calls of a range, of all sessions or one: totals over all of them, and the last ones."""
-    gate = service_of(request).gate_for(caller)
     within = await read_range(gate, span)
     rows = [row for row in within.rows if row.outcome and session in ("", row.session)]
     shown = [row for row in rows if not only or looped(row)][:CALLS]
@@ -89,17 +84,17 @@ async def show_streams(
 
 
 @router.post("/resume")
-async def resume(request: Request, caller: Reviewer) -> Response:
+async def resume(request: Request, gate: ReviewGate) -> Response:
     """Let a paused session go on."""
     name = (await read_form(request)).get("session", "")
-    await service_of(request).gate_for(caller).spending.aresume(name)
+    await gate.spending.aresume(name)
     return redirect(link("/streams", session=name))
 
 
 @router.get("/{id}")
-async def show_stream(request: Request, id: Id, caller: Reader) -> Response:
+async def show_stream(request: Request, id: Id, gate: ReadGate) -> Response:
     """One call: its answer with cuts marked, and what was measured along it."""
-    trace = await service_of(request).gate_for(caller).atrace(id)
+    trace = await gate.atrace(id)
     parts = answer_parts(trace)
     return render(
         request,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,10 +16,8 @@ from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.traces import ReadTraces, read_traces
 from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
-from millgate.service.edge.auth import require_scope
 from millgate.service.edge.paths import HOME
-from millgate.service.observe.request_state import Caller
-from millgate.service.state import service_of
+from millgate.service.routes.callers import ReadGate
 from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
 from millgate.sessions.xray.findings import Window
 from millgate.sessions.xray.summary import LABELS
@@ -60,12 +58,11 @@ class SessionRow:
 @router.get(HOME)
 async def show_window(
     request: Request,
-    caller: Annotated[Caller, Depends(require_scope("read"))],
+    gate: ReadGate,
     session: Name = "",
     model: Name = "",
 ) -> Response:
     """The sessions, and one of them turn by turn."""
-    gate = service_of(request).gate_for(caller)
     rows = await gate.atraces(limit=READ)
     # questions without a session come one by one: they share no window
     sessions = [one for one in list_sessions(rows) if one.name or one.calls]

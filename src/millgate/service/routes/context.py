@@ -8,7 +8,7 @@ accepted too (published/self_reference.py), ranges, and ways to send the window.
 from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import AliasChoices, BaseModel, Field, create_model
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -17,11 +17,10 @@ from millgate.explain.as_data import context_data
 from millgate.keys import KEYLESS
 from millgate.knowledge.project import folder_name
 from millgate.published.self_reference import REQUEST_FIELDS
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller, state_of
+from millgate.service.observe.request_state import state_of
+from millgate.service.routes.callers import Reader, ReadGate
 from millgate.service.routes.parse import Body, Name, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.settings.schema import field_docs
 from millgate.types import ContextBudget, Request, Window
 from millgate.types.lengths import MOST_COLLECTIONS, NOT_BLANK
@@ -190,11 +189,11 @@ class ContextOut(BaseModel):
 
 @router.post("/v1/context", summary="Context for a query", responses=response_schema(ContextOut))
 async def context(
-    body: ContextIn, request: HttpRequest, caller: Annotated[Caller, Depends(require_scope("read"))]
+    body: ContextIn, request: HttpRequest, gate: ReadGate, caller: Reader
 ) -> Response:
     """The best context that fits the budget and is new to the window, fenced and cited."""
     asked = body.to_request(caller.tenant, caller.key or KEYLESS, local=caller.is_local)
-    built = await service_of(request).gate_for(caller).acontext_for(asked)
+    built = await gate.acontext_for(asked)
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate
     report: Literal["compact", "none"] = "compact" if body.include_report else "none"

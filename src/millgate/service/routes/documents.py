@@ -1,9 +1,9 @@
 """/v1/documents: add, read and remove the documents that contexts are made of."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from orjson import Fragment
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.ingest.load import Kind, Summary
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate, WriteGate
 from millgate.service.routes.parse import Body, Collection, Id, Name, NewName, StrictRoute
 from millgate.service.routes.responses import respond, response_schema, to_json
 from millgate.service.state import service_of
@@ -20,9 +19,6 @@ from millgate.types import Chunk, Size
 from millgate.types.lengths import MOST_ROWS, TITLE_CHARS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
-
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Writer = Annotated[Caller, Depends(require_scope("write"))]
 
 
 class DocumentIn(Body):
@@ -71,27 +67,24 @@ class RemovedOut(BaseModel):
 
 
 @router.post("", summary="Add documents", responses=response_schema(Summary))
-async def add(body: DocumentsIn, request: Request, caller: Writer) -> Response:
+async def add(body: DocumentsIn, gate: WriteGate) -> Response:
     """Add documents. Each replaces the one with its id, and only what differs is written."""
-    gate = service_of(request).gate_for(caller)
     rows = [row.model_dump(exclude_none=True) for row in body.documents]
     return respond(await gate.aadd(rows, collection=body.collection, kind=body.kind))
 
 
 @router.get("", summary="List collections", responses=response_schema(CollectionsOut))
-async def collections(request: Request, caller: Reader) -> Response:
+async def collections(gate: ReadGate) -> Response:
     """The collections, and how much each holds."""
-    found = await service_of(request).gate_for(caller).acollections()
+    found = await gate.acollections()
     return respond({"collections": found})
 
 
 @router.get("/{id:path}", summary="Read a document", responses=response_schema(DocumentOut))
 async def document(
-    id: Id, request: Request, caller: Reader, collection: Collection = "main"
+    id: Id, request: Request, gate: ReadGate, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
-    service = service_of(request)
-    gate = service.gate_for(caller)
 
     def write() -> Response:
         chunks = bytearray()
@@ -102,16 +95,13 @@ async def document(
             {"id": id, "collection": collection, "chunks": Fragment(bytes(chunks + b"]"))}
         )
 
-    async with service.whole_documents:
+    async with service_of(request).whole_documents:
         return await asyncio.to_thread(write)
 
 
 @router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))
-async def remove(
-    id: Id, request: Request, caller: Writer, collection: Collection = "main"
-) -> Response:
+async def remove(id: Id, gate: WriteGate, collection: Collection = "main") -> Response:
     """Remove a document with its chunks."""
-    gate = service_of(request).gate_for(caller)
     removed = await gate.aremove(collection=collection, documents=[id])
     if not removed:
         raise NotFound(f"there is no document {id!r} in {collection!r}")

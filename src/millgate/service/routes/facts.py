@@ -3,27 +3,23 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import ScopeError
 from millgate.gateway import Millgate
 from millgate.knowledge.facts import AddedFact, FactHit, Feedback
 from millgate.knowledge.maintenance import Merge, decay, merge, propose_merges
-from millgate.service.edge.auth import require_scope
 from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate, WriteGate, Writer
 from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.types import Fact
 from millgate.types.lengths import FACT_CHARS, MOST_LABELS
 
 router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Writer = Annotated[Caller, Depends(require_scope("write"))]
 Apply = Annotated[bool, Query(description="Whether to merge; else it is only proposed.")]
 Trust = Annotated[float, Field(ge=0, le=1)]
 
@@ -95,11 +91,11 @@ class ForgottenOut(BaseModel):
 
 
 @router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
-async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
+async def remember(body: FactIn, gate: WriteGate, caller: Writer) -> Response:
     """Remember a fact. A known one is returned as it is."""
-    _check_trust(body.trust, request, caller)
+    _check_trust(body.trust, gate, caller)
     added = await asyncio.to_thread(
-        _gate(request, caller).remember,
+        gate.remember,
         body.content,
         category=body.category,
         tags=body.tags,
@@ -110,8 +106,7 @@ async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
 
 @router.get("", summary="Recall facts", responses=response_schema(FactsOut))
 async def recall(
-    request: Request,
-    caller: Reader,
+    gate: ReadGate,
     query: Annotated[
         str | None, Query(max_length=FACT_CHARS, description="What they are for.")
     ] = None,
@@ -122,7 +117,6 @@ async def recall(
     ] = None,
 ) -> Response:
     """The facts that fit a query, best first; without one, all of them. Those of too little trust are hidden."""
-    gate = _gate(request, caller)
     if min_trust is None:
         min_trust = gate.settings.facts.min_trust
     if query is not None:
@@ -133,58 +127,53 @@ async def recall(
 
 
 @router.get("/{id}", summary="Read a fact", responses=response_schema(Fact))
-async def fact(id: Id, request: Request, caller: Reader) -> Response:
+async def fact(id: Id, gate: ReadGate) -> Response:
     """A fact with its history."""
-    return respond(await asyncio.to_thread(_gate(request, caller).facts.get, id))
+    return respond(await asyncio.to_thread(gate.facts.get, id))
 
 
 @router.patch("/{id}", summary="Change a fact", responses=response_schema(Fact))
-async def update(id: Id, body: FactChangesIn, request: Request, caller: Writer) -> Response:
+async def update(id: Id, body: FactChangesIn, gate: WriteGate, caller: Writer) -> Response:
     """Change what a fact says, its category, tags or trust."""
-    _check_trust(body.trust, request, caller)
+    _check_trust(body.trust, gate, caller)
     changes = body.model_dump()
-    return respond(await _gate(request, caller).facts.aupdate(id, **changes))
+    return respond(await gate.facts.aupdate(id, **changes))
 
 
 @router.post("/decay", summary="Lower the trust of old facts", responses=response_schema(DecayOut))
-async def decay_facts(body: DecayIn, request: Request, caller: Writer) -> Response:
+async def decay_facts(body: DecayIn, gate: WriteGate) -> Response:
     """Lower the trust of every fact by its age since it was last updated, for good."""
-    facts = _gate(request, caller).facts
+    facts = gate.facts
     return respond({"changed": await asyncio.to_thread(decay, facts, body.half_life_days)})
 
 
 @router.post("/merge", summary="Join wordings of one fact", responses=response_schema(MergeOut))
-async def merge_facts(request: Request, caller: Writer, *, apply: Apply = False) -> Response:
+async def merge_facts(gate: WriteGate, *, apply: Apply = False) -> Response:
     """Propose which facts are wordings of one, or join them into the most trusted of them."""
     work = merge if apply else propose_merges
-    found = await asyncio.to_thread(work, _gate(request, caller).facts)
+    found = await asyncio.to_thread(work, gate.facts)
     return respond({"merges": found, "applied": apply})
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
-async def forget(id: Id, request: Request, caller: Writer) -> Response:
+async def forget(id: Id, gate: WriteGate) -> Response:
     """Forget a fact."""
-    await asyncio.to_thread(_gate(request, caller).facts.forget, id)
+    await asyncio.to_thread(gate.facts.forget, id)
     return respond({"forgotten": id})
 
 
 @router.post("/{id}/feedback", summary="Say whether a fact helped", responses=response_schema(Feedback))  # fmt: skip
-async def feedback(id: Id, body: FeedbackIn, request: Request, caller: Writer) -> Response:
+async def feedback(id: Id, body: FeedbackIn, gate: WriteGate, caller: Writer) -> Response:
     """Say whether a fact helped; returns its trust before and after."""
-    gate = _gate(request, caller)
     moved = await gate.afeedback(id, helpful=body.helpful, note=body.note, scopes=caller.scopes)
     return respond(moved)
 
 
-def _check_trust(trust: float | None, request: Request, caller: Caller) -> None:
+def _check_trust(trust: float | None, gate: Millgate, caller: Caller) -> None:
     """Refuse trust that only a reviewer may give."""
-    highest = _gate(request, caller).settings.review.trust
+    highest = gate.settings.review.trust
     if trust is not None and trust >= highest and "review" not in caller.scopes:
         raise ScopeError(
             f"trust of {highest:g} and above is a reviewer's to give",
             hint="use less, or a key with the scope review",
         )
-
-
-def _gate(request: Request, caller: Caller) -> Millgate:
-    return service_of(request).gate_for(caller)

@@ -1,19 +1,16 @@
 """POST /v1/fingerprint: the fingerprint of a window, for callers who do not make it themselves."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
-from starlette.requests import Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.published.self_reference import WindowFingerprintPayload
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate
 from millgate.service.routes.parse import Body, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Window
 from millgate.types.policy import Limits
@@ -35,12 +32,11 @@ class FingerprintIn(Body):
 @router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(WindowFingerprintPayload))  # fmt: skip
 async def fingerprint(
     body: FingerprintIn,
-    request: Request,
-    caller: Annotated[Caller, Depends(require_scope("read"))],
+    gate: ReadGate,
 ) -> Response:
     """The fingerprint of a window. Nothing of it is kept."""
     window = Window.of(body.current_window_blocks or body.current_window_text)
-    _check(window, service_of(request).gate_for(caller).settings.limits)
+    _check(window, gate.settings.limits)
 
     def make() -> Response:
         return respond(WindowFingerprint.of(window.texts, sketch=body.sketch).to_json())

@@ -5,27 +5,20 @@ Only an admin may sign a slice; everyone with the scope `read` may verify one.
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import NotFound
-from millgate.knowledge.graph import Graph
 from millgate.knowledge.slices import Slice
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import AdminGate, ReadGate, WriteGate
 from millgate.service.routes.parse import Body, Name, Page, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.types import Edge
 from millgate.types.lengths import MOST_ROWS, NAME_CHARS, PROVENANCE_CHARS
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Writer = Annotated[Caller, Depends(require_scope("write"))]
-Admin = Annotated[Caller, Depends(require_scope("admin"))]
 Node = Annotated[
     str, Query(min_length=1, max_length=NAME_CHARS, description="A name in the graph.")
 ]
@@ -106,27 +99,25 @@ class VerifyOut(BaseModel):
 
 
 @router.post("/edges", summary="Link edges", responses=response_schema(LinkedOut))
-async def link(body: EdgesIn, request: Request, caller: Writer) -> Response:
+async def link(body: EdgesIn, gate: WriteGate) -> Response:
     """Link edges; linking one again sets its weight and provenance."""
     edges = [Edge(**edge.model_dump()) for edge in body.edges]
-    return respond({"linked": await _graph(request, caller).alink(edges)})
+    return respond({"linked": await gate.graph.alink(edges)})
 
 
 @router.get("/edges", summary="The edges of a node", responses=response_schema(EdgesOut))
 async def edges(
-    request: Request, caller: Reader, node: Node, direction: Direction = "both", limit: Page = 100
+    gate: ReadGate, node: Node, direction: Direction = "both", limit: Page = 100
 ) -> Response:
     """The edges that touch a node, strongest first."""
-    found = await _graph(request, caller).aedges(node, direction=direction, limit=limit)
+    found = await gate.graph.aedges(node, direction=direction, limit=limit)
     return respond({"edges": found})
 
 
 @router.delete("/edges", summary="Remove an edge", responses=response_schema(UnlinkedOut))
-async def unlink(
-    request: Request, caller: Writer, source: Node, predicate: Node, target: Node
-) -> Response:
+async def unlink(gate: WriteGate, source: Node, predicate: Node, target: Node) -> Response:
     """Remove one edge."""
-    unlinked = await _graph(request, caller).aunlink([Edge(source, predicate, target)])
+    unlinked = await gate.graph.aunlink([Edge(source, predicate, target)])
     if not unlinked:
         raise NotFound("there is no such edge")
     return respond({"unlinked": unlinked})
@@ -134,8 +125,7 @@ async def unlink(
 
 @router.get("/paths", summary="Paths from a node", responses=response_schema(PathsOut))
 async def paths(
-    request: Request,
-    caller: Reader,
+    gate: ReadGate,
     start: Node,
     *,
     direction: Direction = "both",
@@ -143,7 +133,7 @@ async def paths(
     max_results: Page = 50,
 ) -> Response:
     """The paths that begin at a node, shortest first, then strongest."""
-    found = await _graph(request, caller).apaths(
+    found = await gate.graph.apaths(
         start, direction=direction, max_hops=max_hops, max_results=max_results
     )
     rows = [{"path": path.line, "nodes": path.nodes, "score": score} for path, score in found]
@@ -151,17 +141,13 @@ async def paths(
 
 
 @router.post("/slices", summary="Cut and sign a slice", responses=response_schema(Slice))
-async def create_slice(body: SliceIn, request: Request, caller: Admin) -> Response:
+async def create_slice(body: SliceIn, gate: AdminGate) -> Response:
     """Cut the neighborhood of a turn and sign it."""
-    graph = _graph(request, caller)
+    graph = gate.graph
     return respond(await graph.acut_slice(body.anchor, collection=body.collection))
 
 
 @router.post("/verify", summary="Verify a slice", responses=response_schema(VerifyOut))
-async def verify_slice(body: VerifyIn, request: Request, caller: Reader) -> Response:
+async def verify_slice(body: VerifyIn, gate: ReadGate) -> Response:
     """Whether a slice is exactly what was signed for this tenant."""
-    return respond({"admissible": await _graph(request, caller).averify(body.slice)})
-
-
-def _graph(request: Request, caller: Caller) -> Graph:
-    return service_of(request).gate_for(caller).graph
+    return respond({"admissible": await gate.graph.averify(body.slice)})

@@ -10,15 +10,14 @@ import asyncio
 import logging
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from millgate import __version__
 from millgate.errors import MillgateError
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import Admin
 from millgate.service.routes.parse import StrictRoute
 from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import Check, ServiceState, service_of
@@ -89,7 +88,7 @@ async def check_parts(service: ServiceState) -> ReadyOut:
 )
 async def metrics(
     request: Request,
-    _: Annotated[Caller, Depends(require_scope("admin"))],
+    _: Admin,
     prefix: Annotated[
         Literal["millgate", "context_gateway"],
         Query(

@@ -6,17 +6,16 @@ prompt to which nothing is added gets an empty response, which hooks ignore.
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.knowledge.project import folder_name
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller, state_of
+from millgate.service.observe.request_state import state_of
+from millgate.service.routes.callers import Reader, ReadGate
 from millgate.service.routes.parse import Body, Collection, Folder, SessionName, StrictRoute
 from millgate.service.routes.responses import respond
-from millgate.service.state import service_of
 from millgate.text.small_talk import asks_nothing, is_reply
 
 router = APIRouter(prefix="/v1/hooks", tags=["hooks"], route_class=StrictRoute)
@@ -43,7 +42,9 @@ class PromptIn(Body):
 async def prompt(
     body: PromptIn,
     request: Request,
-    caller: Annotated[Caller, Depends(require_scope("read"))],
+    gate: ReadGate,
+    caller: Reader,
+    *,
     budget: Annotated[int, Query(ge=1, description="Most tokens of the block.")] = 1000,
     collection: Collection = "main",
 ) -> Response:
@@ -51,7 +52,6 @@ async def prompt(
 
     What a reply such as "go on" is about stands in the prompts before it, which a hook does not see.
     """
-    gate = service_of(request).gate_for(caller)
     limits = gate.settings.limits
     query = body.prompt.strip()[: limits.query_chars]
     if asks_nothing(query) or is_reply(query):

@@ -3,23 +3,20 @@
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millgate.knowledge.review import Decision, ReviewQueue
+from millgate.knowledge.review import Decision
 from millgate.published.entropy_gating import REVIEWS
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import Reviewer, ReviewGate
 from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
 from millgate.service.routes.responses import respond, response_schema
 from millgate.service.state import service_of
 from millgate.types import Fact, Review, ReviewStatus
 
 router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=StrictRoute)
-
-Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 
 class JudgmentIn(Body):
@@ -63,30 +60,29 @@ class ReviewsOut(BaseModel):
 
 @router.get("", summary="The review queue", responses=response_schema(ReviewsOut))
 async def reviews(
-    request: Request,
-    caller: Reviewer,
+    gate: ReviewGate,
     status: Annotated[
         ReviewStatus | None, Query(description="Only reviews with this status.")
     ] = None,
     limit: Page = 100,
 ) -> Response:
     """The reviews, oldest first."""
-    queue = _queue(request, caller)
-    found = await asyncio.to_thread(queue.reviews, status)
+    found = await gate.reviews.areviews(status)
     return respond({"reviews": found[:limit]})
 
 
 @router.get("/{id}", summary="Read a review", responses=response_schema(Review))
-async def review(id: Id, request: Request, caller: Reviewer) -> Response:
+async def review(id: Id, gate: ReviewGate) -> Response:
     """A question, what was found for it, and how it was decided."""
-    queue = _queue(request, caller)
-    return respond(await asyncio.to_thread(queue.review, id))
+    return respond(await gate.reviews.areview(id))
 
 
 @router.post("/{id}", summary="Decide a review", responses=response_schema(Decision))
-async def decide_review(id: Id, body: DecisionIn, request: Request, caller: Reviewer) -> Response:
+async def decide_review(
+    id: Id, body: DecisionIn, request: Request, gate: ReviewGate, caller: Reviewer
+) -> Response:
     """Answer, approve or reject a question; the first decision stands."""
-    queue, who = _queue(request, caller), body.who or caller.key
+    queue, who = gate.reviews, body.who or caller.key
 
     def apply_decision() -> Decision:
         if isinstance(body, AnswerIn):
@@ -100,9 +96,9 @@ async def decide_review(id: Id, body: DecisionIn, request: Request, caller: Revi
 
 
 @router.post("/{id}/draft", summary="See an answer's fact first", responses=response_schema(Fact))
-async def draft(id: Id, body: DraftIn, request: Request, caller: Reviewer) -> Response:
+async def draft(id: Id, body: DraftIn, gate: ReviewGate) -> Response:
     """The fact that an answer would become, as it would be stored. Nothing is decided yet."""
-    return respond(await asyncio.to_thread(_queue(request, caller).draft, id, body.answer))
+    return respond(await asyncio.to_thread(gate.reviews.draft, id, body.answer))
 
 
 # The same under the other name of the collection of reviews.
@@ -110,7 +106,3 @@ hitl_sessions = APIRouter(prefix=f"/v1/{REVIEWS}", route_class=StrictRoute, incl
 hitl_sessions.add_api_route("", reviews, methods=["GET"])
 hitl_sessions.add_api_route("/{id}", review, methods=["GET"])
 hitl_sessions.add_api_route("/{id}", decide_review, methods=["POST"])
-
-
-def _queue(request: Request, caller: Caller) -> ReviewQueue:
-    return service_of(request).gate_for(caller).reviews

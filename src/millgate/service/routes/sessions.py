@@ -7,25 +7,19 @@ goes back as far as traces are kept.
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.explain.costs import Costs, CostScope, add_up, add_up_by
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate, ReviewGate
 from millgate.service.routes.parse import Body, Id, Label, Page, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.spending.limits import CapStatus
 from millgate.types import Spend, SpendScope
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=StrictRoute)
-
-Reader = Annotated[Caller, Depends(require_scope("read"))]
-Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 
 class SpenderOut(BaseModel):
@@ -92,35 +86,31 @@ class ResumeIn(Body):
 
 @router.get("", summary="What was spent", responses=response_schema(SessionsOut))
 async def sessions(
-    request: Request,
-    caller: Reader,
+    gate: ReadGate,
     scope: Annotated[SpendScope | None, Query(description="Only spenders of this kind.")] = None,
     limit: Page = 100,
 ) -> Response:
     """Sessions, keys and the tenant, those used last first."""
-    spending = service_of(request).gate_for(caller).spending
+    spending = gate.spending
     found = await spending.alist_spends(scope, limit=limit)
     return respond({"sessions": [{"spend": spend, "reading": read} for spend, read in found]})
 
 
 @router.get("/costs", summary="What calls cost", responses=response_schema(CostsOut))
 async def costs(
-    request: Request,
-    caller: Reader,
+    gate: ReadGate,
     by: Annotated[CostScope, Query(description="What to add up by; days are UTC.")] = "session",
     since: Annotated[float, Query(description="Only calls from this time on, in seconds since the epoch.", ge=0)] = 0.0,
 ) -> Response:  # fmt: skip
     """What the calls whose traces are kept took and cost, and how often the provider's cache broke."""
-    gate = service_of(request).gate_for(caller)
     rows = await gate.atraces(limit=gate.settings.trace.keep)
     found = add_up_by(rows, by, since=since)
     return respond({"costs": {name: asdict(one) for name, one in found.items()}})
 
 
 @router.get("/{name:path}", summary="One session", responses=response_schema(SessionOut))
-async def session(request: Request, caller: Reader, name: Id) -> Response:
+async def session(gate: ReadGate, name: Id) -> Response:
     """What one session took and cost, what broke the provider's cache, and what its compactions lost."""
-    gate = service_of(request).gate_for(caller)
     kept = await gate.atraces(limit=gate.settings.trace.keep)
     rows = [row for row in kept if row.session == name and row.cost is not None]
     if not rows:
@@ -148,7 +138,7 @@ async def session(request: Request, caller: Reader, name: Id) -> Response:
 
 
 @router.post("/resume", summary="Resume what is paused", responses=response_schema(Spend))
-async def resume(body: ResumeIn, request: Request, caller: Reviewer) -> Response:
+async def resume(body: ResumeIn, gate: ReviewGate) -> Response:
     """Let a session, a key or the tenant go on with its whole cap again."""
-    spending = service_of(request).gate_for(caller).spending
+    spending = gate.spending
     return respond(await spending.aresume(body.name, body.scope))

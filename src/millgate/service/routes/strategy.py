@@ -2,21 +2,18 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.integrations.mcp.schemas import StrategyResult
 from millgate.pipeline.stages.decide import window_state
 from millgate.pipeline.stages.strategy import context_strategy
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate
 from millgate.service.routes.context import MOST_TOKENS
 from millgate.service.routes.parse import Body, Label, StrictRoute, Text
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.types import ContextBudget
 from millgate.types.lengths import MOST_LABELS
 
@@ -57,11 +54,9 @@ class StrategyOut(StrategyResult):
 @router.post(
     "/v1/strategy", summary="How content should be loaded", responses=response_schema(StrategyOut)
 )
-async def strategy(
-    body: StrategyIn, request: Request, caller: Annotated[Caller, Depends(require_scope("read"))]
-) -> Response:
+async def strategy(body: StrategyIn, gate: ReadGate) -> Response:
     """Whether to load content whole, to search it, or both, and the next steps."""
-    settings = service_of(request).gate_for(caller).settings
+    settings = gate.settings
     if len(body.query) > settings.limits.query_chars:
         raise LimitError(
             f"query_chars is {len(body.query):,}; it must be 0 to {settings.limits.query_chars:,}",

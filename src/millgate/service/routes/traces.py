@@ -2,28 +2,23 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.explain.as_data import summary_data, trace_data
 from millgate.explain.describe import Intervention, describe
 from millgate.explain.replay import Outcome
 from millgate.explain.why import SettingChange
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import ReadGate
 from millgate.service.routes.parse import Body, Id, Page, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.types import Step, TraceSummary
 from millgate.types.notes import Fate, NoteCode, Stage
 
 router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=StrictRoute)
-
-Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
 class TracesOut(BaseModel):
@@ -109,35 +104,33 @@ class ReplayOut(BaseModel):
 
 
 @router.get("", summary="Recent requests", responses=response_schema(TracesOut))
-async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response:
+async def traces(gate: ReadGate, limit: Page = 50) -> Response:
     """The last requests, newest first."""
-    gate = service_of(request).gate_for(caller)
     found = await gate.atraces(limit=limit)
     return respond({"traces": [summary_data(one) for one in found]})
 
 
 @router.get("/{id}", summary="Read a trace", responses=response_schema(TraceOut))
-async def trace(id: Id, request: Request, caller: Reader) -> Response:
+async def trace(id: Id, gate: ReadGate) -> Response:
     """Plan, steps, and every candidate with its notes."""
-    gate = service_of(request).gate_for(caller)
     return respond(trace_data(await asyncio.to_thread(gate.trace, id)))
 
 
 @router.get(
     "/{id}/why", summary="What was done to a call?", responses=response_schema(InterventionsOut)
 )
-async def why_done(id: Id, request: Request, caller: Reader) -> Response:
+async def why_done(id: Id, gate: ReadGate) -> Response:
     """Notes, cuts and caps of a call through the proxy, and what would have changed them."""
-    found = await service_of(request).gate_for(caller).atrace(id)
+    found = await gate.atrace(id)
     return respond({"interventions": list(describe(found).done)})
 
 
 @router.get(
     "/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=response_schema(WhyOut)
 )
-async def why(id: Id, chunk: Id, request: Request, caller: Reader) -> Response:
+async def why(id: Id, chunk: Id, gate: ReadGate) -> Response:
     """Which stage dropped a chunk, and the smallest change that would have kept it."""
-    found = await service_of(request).gate_for(caller).awhy(id, chunk)
+    found = await gate.awhy(id, chunk)
     return respond(found.as_dict())
 
 
@@ -146,7 +139,7 @@ async def why(id: Id, chunk: Id, request: Request, caller: Reader) -> Response:
     summary="Replay a request under other settings",
     responses=response_schema(ReplayOut),
 )
-async def replay(id: Id, body: ReplayIn, request: Request, caller: Reader) -> Response:
+async def replay(id: Id, body: ReplayIn, gate: ReadGate) -> Response:
     """Run a stored request again with changes. Nothing of it is stored."""
-    replayed = await service_of(request).gate_for(caller).areplay(id, body.changes)
+    replayed = await gate.areplay(id, body.changes)
     return respond(replayed.as_dict())

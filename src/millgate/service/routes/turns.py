@@ -1,18 +1,15 @@
 """POST /v1/turns: keep what was said in a conversation, so that contexts can recall it."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import AliasChoices, Field
-from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.knowledge.turns import COLLECTION, AddedTurns
-from millgate.service.edge.auth import require_scope
-from millgate.service.observe.request_state import Caller
+from millgate.service.routes.callers import WriteGate
 from millgate.service.routes.parse import Body, NewName, StrictRoute, Text
 from millgate.service.routes.responses import respond, response_schema
-from millgate.service.state import service_of
 from millgate.types.lengths import MOST_ROWS, SESSION_CHARS
 
 router = APIRouter(tags=["turns"], route_class=StrictRoute)
@@ -36,10 +33,7 @@ class TurnsIn(Body):
 
 
 @router.post("/v1/turns", summary="Keep the turns of a conversation", responses=response_schema(AddedTurns))  # fmt: skip
-async def add_turns(
-    body: TurnsIn, request: Request, caller: Annotated[Caller, Depends(require_scope("write"))]
-) -> Response:
+async def add_turns(body: TurnsIn, gate: WriteGate) -> Response:
     """Keep the turns that are new, in order. Blocks that Millgate injected into them are left out."""
-    gate = service_of(request).gate_for(caller)
     added = await gate.aadd_turns(body.session, body.messages, collection=body.collection)
     return respond(added)
