@@ -24,7 +24,7 @@ from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.guard.policy import SAMPLING
 from millgate.guard.report import GuardReport, State
 from millgate.guard.resume import conversation
-from millgate.guard.stream import Guard
+from millgate.guard.stream import Guard, step_through
 
 Options = Mapping[str, Any]
 Create = Callable[..., Any]
@@ -51,6 +51,7 @@ class GuardedEvents:
         if not self._sampling_overrides(SAMPLING[0]):
             knobs.setdefault("sampling", ())
         self._guard = Guard(self._open_async if is_async else self._open_sync, **knobs)
+        self._is_async = is_async
         self._running: AsyncGenerator[Any] | Iterator[Any] | None = None
 
     @property
@@ -63,7 +64,7 @@ class GuardedEvents:
         return stream
 
     def __iter__(self) -> Iterator[Any]:
-        self._running = stream = self._run_sync()
+        self._running = stream = step_through(self._run())
         return stream
 
     async def aclose(self) -> None:
@@ -77,27 +78,21 @@ class GuardedEvents:
         if close is not None:
             close()
 
-    def _session_settings(self) -> dict[str, Any]:
-        return {
-            "enabled": self._enabled,
-            "structured": self._dialect.is_structured(self._fields),
-            "max_tokens": self._dialect.token_limit(self._fields),
-        }
-
     async def _run(self) -> AsyncGenerator[Any]:
         messages = self._climb(self._dialect.conversation(self._fields))
-        async with self._guard.stream(messages, **self._session_settings()) as pieces:
+        stream = self._guard.stream(
+            messages,
+            enabled=self._enabled,
+            structured=self._dialect.is_structured(self._fields),
+            max_tokens=self._dialect.token_limit(self._fields),
+            plain=not self._is_async,
+        )
+        async with stream as pieces:
             async for piece in pieces:
                 for event in self._dialect.write(piece):
                     yield self._as_sdk_event(event)
         for event in self._last_events():
             yield event
-
-    def _run_sync(self) -> Iterator[Any]:
-        messages = self._climb(self._dialect.conversation(self._fields))
-        for piece in self._guard.iterate(messages, **self._session_settings()):
-            yield from map(self._as_sdk_event, self._dialect.write(piece))
-        yield from self._last_events()
 
     def _climb(self, messages: Sequence[Any]) -> Sequence[Any]:
         """The messages with the notes of the ladder; LoopError, with what to say, if the turn is to end."""

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from millgate.guard.channels import EVENT, Piece, as_piece
 from millgate.guard.report import GuardReport
 from millgate.guard.resume import Message
-from millgate.guard.stream import Guard
+from millgate.guard.stream import Guard, step_through
 
 T = TypeVar("T")
 
@@ -42,22 +42,25 @@ class GuardedObjects(Generic[T]):
         self._last: dict[str, T] = {}  # channel -> the last object on it, a pattern for a cut one
         self.report = GuardReport()
 
-    async def stream(self, *, structured: bool = False, max_tokens: int = 0) -> AsyncGenerator[T]:
+    def stream(self, *, structured: bool = False, max_tokens: int = 0) -> AsyncGenerator[T]:
         """The objects of an async stream, without loops. `structured` output is never spliced."""
-        guard = Guard(self._open, **self._knobs)
-        async with guard.stream((), structured=structured, max_tokens=max_tokens) as pieces:
-            self.report = pieces.report
-            async for piece in pieces:
-                for made in self._as_object(piece):
-                    yield made
+        return self._run(
+            Guard(self._open, **self._knobs), structured=structured, max_tokens=max_tokens
+        )
 
     def iterate(self, *, structured: bool = False, max_tokens: int = 0) -> Iterator[T]:
         """The same for a plain iterator."""
         guard = Guard(self._open_plain, **self._knobs)
-        pieces = guard.iterate((), structured=structured, max_tokens=max_tokens)
-        self.report = guard.report
-        for piece in pieces:
-            yield from self._as_object(piece)
+        return step_through(
+            self._run(guard, structured=structured, max_tokens=max_tokens, plain=True)
+        )
+
+    async def _run(self, guard: Guard, **how: Any) -> AsyncGenerator[T]:
+        async with guard.stream((), **how) as pieces:
+            self.report = pieces.report
+            async for piece in pieces:
+                for made in self._as_object(piece):
+                    yield made
 
     async def _open(
         self, messages: Sequence[Message], *, sampling: object = None

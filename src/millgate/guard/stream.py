@@ -11,13 +11,14 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
+    Coroutine,
     Iterable,
     Iterator,
     Sequence,
 )
-from contextlib import ExitStack, aclosing
+from contextlib import aclosing, suppress
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.guard.channels import Piece, as_piece
@@ -31,6 +32,14 @@ from millgate.text.tokens import estimate_tokens
 Messages = str | Sequence[Message]
 Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
 KeepAlive = Callable[[], object]
+T_co = TypeVar("T_co", covariant=True)
+
+
+class SteppedThrough(Protocol[T_co]):
+    """What `step_through` needs of an async iterator."""
+
+    def __anext__(self) -> Coroutine[Any, Any, T_co]: ...
+    def aclose(self) -> Coroutine[Any, Any, object]: ...  # noqa: D102
 
 
 class GuardedStream(AsyncIterator[Piece]):
@@ -116,26 +125,13 @@ class Guard:
         enabled: bool = True,
         structured: bool = False,
         max_tokens: int = 0,
+        plain: bool = False,
     ) -> GuardedStream:
-        """The guarded stream of one answer.
+        """The guarded stream of one answer; `plain` if `generate` gives a plain iterator.
 
         `structured` output is never spliced: a loop in it is asked for again, or ends the stream. `max_tokens`, the
         limit of the request, lets the report say how much of it a severed call left.
         """
-        machine = self._begin(
-            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
-        )
-        return GuardedStream(machine, self._run(machine))
-
-    def _begin(
-        self,
-        messages: Messages,
-        *,
-        enabled: bool = True,
-        structured: bool = False,
-        max_tokens: int = 0,
-    ) -> StreamMachine:
-        """The machine of one stream, and its report as that of the guard."""
         policy = self.policy if enabled else self.policy.model_copy(update={"enabled": False})
         machine = StreamMachine(
             conversation(messages),
@@ -148,15 +144,28 @@ class Guard:
             count=self._count,
         )
         self.report = machine.report
-        return machine
+        return GuardedStream(machine, self._run(machine, plain=plain))
 
-    # Waiting for an async stream
+    def iterate(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> Iterator[Piece]:
+        """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
+        return step_through(
+            self.stream(
+                messages, enabled=enabled, structured=structured, max_tokens=max_tokens, plain=True
+            )
+        )
 
-    async def _run(self, machine: StreamMachine) -> AsyncGenerator[Piece]:
+    async def _run(self, machine: StreamMachine, *, plain: bool) -> AsyncGenerator[Piece]:
         call: Call | None = machine.start()
         try:
             while call is not None:
-                async with aclosing(self._attempt(machine, call)) as pieces:
+                async with aclosing(self._attempt(machine, call, plain=plain)) as pieces:
                     async for piece in pieces:
                         yield piece
                 call = machine.resume() if machine.stalled else None
@@ -164,14 +173,15 @@ class Guard:
             machine.leave()
             raise
 
-    async def _attempt(self, machine: StreamMachine, call: Call) -> AsyncGenerator[Piece]:
+    async def _attempt(
+        self, machine: StreamMachine, call: Call, *, plain: bool
+    ) -> AsyncGenerator[Piece]:
         """One call of the model: its pieces go through the machine, to the end or to a stall."""
         try:
-            upstream = await self._open(call)
+            source = self._open_plain(call) if plain else await self._open(call)
         except Exception:
             machine.fail()
             raise
-        source = TimedStream(upstream, self.policy, self._keep_alive)
         try:
             while not machine.stalled and not machine.done:
                 try:
@@ -184,13 +194,13 @@ class Guard:
                         yield rest
                     raise
                 else:
-                    out = machine.tick() if piece is None else machine.feed(piece)
+                    out = machine.tick() + ([] if piece is None else machine.feed(piece))
                 for ready in out:
                     yield ready
         finally:
             await source.close()
 
-    async def _open(self, call: Call) -> AsyncIterator[str]:
+    async def _open(self, call: Call) -> "TimedStream":
         upstream = self._generate_for(call)
         if inspect.isawaitable(upstream):
             upstream = await upstream
@@ -199,7 +209,16 @@ class Guard:
                 f"generate gave {type(upstream).__name__}, not an async iterator",
                 hint="use guard.iterate(...) for a generate that gives a plain iterator",
             )
-        return upstream  # type: ignore[no-any-return]  # user code: only __aiter__ can be checked
+        return TimedStream(upstream, self.policy, self._keep_alive)
+
+    def _open_plain(self, call: Call) -> "PlainStream":
+        upstream = self._generate_for(call)
+        if not isinstance(upstream, Iterable):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an iterator",
+                hint="use guard.stream(...) for a generate that gives an async iterator",
+            )
+        return PlainStream(upstream)
 
     def _generate_for(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
         messages = [dict(message) for message in call.messages]
@@ -207,66 +226,20 @@ class Guard:
             return self._generate(messages, sampling=call.sampling)
         return self._generate(messages)
 
-    # Taking a plain iterator
 
-    def iterate(
-        self,
-        messages: Messages,
-        *,
-        enabled: bool = True,
-        structured: bool = False,
-        max_tokens: int = 0,
-    ) -> Iterator[Piece]:
-        """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
-        machine = self._begin(
-            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
-        )
-        return self._run_sync(machine)
-
-    def _run_sync(self, machine: StreamMachine) -> Iterator[Piece]:
-        call: Call | None = machine.start()
-        try:
-            while call is not None:
-                yield from self._attempt_sync(machine, call)
-                call = machine.resume() if machine.stalled else None
-        except GeneratorExit:
-            machine.leave()
-            raise
-
-    def _attempt_sync(self, machine: StreamMachine, call: Call) -> Iterator[Piece]:
-        try:
-            upstream = self._open_plain(call)
-        except Exception:
-            machine.fail()
-            raise
-        with ExitStack() as stack:
-            close = getattr(upstream, "close", None)
-            if close is not None:
-                stack.callback(close)
-            yield from self._feed_all(machine, iter(upstream))
-
-    def _open_plain(self, call: Call) -> Iterable[str]:
-        upstream = self._generate_for(call)
-        if not isinstance(upstream, Iterable):
-            raise ConfigError(
-                f"generate gave {type(upstream).__name__}, not an iterator",
-                hint="use guard.stream(...) for a generate that gives an async iterator",
-            )
-        return upstream
-
-    def _feed_all(self, machine: StreamMachine, pieces: Iterator[str]) -> Iterator[Piece]:
-        while not machine.stalled and not machine.done:
+def step_through(items: SteppedThrough[T_co]) -> Iterator[T_co]:
+    """The items of an async iterator that never waits, such as one over a plain iterator."""
+    try:
+        while True:
             try:
-                given = next(pieces)
-                piece = None if given is None else as_piece(given)
-            except StopIteration:
-                out = machine.end()
-            except Exception:
-                yield from machine.fail()
-                raise
-            else:
-                out = machine.tick() + ([] if piece is None else machine.feed(piece))
-            yield from out
+                items.__anext__().send(None)
+            except StopIteration as item:
+                yield item.value
+            except StopAsyncIteration:
+                return
+    finally:
+        with suppress(StopIteration):
+            items.aclose().send(None)
 
 
 def _detector_factory(
@@ -296,6 +269,27 @@ def _accepts(function: Generate, name: str) -> bool:
         p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
         for p in parameters
     )
+
+
+class PlainStream:
+    """A plain iterator behind the methods of TimedStream: it is there at once, and cannot be waited for."""
+
+    def __init__(self, upstream: Iterable[str]) -> None:
+        self._upstream = upstream
+        self._pieces = iter(upstream)
+
+    async def next(self, *, holding: bool) -> str | None:
+        """The next piece."""
+        try:
+            return next(self._pieces)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    async def close(self) -> None:
+        """Close the upstream if it can be closed."""
+        close = getattr(self._upstream, "close", None)
+        if close is not None:
+            close()
 
 
 class TimedStream:
