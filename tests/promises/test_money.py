@@ -182,6 +182,16 @@ def test_a_model_without_a_price_counts_as_the_dearest_and_says_so(rig, tmp_path
         assert f'millgate_fuse_unpriced_total{{model="{model}",priced_as="{name}"}}' in metrics
 
 
+def test_a_model_of_an_own_server_is_free_and_says_so(rig, tmp_path, caplog):
+    script(rig, "chat", "our-model")
+    with serve(rig, tmp_path, capped(1)) as (url, gate):
+        replies = [ask(url, "our-model") for _ in range(3)]
+        assert [reply.status_code for reply in replies] == [200, 200, 200]
+        assert spent(gate) == 0
+        assert "our-model has no price and counts as free" in replies[0].headers["x-millgate-fuse"]
+        assert "our-model has no price and counts as free" in caplog.text
+
+
 def test_a_cap_in_tokens_asks_for_no_price(rig, tmp_path):
     script(rig, "chat", "gpt-9-turbo")
     with serve(rig, tmp_path, "[fuse.caps]\nsession = { tokens = 100_000 }\n") as (url, _):

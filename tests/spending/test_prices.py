@@ -43,6 +43,20 @@ def test_who_is_called_decides_whose_list_holds():
     assert Prices().find("openai/o1-pro", url="https://openrouter.ai/api/v1").input == 150
 
 
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:11434", "[::1]:8000", "localhost:1234", "192.168.1.7", "ollama:11434", "gpu.local"]
+)  # fmt: skip
+def test_an_unknown_model_on_a_server_of_the_own_network_is_free(host):
+    name, price = Prices().dearest("our-model", url=f"http://{host}/v1")
+    assert (name.partition(" ")[0], price.cost(fresh=10**6, output=10**6)) == ("free", 0)
+    assert Prices().dearest("claude-opus-99", url=f"http://{host}/v1")[0].startswith("claude-")
+
+
+@pytest.mark.parametrize("url", ["https://models.example.com/v1", "https://8.8.8.8/v1", ""])
+def test_an_unknown_model_elsewhere_counts_as_the_dearest_of_all(url):
+    assert Prices().dearest("our-model", url=url)[0] == "o1-pro"
+
+
 def test_what_is_read_from_a_cache_or_written_to_it_has_its_own_price():
     price = Price(input=10, output=20, cached=1, written=12, written_1h=16)
     assert price.cost(fresh=1, read=1, written=3, hour=2, output=1) == pytest.approx(75e-6)

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+FREE = "free (it runs on a server of your own network)"
+LOCAL = (
+    ".localhost",
+    ".local",
+    ".internal",
+    ".home.arpa",
+)  # reserved: no public host has such a name
 
 _BARE = re.compile(
     r"(?:(?:global|us|us-gov|eu|apac|jp|au|ca)\.)?(?:[a-z]+\.)?"  # as Bedrock writes regions and vendors
@@ -75,10 +85,13 @@ class Prices:
     def dearest(self, model: str, *, input_tokens: int = 0, url: str = "") -> tuple[str, Price]:
         """What a model without a price costs at most: the dearest model of its provider, and its price.
 
-        If its provider is not known, that of all of them.
+        If nobody is known to provide it, a server in the user's own network bills nothing, and one outside may sell any
+        model: the dearest of all, so that no call passes a cap unseen.
         """
         load_table()
         found = next(_find_providers(_spell(model)[-1], url), None)
+        if found is None and _is_local(url):
+            return FREE, Price(input=0, output=0)
         listed = (
             (price.input + price.output, one.id, price)
             for provider in ([found] if found else _list_providers())
@@ -94,6 +107,11 @@ def load_table() -> None:
     """Import the lists of the providers, and index them: about a second, once. MissingExtra if they are not there."""
     if not _list_models():
         raise MissingExtra("genai-prices", extra="service")
+
+
+def is_table_loaded() -> bool:
+    """Whether a price costs no import any more."""
+    return _list_models.cache_info().currsize > 0
 
 
 def table_version() -> str:
@@ -116,6 +134,15 @@ def _find_providers(model: str, url: str) -> Iterator["Provider"]:
     """Those whose prices hold for a model: who answers at the address, then who makes models of such names."""
     yield from (p for p in _list_providers() if url and re.match(p.api_pattern, url))
     yield from (p for p in _list_providers() if p.model_match and p.model_match.is_match(model))
+
+
+def _is_local(url: str) -> bool:
+    """Whether an address is in a network that is not the public one; a name without a dot is never a public host."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith(LOCAL))
 
 
 def _list_providers() -> "list[Provider]":

@@ -116,7 +116,7 @@ class Metrics:
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
 
-        self._unpriced = count("fuse_unpriced", "Calls under a cap in money whose model has no price: each counts as the dearest model of its provider.", "model", "priced_as")  # fmt: skip
+        self._unpriced = count("fuse_unpriced", "Calls under a cap in money whose model has no price, by what each counts as.", "model", "priced_as")  # fmt: skip
         self._uncounted = count("fuse_uncounted", "Calls under a cap that could not be counted.")
 
     def _begin_at_zero(self) -> None:

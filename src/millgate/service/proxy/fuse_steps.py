@@ -2,7 +2,8 @@
 it is over. Both ask `Spending` (spending/spending.py), the one place where caps are checked and booked.
 
 What a call cost is worked out here too, once, for its trace, the metrics and the caps alike. Under a cap in money a
-model without a price counts as the dearest one of its provider: else it would pass the cap for nothing.
+model without a price counts as the dearest one of its provider: else it would pass the cap for nothing. On a server of
+the user's own network it is free, if nobody is known to provide it.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from millgate.service.proxy.transport import header
 from millgate.service.wire import Headers
 from millgate.sessions.prompt_cache.segments import TTL_S
 from millgate.spending.limits import Cap
-from millgate.spending.prices import Price, Prices
+from millgate.spending.prices import Price, Prices, is_table_loaded
 from millgate.spending.spending import Hold, Spending, amount_of
 from millgate.text.bounded_json import loads
 from millgate.types import Amount
@@ -46,6 +47,10 @@ async def fuse(exchange: Exchange) -> None:
             )
 
         await _hold(exchange, spending, caps, count)
+    elif (
+        not is_table_loaded()
+    ):  # its cost is asked for at its end: import the lists while the model answers
+        asyncio.get_running_loop().run_in_executor(None, spending.prices.find, call.model)
 
 
 async def fuse_passed_on(exchange: Exchange, body: bytes) -> None:
@@ -131,7 +136,7 @@ async def _hold_amount(exchange: Exchange, spending: Spending, likely: Amount) -
 async def _find_price(
     call: ModelCall, prices: Prices, size: int, caps: Sequence[Cap] = ()
 ) -> Price | None:
-    """The price of a call's model; if it has none and a cap is in money, that of the dearest one of its provider."""
+    """The price of a call's model; if it has none and a cap is in money, what it counts as."""
     # in a thread: the first price of a process takes a second
     price = await asyncio.to_thread(prices.find, call.model, input_tokens=size, url=call.server)
     if price is None and any(cap.micros is not None for cap in caps):
