@@ -10,6 +10,7 @@ from millgate.cli.evaluate import evaluation
 from millgate.errors import InputError
 from millgate.evaluate.bm25 import fill, order_by_value, size
 from millgate.evaluate.labeled import Labeled, copies, read, sample, sets
+from millgate.evaluate.published import PublishedGating
 from millgate.evaluate.retrieval import (
     Run,
     _list_missed,
@@ -102,6 +103,26 @@ def test_the_command_prints_the_figures_of_one_set_and_of_many(folder):
     assert {"ndcg@10", "recall@10", "evidence@500", "context_evidence@500", "p50_ms", "p95_ms",
             "passages", "queries"} <= json.loads(one.stdout).keys()  # fmt: skip
     assert "evidence@4096" in json.loads(many.stdout)["sets"]["tiny"]
+
+
+def test_the_published_pipeline_and_a_random_order_of_its_candidates_are_measured_if_asked_for(
+    folder,
+):
+    args = ["retrieval", str(folder), "--budget", "500", "--published"]
+    found = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)["baselines"]
+    assert found["published"]["context_evidence@500"] == pytest.approx(2 / 3)
+    assert found["random"]["context_evidence@500"] == pytest.approx(2 / 3)
+    assert "published" in CliRunner().invoke(evaluation, args).stdout
+
+
+def test_the_published_pipeline_adds_what_shares_a_name_and_fills_by_entropy(folder):
+    with StoredSet(read(folder)) as stored, stored.open() as gate:
+        pipeline = PublishedGating(gate.index("main"))
+        shown, _ = pipeline.fill({"_id": "q", "text": "Vega turbine"}, gate, 500)
+        assert {"a", "d"} <= {row["id"] for row in shown}  # Marta Dias is in both
+        entropies = [row["entropy"] for row in shown]
+        assert entropies == sorted(entropies, reverse=True)
+        assert pipeline.fill({"_id": "q", "text": "Vega turbine"}, gate, 3) == ([], [])
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ ALL = "all"
 # the columns of a budget: heading, and the name of the figure; `bm25_` is the baseline's
 _BUDGET_COLUMNS = {
     "evidence: BM25": "bm25_context_evidence",
+    "published": "published_context_evidence",
+    "random": "random_context_evidence",
     "ours": "context_evidence",
     "whole": "whole_evidence",
     "answers: BM25": "bm25_answers",
@@ -90,6 +92,11 @@ _SET_COLUMNS = {
     multiple=True,
     help="Print what a part is worth: the difference without it. Repeat for more; `all` for each.",
 )
+@click.option(
+    "--published",
+    is_flag=True,
+    help="Also measure the published gating pipeline, and a random order of its candidates.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 def retrieval(
     folders: tuple[Path, ...],
@@ -101,6 +108,7 @@ def retrieval(
     held_out: bool,
     draws: bool,
     parts: tuple[str, ...],
+    published: bool,
     as_json: bool,
 ) -> None:
     """Measure retrieval on labeled questions, beside plain BM25.
@@ -122,7 +130,12 @@ def retrieval(
         print_json(rows) if as_json else _print_ablations(rows)
     else:
         runs, found = _evaluate(
-            sets, embedder, budgets or measure.BUDGETS, foreign, held_out=held_out
+            sets,
+            embedder,
+            budgets or measure.BUDGETS,
+            foreign,
+            held_out=held_out,
+            published=published,
         )
         if not misses:
             found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}  # fmt: skip
@@ -147,6 +160,7 @@ def _evaluate(
     foreign: int,
     *,
     held_out: bool,
+    published: bool,
 ) -> tuple[list[Run], dict[str, Figures]]:
     """Each set as it was measured, and its figures, judged by a grader fitted on the others if that is asked for."""
     with TemporaryDirectory(prefix="millgate-eval-") as folder:
@@ -158,6 +172,7 @@ def _evaluate(
                 budgets=budgets,
                 others=sets,
                 most_foreign=foreign,
+                published=published,
                 tick=tick,
             )
             for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign)
@@ -239,7 +254,7 @@ def _print_figures(found: Mapping[str, Figures]) -> None:
     """Print a table for each budget and one for the rest: a line for each set, their mean, and its 95 % interval."""
     overall = measure.mean(found)
     mean, intervals = overall["mean"], overall["intervals"]
-    rows = {name: _with_baseline(figures) for name, figures in found.items()}
+    rows = {name: measure.with_baselines(figures) for name, figures in found.items()}
     if len(rows) > 1:
         rows["mean"] = mean
     spans = intervals if len(rows) > 1 else next(iter(found.values()))["intervals"]
@@ -247,11 +262,6 @@ def _print_figures(found: Mapping[str, Figures]) -> None:
         columns = {head: f"{name}@{budget}" for head, name in _BUDGET_COLUMNS.items()}
         _print_table(f"at {budget} tokens", columns, rows, spans)
     _print_table("", _SET_COLUMNS, rows, spans)
-
-
-def _with_baseline(figures: Figures) -> Figures:
-    """The figures of a set, those of BM25 beside ours."""
-    return figures | {f"bm25_{k}": v for k, v in figures["baselines"]["bm25"].items()}
 
 
 def _print_table(

@@ -61,7 +61,7 @@ def differences(sets: Sequence[Mapping[str, Run]]) -> list[Figures]:
     rows = []
     for name in (AS_SHIPPED, BM25, *(part for part in sets[0] if part != AS_SHIPPED)):
         pairs = [(runs[AS_SHIPPED], runs[AS_SHIPPED if name == BM25 else name]) for runs in sets]
-        tallies = [(a.ours, b.bm25 if name == BM25 else b.ours) for a, b in pairs]
+        tallies = [(a.ours, b.baselines["bm25"] if name == BM25 else b.ours) for a, b in pairs]
         names = dict.fromkeys(figure for tally, _ in tallies for figure in tally.values)
         found = {
             figure: _difference(figure, tallies)

@@ -15,7 +15,8 @@ For a budget of B tokens (shown.py says how each is measured):
     evidence@B           of the ranking alone, packed by score / tokens^.2 (conversations: score); what does not fit is
                          skipped; tokens = chars / 4
     p50_ms, p95_ms       CPU of a request at the second budget, in the thread that asks
-The baseline is plain BM25 (bm25.py) over the same chunks, in the same budget, counted and framed in the same way.
+The baseline is plain BM25 (bm25.py) over the same chunks, in the same budget, counted and framed in the same way. The
+published gating pipeline (published.py), and a random order of its candidates, are measured beside it if asked for.
 """
 
 import math
@@ -30,10 +31,12 @@ import numpy as np
 
 from millgate.evaluate import bm25
 from millgate.evaluate.labeled import Labeled, Query
+from millgate.evaluate.published import PublishedGating
 from millgate.evaluate.reliability import Pair, bands, expected_error, graded_pairs, pool
-from millgate.evaluate.shown import measure, pieces_of
+from millgate.evaluate.shown import measure, pieces_of, whole_pieces
 from millgate.evaluate.stored_set import Settings, StoredSet, collection_of, collections_of
 from millgate.gateway import Millgate
+from millgate.published.entropy_gating import estimate_tokens
 from millgate.types import Candidate, Context
 from millgate.types.notes import Fate, Stage
 
@@ -80,7 +83,7 @@ class Run:
 
     labeled: Labeled
     ours: Tally = field(default_factory=Tally)
-    bm25: Tally = field(default_factory=Tally)
+    baselines: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     pairs: list[Pair] = field(default_factory=list)
     misses: list[Figures] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -97,7 +100,7 @@ class Run:
             "passages": len(self.labeled.rows),
             "queries": len(self.labeled.queries),
             "intervals": ours.intervals(),
-            "baselines": {"bm25": self.bm25.means()},
+            "baselines": {name: tally.means() for name, tally in self.baselines.items()},
             "reliability": [asdict(band) for band in bands(self.pairs)],
             "misses": [miss for miss in self.misses if miss["missed"]],
         }
@@ -110,15 +113,21 @@ def evaluate(
     budgets: Sequence[int] = BUDGETS,
     others: Sequence[Labeled] = (),
     most_foreign: int = FOREIGN,
+    published: bool = False,
     tick: Tick = lambda: None,
 ) -> Run:
-    """Measure one set under some settings; `others` are the sets of whose questions it should refuse `most_foreign`."""
+    """Measure one set under some settings; `others` are the sets of whose questions it should refuse `most_foreign`.
+
+    `published` also measures the published gating pipeline.
+    """
     labeled = stored.labeled
     run = Run(labeled)
     with stored.open(settings) as gate:
         for query in labeled.queries:
             _measure(run, stored, gate, budgets, query)
             tick()
+        if published:
+            _measure_published(run, stored, gate, budgets)
         apart = foreign(labeled, others, most_foreign)
         own = [(collection_of(query), "", query["text"]) for query in labeled.unanswerable]
         for name, asked in (("stopped", apart), ("unanswerable_stopped", own)):
@@ -131,15 +140,16 @@ def evaluate(
 
 def mean(found: Mapping[str, Figures]) -> Figures:
     """The mean of each figure over the sets that have it, and its 95 % interval over resampled sets."""
-    flat = [
-        {k: v for k, v in figures.items() if isinstance(v, float)}
-        | {f"bm25_{k}": v for k, v in figures["baselines"]["bm25"].items()}
-        for figures in found.values()
-    ]
     overall = Tally()
-    for figures in flat:
-        overall.add(figures)
+    for figures in map(with_baselines, found.values()):
+        overall.add({k: v for k, v in figures.items() if isinstance(v, float)})
     return {"mean": overall.means(), "intervals": overall.intervals()}
+
+
+def with_baselines(figures: Figures) -> Figures:
+    """The figures of a set, those of each baseline beside ours under its name."""
+    theirs = figures["baselines"].items()
+    return figures | {f"{name}_{k}": v for name, means in theirs for k, v in means.items()}
 
 
 def reliability(runs: Sequence[Run]) -> Figures:
@@ -187,8 +197,21 @@ def _measure(
             chosen = {c.chunk.document for c in bm25.fill(order, budget, bm25.size)}
             figures[f"evidence@{budget}"] = _share(chosen, truth.labels)
     run.ours.add(ours)
-    run.bm25.add(theirs)
+    run.baselines["bm25"].add(theirs)
     run.misses.append(_list_missed(query, ranking, truth.labels))
+
+
+def _measure_published(run: Run, stored: StoredSet, gate: Millgate, budgets: Sequence[int]) -> None:
+    """Ask every question of the published pipeline too."""
+    pipelines = {name: PublishedGating(gate.index(name)) for name in collections_of(stored.labeled)}
+    for query in stored.labeled.queries:
+        truth = stored.truth(query)
+        for budget in budgets:
+            filled = pipelines[collection_of(query)].fill(query, gate, budget)
+            for name, rows in zip(("published", "random"), filled, strict=True):
+                pieces = whole_pieces(Candidate(row["chunk"], row["entropy"]) for row in rows)
+                sent = sum(estimate_tokens(row["content"]) for row in rows)
+                run.baselines[name].add(_at(budget, measure(pieces, sent, truth)))
 
 
 def judged_budget(budgets: Sequence[int]) -> int:
