@@ -25,7 +25,6 @@ def test_reading_in_pieces_gives_the_same_tokens(found, size):
     whole = Tokens.of(found)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hashes, "PIECE", size)
-        patch.setattr(hashes, "_LOOK", 2)
         cut = Tokens.of(found)
     assert cut.values.tolist() == whole.values.tolist()
     assert cut.bounds.tolist() == whole.bounds.tolist()

@@ -61,7 +61,9 @@ def mark(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, bool]]:
 
 
 def _words(text: str) -> list[_Word]:
-    return [_Word(found[0].casefold(), found.start(), found.end()) for found in find_tokens(text)]
+    starts, stops = find_tokens(text)
+    places = zip(starts.tolist(), stops.tolist(), strict=True)
+    return [_Word(text[start:stop].casefold(), start, stop) for start, stop in places]
 
 
 def _run(words: Sequence[_Word], at: int, size: int) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from millgate.text.hashes import U32, U64, Bools, Ints, Tokens, shingle_hashes
+from millgate.text.hashes import U32, U64, Tokens, shingle_hashes
+from millgate.text.words import Bools, Ints
 
 SHINGLE = 5
 SHORT_SHINGLE = 3  # for texts of fewer than SHORT_TEXT tokens

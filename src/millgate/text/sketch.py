@@ -26,7 +26,8 @@ from millgate.text.coverage import (
     WindowIndex,
     by_shingles,
 )
-from millgate.text.hashes import U64, Bools, Tokens, shingle_hashes
+from millgate.text.hashes import U64, Tokens, shingle_hashes
+from millgate.text.words import Bools
 
 _MAX_BITS = 40
 

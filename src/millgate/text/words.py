@@ -8,17 +8,17 @@ tables (later code points stay as they are), and character classes by the litera
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
-# characters that marks are removed from at a time: what is found takes fifty bytes a word
-_LONG = 1 << 20
-# characters that are searched for tokens in one call, which nothing can interrupt
-_AT_ONCE = 1 << 16
 _EXPANSION = 1024  # characters by which NFKC may lengthen any text; a long one by half of it too
 MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
@@ -45,19 +45,20 @@ SINGLES: tuple[tuple[int, int], ...] = (
 )  # fmt: skip
 
 
-def _ranges(*tables: Sequence[tuple[int, int]]) -> str:
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for table in tables for low, high in table)
-
-
-_PARTING = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f" + _ranges(BREAKS)
-_LETTER = f"[^{_PARTING}{_ranges(SINGLES)}]"
-_JOINERS = (
-    rf"(?<!{_LETTER})(?<!_)[-+$](?=[0-9])",  # the sign of a number
-    r"(?<=[0-9])[.,](?=[0-9])",  # its point
-    r"(?<=[0-9])%",
-    rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
+# Classes of characters, by which tokens are told apart.
+_BREAK, _LETTER, _DIGIT, _SINGLE, _SIGN, _POINT, _PERCENT, _BAR = range(8)
+_ASCII = (
+    ("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTER),
+    ("0123456789", _DIGIT),
+    ("+-$", _SIGN),
+    (".,", _POINT),
+    ("%", _PERCENT),
+    ("_", _BAR),
 )
-_TOKEN = lazy_compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Kinds = NDArray[np.uint8]
 
 # Marks are removed only if they join no two words, so that removing them never makes one word of two.
 _WORD = r"[0-9a-z_\x80-\U0010ffff]"
@@ -77,8 +78,8 @@ _DRESS = (
     ("|", _TABLE, " "),
 )
 
-# Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that
-# are tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
+# Where a text can be cut, folded or not: before white space, ASCII marks that never join a token, and letters that are
+# tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
 # sigma).
 _SEAM = lazy_compile(
     r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
@@ -112,7 +113,7 @@ def fold_pieces(text: str, size: int) -> Iterator[str]:
     Pieces have about `size` characters, more if no place to cut comes soon. A word of 500 000 letters is cut.
     """
     left = _most_folded(text)
-    for piece in _pieces(text[:MAX_CHARS], size):
+    for piece in cut(text[:MAX_CHARS], size):
         if left <= 0:
             return
         form = _compose(piece, left)
@@ -120,7 +121,8 @@ def fold_pieces(text: str, size: int) -> Iterator[str]:
         yield form.lower()
 
 
-def _pieces(text: str, size: int) -> Iterator[str]:
+def cut(text: str, size: int) -> Iterator[str]:
+    """A text in pieces of about `size` characters that share no token; an empty one has none."""
     start = 0
     while len(text) - start > size:
         last = min(len(text), start + size + MAX_UNCUT)
@@ -134,26 +136,6 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 def plain(folded: str) -> str:
     """A folded text without Markdown control characters and with single spaces."""
-    if len(folded) > 2 * _LONG:
-        parts = (_plain(part) for part in _line_pieces(folded))
-        return " ".join(part for part in parts if part)
-    return _plain(folded)
-
-
-def _line_pieces(text: str) -> Iterator[str]:
-    """A long text in pieces of whole lines; a line that is too long is cut at a space, or where it must be."""
-    start = 0
-    while len(text) - start > _LONG:
-        end = start + _LONG
-        seam = text.rfind("\n", start, end)
-        seam = seam if seam >= 0 else text.rfind(" ", start, end)
-        end = seam + 1 if seam >= 0 else end
-        yield text[start:end]
-        start = end
-    yield text[start:]
-
-
-def _plain(folded: str) -> str:
     text = _LINE_MARKS.sub("", folded)
     for sign, marks, instead in _DRESS:
         if sign in text:  # ten times faster than a search that finds nothing
@@ -168,32 +150,74 @@ def normal(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """The tokens of a text, in reading order."""
-    return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
-
-
-def find_tokens(text: str) -> Iterator[re.Match[str]]:
-    """The tokens of a text as they are written, and where they stand in it; long ones are not cut."""
-    return _TOKEN.finditer(text)
+    folded = fold(text)
+    starts, stops = find_tokens(folded)
+    return [folded[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
 
 
 def split_spans(text: str) -> list[str]:
     """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
     folded = fold(text)
-    firsts: list[int] = []  # where every 190th token starts
-    count = 0
-    start = 0
-    for piece in _pieces(folded, _AT_ONCE):
-        for match in _TOKEN.finditer(piece):
-            for at in range(start + match.start(), start + match.end(), MAX_RUN):
-                if count % SPAN == 0:
-                    firsts.append(at)
-                count += 1
-        start += len(piece)
-    if len(firsts) > 1 and count - SPAN * (len(firsts) - 1) <= SPAN_TAIL:
+    starts, _ = find_tokens(folded)
+    if not len(starts):
+        return []
+    firsts = starts[SPAN::SPAN].tolist()
+    if firsts and len(starts) - SPAN * len(firsts) <= SPAN_TAIL:
         firsts.pop()
-    cuts = [0, *firsts[1:], len(folded)]
-    return [folded[low:high] for low, high in pairwise(cuts)] if firsts else []
+    return [folded[low:high] for low, high in pairwise([0, *firsts, len(folded)])]
 
 
-def _cut(run: str) -> list[str]:
-    return [run[at : at + MAX_RUN] for at in range(0, len(run), MAX_RUN)]
+def find_tokens(text: str) -> tuple[Ints, Ints]:
+    """Where the tokens of a text, folded or as it is written, start and stop."""
+    if text.isascii():
+        kinds = np.frombuffer(text.encode().translate(_classes()[:256].tobytes()), np.uint8)
+    else:
+        kinds = _classes()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
+    edged = np.zeros(kinds.size + 2, np.uint8)
+    edged[1:-1] = kinds
+    inside = (edged > _BREAK) & (edged < _SIGN)
+    rare = np.flatnonzero(edged >= _SIGN)
+    inside[rare] = _joins(edged[rare - 1], edged[rare], edged[rare + 1])
+    single = edged == _SINGLE
+    edge = (inside[1:] != inside[:-1]) | single[1:] | single[:-1]
+    return _cut_long(np.flatnonzero(edge & inside[1:]), np.flatnonzero(edge & inside[:-1]))
+
+
+@cache
+def _classes() -> Kinds:
+    """The class of every code point."""
+    table = np.full(0x110000, _LETTER, np.uint8)
+    table[:0x80] = _BREAK
+    for characters, kind in _ASCII:
+        table[[*characters.encode()]] = kind
+    for ranges, kind in ((BREAKS, _BREAK), (SINGLES, _SINGLE)):
+        for low, high in ranges:
+            table[low : high + 1] = kind
+    return table
+
+
+def _joins(before: Kinds, kind: Kinds, after: Kinds) -> Bools:
+    """Whether a sign, point, percent or bar belongs to the token it touches: -3.5, 5%, snake_case and __dunder__ are
+    tokens, and of _emphasis_ only the word is.
+    """
+    digit_before, digit_after = before == _DIGIT, after == _DIGIT
+    letter_before, letter_after = (
+        digit_before | (before == _LETTER),
+        digit_after | (after == _LETTER),
+    )
+    bar_before, bar_after = before == _BAR, after == _BAR
+    joins: Bools = (kind == _SIGN) & digit_after & ~letter_before & ~bar_before
+    joins |= (kind == _POINT) & digit_before & digit_after
+    joins |= (kind == _PERCENT) & digit_before
+    joins |= (kind == _BAR) & (bar_before | bar_after | (letter_before & letter_after))
+    return joins
+
+
+def _cut_long(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    lengths = stops - starts
+    if not lengths.size or lengths.max() <= MAX_RUN:
+        return starts, stops
+    pieces = -(-lengths // MAX_RUN)
+    first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+    begins = np.repeat(starts, pieces) + MAX_RUN * (np.arange(first.size) - first)
+    return begins, np.minimum(begins + MAX_RUN, np.repeat(stops, pieces))

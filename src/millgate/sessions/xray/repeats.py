@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millgate.text.coverage import SHINGLE, HashSet, covered_shares
-from millgate.text.hashes import U64, Bools, Tokens, shingle_hashes
+from millgate.text.hashes import U64, Tokens, shingle_hashes
+from millgate.text.words import Bools
 
 NOTHING = HashSet.of(np.zeros(0, np.uint64))
 MAX_KNOWN = 2_000_000  # runs remembered of one window; 16 MB, more than most models' windows hold
