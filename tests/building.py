@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from millgate.calls.loop import LoopCalls
 from millgate.pipeline.engine import Engine
 from millgate.pipeline.resources import Resources
 from millgate.pipeline.sizes import CollectionTokens
@@ -14,7 +15,6 @@ from millgate.pipeline.stages.grade import (
     pass_ungraded,
     strips_of_long,
 )
-from millgate.pipeline.threads import LoopCalls
 from millgate.ranking.model import chances
 from millgate.text.tokens import estimate_tokens
 

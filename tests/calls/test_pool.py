@@ -8,6 +8,7 @@ import pytest
 from tests.waiting import MOST_S
 
 from millgate.calls.pool import TurnQueue, WorkThreads, follow_threads
+from millgate.errors import UpstreamError
 
 
 def test_those_who_wait_take_turns_by_owner():
@@ -99,7 +100,7 @@ async def test_what_would_stop_an_event_loop_is_an_error_like_others(error):
 
     threads = WorkThreads(1)
     try:
-        with pytest.raises(RuntimeError, match=error.__name__):
+        with pytest.raises(UpstreamError, match=error.__name__):
             await asyncio.wrap_future(threads.submit(fail))
     finally:
         threads.shutdown()

@@ -3,12 +3,11 @@
 import pytest
 
 from millgate import Millgate
-from millgate.calls.loop import BackgroundLoop
+from millgate.calls.loop import BackgroundLoop, LoopCalls
 from millgate.gateway import wiring
 from millgate.index.indexes import Indexes
 from millgate.pipeline.engine import RequestRun, by_collection
 from millgate.pipeline.stages.propagate import merge
-from millgate.pipeline.threads import LoopCalls
 from millgate.ranking.model import chances
 from millgate.ranking.question import ask
 from millgate.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from tests.building import build, engine_over
 
 from millgate import Millgate
-from millgate.calls.loop import BackgroundLoop
+from millgate.calls.loop import BackgroundLoop, LoopCalls
 from millgate.errors import StoreError, UpstreamError
 from millgate.gateway import wiring
 from millgate.knowledge.edges import edge
@@ -17,7 +17,6 @@ from millgate.knowledge.paths import GraphPolicy
 from millgate.pipeline.engine import RequestRun
 from millgate.pipeline.resources import Policies
 from millgate.pipeline.stages.retrieve import RetrievePolicy
-from millgate.pipeline.threads import LoopCalls
 from millgate.settings import Settings
 from millgate.types import ContextBudget, Plan, Request, Strategy, Tier
 from millgate.types.notes import Stage

@@ -65,7 +65,7 @@ async def test_metrics_are_counted_from_traces(client):
 
 
 async def test_writes_that_are_lost_behind_an_answer_are_counted(monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
     store = FailingStore(TemporaryStore(), methods=["save_trace"])
     with Millgate.open(store=store) as gate:
         async with connected(create(gate)) as client:

@@ -31,7 +31,7 @@ async def ask(client):
 
 
 async def test_no_answer_names_the_place_of_a_store_that_is_gone(gate, folder, monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
     async with connected(create(gate)) as client:
         assert all(answer.status_code == 200 for answer in await ask(client))
         file, aside = folder / FILE, folder / "aside"

@@ -1,7 +1,8 @@
 """Internal: blocking and async versions of the same method.
 
 `async_version` makes the async version of a method that blocks. It keeps parameters and docstring, so that `help` and
-editors show them. `BackgroundLoop` runs an async method for a caller that blocks.
+editors show them. `BackgroundLoop` runs an async method for a caller that blocks, and `LoopCalls` what the thread of a
+request waits for.
 
     aadd = async_version(add)
 """
@@ -10,13 +11,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from millgate.calls.parts import contain
-from millgate.errors import StoreError
+from millgate.calls.parts import contain, late
+from millgate.errors import StoreError, UpstreamError
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -25,9 +26,10 @@ R = TypeVar("R")
 LOGGER = logging.getLogger("millgate")
 
 _ANSWER_S = 1.0  # that a loop has to answer: one that a part blocks does not. Chosen: longer than a busy machine pauses.
-_END_S = (
-    5.0  # that closing waits for the loop, as long as it waits for traces (pipeline/deferred.py)
-)
+_END_S = 5.0  # that closing waits for the loop, as long as it waits for traces (worker.py)
+# Seconds beyond the limit of a part after which its event loop counts as blocked. Chosen: the loop itself ends the wait
+# at the limit, and a machine that is busy may be late.
+BLOCKED_S = 1.0
 
 
 def async_version(
@@ -130,3 +132,60 @@ async def _end_tasks() -> None:
     if others:
         await asyncio.wait(others, timeout=1.0)
     await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+class LoopCalls:
+    """Coroutines that a request's thread starts on an event loop, and waits for.
+
+    A background loop is started with the first one: most requests need none.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | BackgroundLoop) -> None:
+        self._loop = loop
+        self._started: list[Future[Any]] = []
+        self._cancelled = False
+
+    @classmethod
+    def of_running_loop(cls) -> "LoopCalls":
+        """Calls to the loop that runs in this thread."""
+        return cls(asyncio.get_running_loop())
+
+    def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
+        """Start the work on the loop; `wait` gives its result."""
+        loop = self._loop.start() if isinstance(self._loop, BackgroundLoop) else self._loop
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError as error:
+            work.close()
+            raise UpstreamError("the event loop is closed") from error
+        self._started.append(future)
+        if self._cancelled:
+            future.cancel()
+        return future
+
+    def wait(self, future: "Future[R]", part: str, timeout_s: float | None = None) -> R:
+        """What the work returns, once it is done. `timeout_s` is how long the part may take by its own clock: a loop
+        that has not ended the work a second later is blocked.
+        """
+        try:
+            return future.result(None if timeout_s is None else timeout_s + BLOCKED_S)
+        except CancelledError as error:
+            raise UpstreamError("the request was cancelled, or the event loop closed") from error
+        except TimeoutError as error:
+            if future.done() or timeout_s is None:  # the work raised it
+                raise
+            future.cancel()
+            if isinstance(self._loop, BackgroundLoop):
+                self._loop.replace_blocked()
+            raise late(part, timeout_s) from error
+
+    def check(self) -> None:
+        """UpstreamError if nobody waits for the request any more: so its thread ends before the next stage."""
+        if self._cancelled:
+            raise UpstreamError("the request was cancelled")
+
+    def cancel(self) -> None:
+        """Cancel what is under way and what is started from now on: its caller does not wait any more."""
+        self._cancelled = True
+        for future in self._started:
+            future.cancel()

@@ -164,12 +164,18 @@ def start_thread(
 ) -> "Future[R]":
     """Run work in a daemon thread, which keeps no process from ending; its result or error goes into the future."""
     future: Future[R] = Future()
-    future.set_running_or_notify_cancel()
     call = partial(copy_context().run, work, *args, **kwargs)
+    threading.Thread(
+        target=run_into, args=(future, call), name=f"millgate-{name}", daemon=True
+    ).start()
+    return future
 
-    def run() -> None:
+
+def run_into(future: "Future[R]", work: Callable[[], R]) -> None:
+    """Do the work, unless nobody waits for it any more; its result or error goes into the future."""
+    if future.set_running_or_notify_cancel():
         try:
-            result = call()
+            result = work()
         except StopIteration as error:
             # no future of asyncio takes this error: a caller would wait for it until the deadline
             future.set_exception(RuntimeError(f"it raised {error!r}"))
@@ -177,9 +183,6 @@ def start_thread(
             future.set_exception(error)
         else:
             future.set_result(result)
-
-    threading.Thread(target=run, name=f"millgate-{name}", daemon=True).start()
-    return future
 
 
 class Rest:

@@ -1,4 +1,8 @@
-"""Internal: which threads still work for a request, and whose turn it is.
+"""Internal: the pool in which requests are built: which threads work for whom, whose turn it is, and how many compute.
+
+A blocking call is built in the caller's own thread, an async call in one of these. Stages read thousands of rows and
+arrays and hold the interpreter lock, so few of them compute at once (`ComputingSlots`): with more than two, threads
+mostly hand the lock to each other, which takes half as much CPU again. A thread that waits gives its place to another.
 
 A thread cannot be stopped: a request that is cut off has an answer, while what it asked for is still computed and held
 in memory. So the service gives the bytes, the turn and the place of a request back when its threads have ended too.
@@ -9,14 +13,29 @@ block, as on a store that another process has locked, would stop everybody.
 """
 
 import asyncio
+import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
-from threading import Event, Lock
+from threading import Condition, Event, Lock
 from typing import Any, Generic, ParamSpec, TypeVar
+
+from millgate.calls.parts import contain, run_into
+from millgate.errors import StoreError
+
+# Requests that compute at once. One alone would let a long request stop all others.
+COMPUTING = 2
+# The same if stages wait for a network (PostgreSQL, a remote embedder), when most of them do not compute.
+WAITING = 16
+# Requests of async callers that are under way at once; threads are started at need. A crowd of 64 agents is what the
+# proxy is tested with, and one tenant gets half of the threads.
+THREADS = 128
+# Seconds that closing waits for requests under way: as long as the service lets them take at its end (service.drain_s).
+CLOSE_S = 10.0
+LOGGER = logging.getLogger("millgate")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -147,7 +166,7 @@ class WorkThreads(ThreadPoolExecutor):
                 owner, (future, work) = found
                 self._held[owner] += 1
             try:
-                _run_into(future, work)
+                run_into(future, partial(contain, "call", work))
             finally:
                 with self._turns:
                     self._held[owner] -= 1
@@ -158,14 +177,107 @@ class WorkThreads(ThreadPoolExecutor):
         return not owner or self._held[owner] < self._most
 
 
-def _run_into(future: "Future[Any]", work: Callable[[], Any]) -> None:
-    if future.set_running_or_notify_cancel():
+class ComputingSlots:
+    """Places for so many requests as compute at once. Those that wait for one take turns by tenant."""
+
+    def __init__(self, count: int = COMPUTING) -> None:
+        self.count = count
+        self._free = count
+        self._waiting: TurnQueue[Event] = TurnQueue()
+        self._lock = Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return len(self._waiting)
+
+    @contextmanager
+    def held(self, tenant: str) -> Iterator[None]:
+        """Compute in one of the places."""
+        self.take(tenant)
         try:
-            result = work()
-        except (StopIteration, SystemExit, KeyboardInterrupt) as error:
-            # the first would let an event loop wait for ever, and the others would end it
-            future.set_exception(RuntimeError(f"it raised {error!r}"))
-        except BaseException as error:  # noqa: BLE001  (raised to the caller)
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+            yield
+        finally:
+            self.give_back()
+
+    def take(self, tenant: str) -> None:
+        """Wait for a place."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            given = Event()
+            self._waiting.put(tenant, given)
+        given.wait()
+
+    def give_back(self) -> None:
+        """Hand a place on to the next that waits."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.pop().set()
+            else:
+                self._free += 1
+
+
+class RequestThreads:
+    """Where requests are built. Safe to share between threads and event loops."""
+
+    def __init__(self, computing: int = COMPUTING) -> None:
+        self.computing = ComputingSlots(computing)
+        self._changed = Condition()
+        self._under_way = 0
+        self._pool: WorkThreads | None = None
+        self._closed = False
+
+    def call(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the work in this thread; `close` waits for it."""
+        with self._counted():
+            return work(*args, **kwargs)
+
+    async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the work in a thread of its own, with the caller's context variables."""
+        counted = partial(self.call, work, *args, **kwargs)
+        call = partial(copy_context().run, contain, "request", counted)
+        with self._changed:
+            done = self._open_pool().submit(call)
+        return await asyncio.wrap_future(done)
+
+    def start(self) -> None:
+        """Start the threads now, so that a crowd that comes at once does not wait for them, nor does its loop."""
+        with self._changed:
+            self._open_pool().start_all()
+
+    def _open_pool(self) -> WorkThreads:
+        self._check_open()
+        if self._pool is None:
+            self._pool = WorkThreads(THREADS, thread_name_prefix="millgate-request")
+        return self._pool
+
+    def close(self) -> None:
+        """Wait for what runs, drop what only waits, and end the threads; calls that come later raise StoreError.
+
+        What a part of the user's own holds for long is not waited for.
+        """
+        with self._changed:
+            pool, self._pool, self._closed = self._pool, None, True
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._under_way, CLOSE_S):
+                LOGGER.warning("closed while %d requests were under way", self._under_way)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            self._check_open()
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")

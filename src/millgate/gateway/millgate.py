@@ -12,14 +12,13 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from millgate.calls.loop import async_version
+from millgate.calls.loop import LoopCalls, async_version
 from millgate.errors import InputError, StoreError
 from millgate.gateway.compactions import Compactions, LostMessages
 from millgate.knowledge.facts import AddedFact, FactHit, Facts, Feedback
 from millgate.knowledge.review import ReviewQueue
 from millgate.knowledge.trust import highest_praise
 from millgate.pipeline.recorder import survive
-from millgate.pipeline.threads import LoopCalls
 from millgate.protocols import ClusterStore, Snapshot
 from millgate.text.meant import nearest
 from millgate.types import Context, ContextBudget, Request, Step, Window, WindowLike

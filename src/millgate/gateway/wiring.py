@@ -13,6 +13,8 @@ from weakref import WeakSet
 
 from millgate.calls.bugs import EXPECTED, LOGGER, describe
 from millgate.calls.parts import or_ours
+from millgate.calls.pool import COMPUTING, WAITING, RequestThreads
+from millgate.calls.worker import DeferredWrites
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import redact_session, redact_trace
 from millgate.explain.log import NAME, PerformanceLog
@@ -24,11 +26,9 @@ from millgate.knowledge.providers import ProviderPool, load_plugins
 from millgate.models.embed import OwnEmbedder, embedder
 from millgate.models.grade import llm_grader
 from millgate.models.search import searcher
-from millgate.pipeline.deferred import DeferredWrites
 from millgate.pipeline.engine import Engine
 from millgate.pipeline.resources import Policies, Resources
 from millgate.pipeline.sizes import CollectionTokens
-from millgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
 from millgate.pipeline.trace_upkeep import TraceUpkeep
 from millgate.protocols import (
     Clock,

@@ -7,7 +7,7 @@ decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─
 calls the stage with its policy and resources and records its step. A stage that fails ends its `with` block
 (recorder.py); what follows the block stands in for it. What a stage needs from an earlier one is handed in as data; no
 stage calls another. The whole request runs in one thread. Only memory providers, a grader of the caller's own and a
-search are awaited, on an event loop (threads.py).
+search are awaited, on an event loop (calls/loop.py).
 """
 
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from millgate.calls.lazy import lazy_property
+from millgate.calls.loop import LoopCalls
 from millgate.calls.parts import Rest, await_part
 from millgate.errors import (
     ConfigError,
@@ -59,7 +60,6 @@ from millgate.pipeline.stages.grade import (
 from millgate.pipeline.stages.penalize import is_in_window, is_shown, penalize
 from millgate.pipeline.stages.propagate import join_by_id, merge, name_limit, propagate
 from millgate.pipeline.stages.retrieve import retrieve
-from millgate.pipeline.threads import LoopCalls
 from millgate.protocols import Grader, Snapshot
 from millgate.ranking.model import Chance, chances, evidence_shares, ranking_score, read_model
 from millgate.ranking.question import Question, ask, match_known, match_own, read_query

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from millgate.calls.parts import Rest
+from millgate.calls.pool import ComputingSlots
 from millgate.errors import InputError, LimitError
 from millgate.knowledge.memory import Memory
 from millgate.knowledge.paths import GraphPolicy
@@ -20,7 +21,6 @@ from millgate.pipeline.stages.grade import GradePolicy
 from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
-from millgate.pipeline.threads import ComputingSlots
 from millgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
 from millgate.text.window_cache import WindowCache
 from millgate.types import Request

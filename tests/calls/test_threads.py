@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from tests.waiting import MOST_S, until
 
+from millgate.calls.loop import LoopCalls
+from millgate.calls.pool import COMPUTING, WAITING, ComputingSlots, RequestThreads
 from millgate.errors import StoreError, UpstreamError
 from millgate.gateway import Millgate, wiring
 from millgate.gateway.wiring import UserComponents
-from millgate.pipeline.threads import COMPUTING, WAITING, ComputingSlots, LoopCalls, RequestThreads
 from millgate.settings import Settings
 from millgate.stores.temporary import TemporaryStore
 

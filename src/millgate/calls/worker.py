@@ -1,4 +1,4 @@
-"""Deferred writes: one thread writes, in order, what need not be on disk before the answer is given.
+"""Internal: deferred writes: one thread writes, in order, what need not be on disk before the answer is given.
 
 Writes of one kind that follow within milliseconds share a transaction: waking a thread and a transaction cost more
 than a trace. The queue is bounded. It drops, counts and logs writes that do not fit and writes that failed several

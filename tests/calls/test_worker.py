@@ -7,8 +7,8 @@ import pytest
 from tests.waiting import MOST_S
 
 from millgate.calls.bugs import set_strict
+from millgate.calls.worker import DeferredWrites
 from millgate.errors import InputError, StoreError
-from millgate.pipeline.deferred import DeferredWrites
 
 
 def test_writes_are_done_in_order_and_before_the_end():
@@ -49,7 +49,7 @@ def test_items_that_wait_next_to_each_other_are_written_together_and_in_order():
 
 
 def test_if_items_fail_together_each_is_written_alone(monkeypatch, caplog):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
     go, tried = threading.Event(), []
 
     def save(items):
@@ -70,7 +70,7 @@ def test_if_items_fail_together_each_is_written_alone(monkeypatch, caplog):
 
 
 def test_what_is_gathered_waits_for_nobody_who_needs_it(monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.GATHER_S", 600.0)
+    monkeypatch.setattr("millgate.calls.worker.GATHER_S", 600.0)
     done, half = [], threading.Event()
     writes = DeferredWrites(most=4)
     for n in range(3):
@@ -85,7 +85,7 @@ def test_what_is_gathered_waits_for_nobody_who_needs_it(monkeypatch):
 
 
 def test_what_follows_soon_is_gathered(monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.GATHER_S", 600.0)
+    monkeypatch.setattr("millgate.calls.worker.GATHER_S", 600.0)
     done = []
     writes = DeferredWrites()
     writes.put_item("first", done.append, 0)
@@ -97,7 +97,7 @@ def test_what_follows_soon_is_gathered(monkeypatch):
 
 
 def test_a_write_that_fails_is_tried_again_and_once_it_is_done_nobody_is_told(monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
     tries = []
 
     def fail_once():
@@ -115,7 +115,7 @@ def test_a_write_that_fails_is_tried_again_and_once_it_is_done_nobody_is_told(mo
 
 
 def test_each_answer_says_what_was_lost_until_a_good_write(monkeypatch):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
 
     def fail():
         raise StoreError("the store is held")
@@ -157,7 +157,7 @@ def test_what_no_second_try_can_mend_is_counted_too_and_told_without_a_path(capl
 
 
 def test_what_cannot_be_written_is_dropped_and_counted(monkeypatch, caplog):
-    monkeypatch.setattr("millgate.pipeline.deferred.PAUSE_S", 0.01)
+    monkeypatch.setattr("millgate.calls.worker.PAUSE_S", 0.01)
 
     def fail():
         raise StoreError("the disk is full")
