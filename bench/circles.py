@@ -46,11 +46,11 @@ from bench.fold import read_sessions
 from rich.console import Console
 from rich.table import Table
 
-from millgate.circles.action import Step
+from millgate.circles.action import call_number
 from millgate.circles.finder import check
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import Reader
-from millgate.circles.steps import Climber, annotate, climb
+from millgate.circles.steps import CircleFollower, annotate, find_steps
 from millgate.guard import masks
 
 POLICY = CirclesPolicy()
@@ -84,7 +84,7 @@ def compare_rules(sessions: int) -> Table:
         render(looping_session(seed, period=seed % 6 + 1)[0], APIS[seed % 3], seed=seed)
         for seed in range(sessions)
     ]
-    alarms = sum(bool(climb(messages, POLICY).marks) for messages in healthy)
+    alarms = sum(bool(find_steps(messages, POLICY).marks) for messages in healthy)
     found = sum(check(messages) is not None for messages in looping)
     table.add_row("same call, same result", str(sessions), str(alarms), str(sessions), str(found))
     alarms, found = sum(map(fires_by_arguments, healthy)), sum(map(fires_by_arguments, looping))
@@ -98,7 +98,7 @@ def compare_recorded(folder: Path) -> Table:
         "sessions", "count", "with a circle", "same call three times", "of them left alone"
     )
     for name, sessions in read_sessions(folder).items():
-        marks = {n: climb(s.messages, POLICY).marks for n, s in enumerate(sessions)}
+        marks = {n: find_steps(s.messages, POLICY).marks for n, s in enumerate(sessions)}
         circles = {n for n, found in marks.items() if found}
         repeats = {n for n, s in enumerate(sessions) if most_repeated(s.messages) >= 3}
         counts = (len(sessions), len(circles), len(repeats), len(repeats - circles))
@@ -160,19 +160,19 @@ def forget() -> None:
 
 
 def _annotate(messages: list) -> list:
-    return annotate(messages, climb(messages, POLICY).marks)
+    return annotate(messages, find_steps(messages, POLICY).marks)
 
 
 def _grown(messages: list, known: list) -> float:
-    """CPU of the ladder as the proxy climbs it, if all but the last turn was sent before."""
-    climber = Climber(POLICY)
+    """CPU of the steps as the proxy follows them, if all but the last turn was sent before."""
+    follower = CircleFollower(POLICY)
     for at, message in enumerate(known[:-2]):
-        climber.feed(at, message)
+        follower.feed(at, message)
 
     def go_on():
-        for at in range(climber.read, len(messages)):
-            climber.feed(at, messages[at])
-        return annotate(messages, climber.climb.marks)
+        for at in range(follower.read, len(messages)):
+            follower.feed(at, messages[at])
+        return annotate(messages, follower.found.marks)
 
     return _cpu(go_on)
 
@@ -206,7 +206,7 @@ def leaves(client: httpx2.Client, model: str, messages: list[dict], *, ladder: b
     """Whether the model leaves the circle within two turns."""
     messages, tools = list(messages), tools_of(messages)
     last = messages[-2]["tool_calls"][0]["function"]
-    stuck, result = Step(last["name"], last["arguments"]).call, messages[-1]["content"]
+    stuck, result = call_number(last["name"], last["arguments"]), messages[-1]["content"]
     for _ in range(TURNS):
         body = {
             "model": model,
@@ -223,7 +223,7 @@ def leaves(client: httpx2.Client, model: str, messages: list[dict], *, ladder: b
         if not calls:
             return True
         made = calls[0]["function"]
-        if Step(made["name"], made["arguments"]).call != stuck:
+        if call_number(made["name"], made["arguments"]) != stuck:
             return True
         messages.append(
             {"role": "assistant", "content": message.get("content"), "tool_calls": calls[:1]}

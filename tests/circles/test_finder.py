@@ -5,7 +5,7 @@ from bench.fixtures.sessions import APIS, MadeCall, Turn, healthy_session, loopi
 
 from millgate.circles.finder import check
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import climb
+from millgate.circles.steps import find_steps
 
 SESSIONS = 1_200
 
@@ -19,7 +19,7 @@ def test_healthy_sessions_hold_no_circle_after_any_message(api):
     policy = CirclesPolicy()
     for seed in range(SESSIONS // 3):
         messages = render(healthy_session(seed), api, seed=seed)
-        found = climb(messages, policy)
+        found = find_steps(messages, policy)
         assert not found.marks, (seed, found.marks[0])
         assert found.ended is None
 
@@ -165,8 +165,8 @@ def test_a_very_long_result_is_compared_as_it_is():
 def test_comparing_has_an_end(monkeypatch):
     monkeypatch.setattr("millgate.circles.finder.MAX_CHARS", 1_000)
     short, long = ([m for _ in range(9) for m in (call("1"), result("1", "x" * size))] for size in (100, 400))  # fmt: skip
-    assert len(climb(short, CirclesPolicy()).marks) == 3
-    assert len(climb(long, CirclesPolicy()).marks) == 1
+    assert len(find_steps(short, CirclesPolicy()).marks) == 3
+    assert len(find_steps(long, CirclesPolicy()).marks) == 1
     assert (check(short).copies, check(long)) == (9, None)
 
 

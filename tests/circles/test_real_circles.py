@@ -9,7 +9,7 @@ from millgate.circles.finder import check
 from millgate.circles.masks import is_same, without_counts
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import ENDING
-from millgate.circles.steps import annotate, climb, ending
+from millgate.circles.steps import annotate, ending, find_steps
 from millgate.guard.dialects.gemini import GeminiDialect
 
 RECORDINGS = Path(__file__).parents[1] / "agents" / "recordings"
@@ -32,20 +32,22 @@ def named(paths):
 @named(CIRCLES)
 def test_the_circle_of_each_agent_is_noted_at_its_third_copy(path):
     messages = messages_of(path)
-    rungs = [mark.rung for mark in climb(messages, POLICY).marks]
+    rungs = [mark.step for mark in find_steps(messages, POLICY).marks]
     assert rungs[0] == "note"
     assert rungs in (["note"], ["note", "list", "end"]), "each rung once"
-    first = climb(messages, POLICY).marks[0]
+    first = find_steps(messages, POLICY).marks[0]
     assert first.circle.copies == 3
     noted = annotate(messages, [first])
     assert "[millgate: the same call came back" in json.dumps(noted[first.at])
     assert [a for a, b in zip(noted, messages, strict=True) if a is not b] == [noted[first.at]]
-    assert climb(noted, POLICY).marks == climb(messages, POLICY).marks, "a note changes no count"
+    assert find_steps(noted, POLICY).marks == find_steps(messages, POLICY).marks, (
+        "a note changes no count"
+    )
 
 
 @named(HEALTHY)
 def test_a_healthy_session_of_each_agent_holds_no_circle(path):
-    assert climb(messages_of(path), POLICY).marks == ()
+    assert find_steps(messages_of(path), POLICY).marks == ()
 
 
 def calls(results, command="python build.py"):
@@ -127,14 +129,14 @@ def test_code_in_a_text_and_a_user_message_of_a_fixed_form_are_a_call_and_its_re
 
 def test_a_complaint_about_our_ending_does_not_restart_the_count_and_the_model_is_asked():
     messages = calls([REST] * 8)
-    stopped = climb(messages, POLICY).ended
+    stopped = find_steps(messages, POLICY).ended
     assert ending(stopped).startswith(ENDING)
     complaint = "Tool call error:\n\n<error>\nNo tool calls found in the response.\n</error>"
     messages += [{"role": "assistant", "content": ending(stopped)}, {"role": "user", "content": complaint}]  # fmt: skip
-    assert climb(messages, POLICY).ended is None, (
+    assert find_steps(messages, POLICY).ended is None, (
         "else program and proxy would answer each other for ever"
     )
     again = calls([REST])[1:]
-    assert climb([*messages, *again], POLICY).ended.copies == 9
+    assert find_steps([*messages, *again], POLICY).ended.copies == 9
     person = [*messages[:-1], {"role": "user", "content": "I made the folder. Try again."}]
-    assert climb([*person, *again], POLICY).ended is None, "a person's message lifts it"
+    assert find_steps([*person, *again], POLICY).ended is None, "a person's message lifts it"

@@ -10,7 +10,7 @@ from millgate.circles.finder import CircleFinder, check
 from millgate.circles.masks import normalize
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import Reader
-from millgate.circles.steps import annotate, climb, ending
+from millgate.circles.steps import annotate, ending, find_steps
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")
@@ -22,7 +22,7 @@ def loop(copies, result="no such file"):
 
 def noted(turns, api="chat", policy=POLICY):
     messages = render(turns, api)
-    return annotate(messages, climb(messages, policy).marks)
+    return annotate(messages, find_steps(messages, policy).marks)
 
 
 def notes(messages):
@@ -33,8 +33,8 @@ def notes(messages):
 def test_the_third_copy_is_noted_the_fifth_listed_and_the_eighth_ended(api):
     for copies in range(1, 10):
         messages = render([GO, *loop(copies)], api)
-        found = climb(messages, POLICY)
-        rungs = [mark.rung for mark in found.marks]
+        found = find_steps(messages, POLICY)
+        rungs = [mark.step for mark in found.marks]
         assert rungs == ["note", "list", "end"][: (copies >= 3) + (copies >= 5) + (copies >= 8)]
         assert (found.ended is not None) == (copies >= 8)
 
@@ -48,7 +48,7 @@ def test_the_list_says_what_was_tried_and_what_came_back(api):
 
 
 def test_the_ending_says_what_happened():
-    circle = climb(render([GO, *loop(8)], "chat"), POLICY).ended
+    circle = find_steps(render([GO, *loop(8)], "chat"), POLICY).ended
     assert circle
     told = ending(circle)
     assert "read was called 8 times with the same arguments and the same result" in told
@@ -57,34 +57,34 @@ def test_the_ending_says_what_happened():
 
 def test_each_rung_can_be_moved_and_switched_off():
     messages = render([GO, *loop(9)], "chat")
-    quiet = climb(messages, CirclesPolicy(rungs={"note": 0}))
+    quiet = find_steps(messages, CirclesPolicy(rungs={"note": 0}))
     assert (quiet.marks, quiet.ended) == ((), None)
-    assert climb(messages, CirclesPolicy(rungs={})).marks == ()
-    only = climb(messages, CirclesPolicy(rungs={"list": 4}))
+    assert find_steps(messages, CirclesPolicy(rungs={})).marks == ()
+    only = find_steps(messages, CirclesPolicy(rungs={"list": 4}))
     assert [mark.circle.copies for mark in only.marks] == [4]
-    at_once = climb(messages, CirclesPolicy(rungs={"note": 2, "list": 2, "end": 2}))
-    assert [mark.rung for mark in at_once.marks] == ["end"]
+    at_once = find_steps(messages, CirclesPolicy(rungs={"note": 2, "list": 2, "end": 2}))
+    assert [mark.step for mark in at_once.marks] == ["end"]
 
 
 def test_a_key_has_rungs_of_its_own():
     policy = CirclesPolicy(by_key={"k": {"end": 3}, "off": {}})
     messages = render([GO, *loop(3)], "chat")
-    assert climb(messages, policy.for_key("k")).ended
-    assert climb(messages, policy.for_key("off")).marks == ()
-    assert [mark.rung for mark in climb(messages, policy.for_key("")).marks] == ["note"]
+    assert find_steps(messages, policy.for_key("k")).ended
+    assert find_steps(messages, policy.for_key("off")).marks == ()
+    assert [mark.step for mark in find_steps(messages, policy.for_key("")).marks] == ["note"]
 
 
 def test_a_person_lifts_it_and_the_old_notes_stay():
     messages = render([GO, *loop(8), Turn(human="Look at b.")], "chat")
-    found = climb(messages, POLICY)
+    found = find_steps(messages, POLICY)
     assert found.ended is None
-    assert [mark.rung for mark in found.marks] == ["note", "list", "end"]
+    assert [mark.step for mark in found.marks] == ["note", "list", "end"]
     assert notes(annotate(messages, found.marks)) == [6, 10]
 
 
 def test_messages_without_a_note_are_the_same_objects():
     messages = render([GO, *loop(3)], "messages")
-    after = annotate(messages, climb(messages, POLICY).marks)
+    after = annotate(messages, find_steps(messages, POLICY).marks)
     assert [a is b for a, b in zip(messages, after, strict=True)] == [True] * 6 + [False]
 
 
@@ -99,12 +99,12 @@ def test_a_result_of_parts_gets_a_part_and_an_empty_one_a_text():
     for message in messages:
         if message["role"] == "tool":
             message["content"] = [{"type": "text", "text": "none"}]
-    last = annotate(messages, climb(messages, POLICY).marks)[-1]
+    last = annotate(messages, find_steps(messages, POLICY).marks)[-1]
     assert len(last["content"]) == 2
     for message in messages:
         if message["role"] == "tool":
             message["content"] = None
-    last = annotate(messages, climb(messages, POLICY).marks)[-1]
+    last = annotate(messages, find_steps(messages, POLICY).marks)[-1]
     assert last["content"].startswith("[millgate: ")
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_hold_a_note_passes_unchanged():
     for n in range(4):
         items.append({"type": "computer_call", "call_id": str(n), "action": {"type": "screenshot"}})
         items.append({"type": "computer_call_output", "call_id": str(n), "output": screen})
-    found = climb(items, POLICY)
+    found = find_steps(items, POLICY)
     assert found.marks
     assert annotate(items, found.marks) == items
 
@@ -156,10 +156,10 @@ WORK = st.lists(
 @given(TURNS, st.integers(1, 12), st.sampled_from(APIS), st.integers(0, 3))
 def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, repeat, api, seed):
     messages = render(turns + turns[-3:] * repeat, api, seed=seed)
-    whole = [orjson.dumps(m) for m in annotate(messages, climb(messages, POLICY).marks)]
+    whole = [orjson.dumps(m) for m in annotate(messages, find_steps(messages, POLICY).marks)]
     for end in range(len(messages)):
         prefix = messages[:end]
-        part = annotate(prefix, climb(prefix, POLICY).marks)
+        part = annotate(prefix, find_steps(prefix, POLICY).marks)
         assert [orjson.dumps(message) for message in part] == whole[:end]
 
 
@@ -210,8 +210,8 @@ def test_the_prefix_of_a_looping_session_never_changes(period):
     for api in APIS:
         session, _ = looping_session(period, period=period, copies=7)
         messages = render(session, api)
-        whole = annotate(messages, climb(messages, POLICY).marks)
+        whole = annotate(messages, find_steps(messages, POLICY).marks)
         assert notes(whole)
         for end in range(len(messages)):
             part = messages[:end]
-            assert annotate(part, climb(part, POLICY).marks) == whole[:end]
+            assert annotate(part, find_steps(part, POLICY).marks) == whole[:end]

@@ -10,7 +10,7 @@ from tests.dashboard.browser import opened
 from tests.service.clients import until
 
 from millgate.circles.finder import Circle, Tried
-from millgate.circles.steps import Climb, Mark
+from millgate.circles.steps import CircleSteps, Mark
 from millgate.guard.report import Cut, GuardReport
 from millgate.service.observe.call_trace import call_trace
 from millgate.service.observe.model_call import ModelCall
@@ -30,7 +30,7 @@ def hostile_call(gate, number, text):
         sent=sent, report=report, answer=f"{text} and on", error=text,
     )  # fmt: skip
     circle = Circle(1, 3, (Tried(text, "{}", text),), 1, 3)
-    call.climb = Climb((Mark(2, "note", circle),))
+    call.circles = CircleSteps((Mark(2, "note", circle),))
     call.cap_statuses = (CapStatus("session", text, "paused", 9, 5, "tokens"),)
     gate.save_trace(call_trace(call, tenant=gate.tenant, now=time.time()))
 

@@ -8,7 +8,7 @@ from bench.fixtures.sessions import MadeCall, Turn, render
 from tests.waiting import MOST_S
 
 from millgate.circles.finder import Circle
-from millgate.circles.steps import Climb, Mark
+from millgate.circles.steps import CircleSteps, Mark
 from millgate.cli.why import _describe_row
 from millgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
 from millgate.explain.as_data import redact_trace, trace_data
@@ -119,18 +119,18 @@ def test_the_outcome_says_whether_there_was_an_answer_and_the_guard_what_it_made
     refused = TraceSummary.of(traced(status=429))
     assert (refused.outcome, refused.status) == ("unanswered", 429)
     circle = Circle(1, 8, (), 1, 15)
-    ended = traced(status=200, climb=Climb((), circle)).steps[0].facts
+    ended = traced(status=200, circles=CircleSteps((), circle)).steps[0].facts
     assert (ended["outcome"], ended["guard"]) == ("ended", "off")
     assert TraceSummary.of(traced(status=200, report=GuardReport(state=State.DONE))).outcome == "clean"  # fmt: skip
 
 
 def test_a_turn_that_ended_before_is_told_again_in_each_later_call():
     circle = Circle(1, 10, (), 1, 19)
-    (told,) = describe(traced(climb=Climb((), circle))).done
+    (told,) = describe(traced(circles=CircleSteps((), circle))).done
     assert told.what.startswith("the turn was ended without asking the model: ")
     assert told.change.endswith("circles.rungs.end = 11 (there were 10 copies)")
-    now = Climb((Mark(19, "end", circle),), circle)
-    assert len(describe(traced(climb=now)).done) == 1
+    now = CircleSteps((Mark(19, "end", circle),), circle)
+    assert len(describe(traced(circles=now)).done) == 1
 
 
 def test_a_long_piece_before_a_cut_keeps_its_end():

@@ -1,9 +1,9 @@
-"""Steps: when is a call with its result the same as another?
+"""Actions: when is a call with its result the same as another?
 
 Same tool; same arguments, whatever the order of their names and the white space between them; same result but for the
 parts that change on every call (`masks`). Tool and arguments are reduced to a number. Results are compared only if the
 same call stands near, and read only if they differ. Polling never counts as a circle: a tool that sleeps, or a
-result that says work is under way, makes a step that never counts as a repeat.
+result that says work is under way, makes an action that never counts as a repeat.
 """
 
 import re
@@ -40,7 +40,7 @@ _UNDER_WAY = re.compile(
 _waiting = count()  # so that no call that waits equals another
 
 
-class Step:
+class Action:
     """One thing that happened: a call and what came back, or (tool "") a text. `at` is the message with the result.
 
     `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
@@ -51,11 +51,11 @@ class Step:
     def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
         self.tool, self.arguments, self.at = tool, arguments, at
         self.answered = False
-        self.first: Step | None = None  # the first step that this one is the same as
+        self.first: Action | None = None  # the first action that this one is the same as
         self.by_ids: bool | None = (
             None  # whether it is the same but for drawn ids; None if it repeats nothing
         )
-        self.call = _call_number(tool, arguments)
+        self.call = call_number(tool, arguments)
         self.result = ""
         self._text: str | None = None
         self._waits: bool | None = None
@@ -78,11 +78,11 @@ class Step:
             self._waits = self.first.waits if self.first else _is_under_way(self.text)
         return self._waits
 
-    def find_same(self, others: Iterable["Step"]) -> "Step | None":
+    def find_same(self, others: Iterable["Action"]) -> "Action | None":
         """The first of the others that is the same call with the same result.
 
         If results differ in drawn ids, the ids must be new every time: two equal results and then another one are a
-        change, as of a hash that was waited for. `by_ids` says which of both kinds of repeat a step is. In a short
+        change, as of a hash that was waited for. `by_ids` says which of both kinds of repeat an action is. In a short
         result the id is what was asked for, as that of the next task of a queue.
         """
         if not self.answered:
@@ -96,7 +96,7 @@ class Step:
                 return other
         return None
 
-    def _is_same(self, other: "Step") -> bool:
+    def _is_same(self, other: "Action") -> bool:
         """Whether the results are the same, apart from a count of the copies at their ends."""
         ours, theirs = self.text, other.text
         if is_same(ours, theirs):
@@ -112,7 +112,7 @@ def _is_under_way(text: str) -> bool:
     return any(word in low for word in _HINTS) and _UNDER_WAY.search(low) is not None
 
 
-def _call_number(tool: str, arguments: object) -> int:
+def call_number(tool: str, arguments: object) -> int:
     """A number that equal calls share; a call that only waits gets one of its own."""
     if _WAITING_TOOL.search(tool[:NAME]):
         return next(_waiting)

@@ -3,17 +3,17 @@
     circle = check(messages)      # the conversation so far, of any of the three APIs
     if circle: print(circle.describe())
 
-A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6 steps:
-x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the
-results differ only in parts that change on every call (`masks`). So polling, re-reading after an edit and retries with
-another outcome are not circles. If the model only speaks, its texts are the steps.
+A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6
+actions: x[i] = x[i - period]. An action is (tool, arguments, result); two are the same when the arguments are the same
+JSON and the results differ only in parts that change on every call (`masks`). So polling, re-reading after an edit and
+retries with another outcome are not circles. If the model only speaks, its texts are the actions.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from millgate.circles.action import Step
+from millgate.circles.action import Action
 from millgate.circles.masks import without_note
 from millgate.circles.reader import Reader
 from millgate.errors import InputError
@@ -31,7 +31,7 @@ SHOWN = 160  # characters of arguments and of a result that are shown to model a
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One step of a circle, shortened: what was called and what came back."""
+    """One action of a circle, shortened: what was called and what came back."""
 
     tool: str
     arguments: str
@@ -56,35 +56,35 @@ class Circle:
         """One sentence for a person."""
         if self.kind == "text":
             return f"the same text was said {self.copies} times"
-        names = ", ".join(dict.fromkeys(step.tool for step in self.tried))
+        names = ", ".join(dict.fromkeys(action.tool for action in self.tried))
         if self.period == 1:
             return f"{names} was called {self.copies} times with the same arguments and the same result"
         return f"the same {self.period} calls ({names}) were made {self.copies} times with the same results"
 
 
 class Run:
-    """Steps in a row, and for each period how long their tail has repeated."""
+    """Actions in a row, and for each period how long their tail has repeated."""
 
     def __init__(self, kind: Literal["calls", "text"]) -> None:
         self.kind: Literal["calls", "text"] = kind
-        self.steps: list[Step] = []
-        self._calls: list[int] = []  # the number of each step's call
+        self.actions: list[Action] = []
+        self._calls: list[int] = []  # the number of each action's call
         self._chars = 0  # of results that had to be compared
-        self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
+        self._repeats = _NONE  # by period, from 1: how many actions equal the one a period before
 
-    def push(self, step: Step) -> None:
-        """One more step."""
-        call, near, same = step.call, self.steps[: -MAX_PERIOD - 1 : -1], None
+    def push(self, action: Action) -> None:
+        """One more action."""
+        call, near, same = action.call, self.actions[: -MAX_PERIOD - 1 : -1], None
         if call in self._calls[-MAX_PERIOD:]:
-            self._chars += len(step.text)
+            self._chars += len(action.text)
             if self._chars <= MAX_CHARS:
-                same = step.find_same(near)
-        self.steps.append(step)
+                same = action.find_same(near)
+        self.actions.append(action)
         self._calls.append(call)
         if same is None:  # nearly always: nothing like it happened lately
             self._repeats = _NONE
             return
-        first = step.first = same.first or same
+        first = action.first = same.first or same
         repeats = [
             n + 1 if (other.first or other) is first else 0
             for n, other in zip(self._repeats, near, strict=False)
@@ -92,9 +92,9 @@ class Run:
         self._repeats = (*repeats, *_NONE[len(near) :])
 
     def clear(self) -> None:
-        """Forget all steps."""
-        if self.steps:
-            self.steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
+        """Forget all actions."""
+        if self.actions:
+            self.actions, self._calls, self._chars, self._repeats = [], [], 0, _NONE
 
     def tail(self, copies: int) -> tuple[int, int] | None:
         """Period and copies of the shortest circle at the tail that has at least `copies`."""
@@ -102,8 +102,8 @@ class Run:
             return None
         for period, repeats in enumerate(self._repeats, 1):
             if repeats and repeats + period >= copies * period:
-                for step in self.steps[-period:]:
-                    if step.waits:
+                for action in self.actions[-period:]:
+                    if action.waits:
                         return None
                 return period, repeats // period + 1
         return None
@@ -114,7 +114,7 @@ class Run:
         if found is None:
             return None
         period, _ = found
-        return _circle(self.steps[-self._repeats[period - 1] - period :], period)
+        return _circle(self.actions[-self._repeats[period - 1] - period :], period)
 
 
 class CircleFinder:
@@ -125,27 +125,27 @@ class CircleFinder:
         self._calls, self._texts = Run("calls"), Run("text")
 
     def feed(self, at: int, message: object, *, continues: bool = False) -> bool:
-        """Take the next message in; whether it completed a step or ended a circle.
+        """Take the next message in; whether it completed an action or ended a circle.
 
         `continues`: it goes on with the model's turn before it.
         """
         changed = False
-        for step in self._reader.read(at, message, continues=continues):
+        for action in self._reader.read(at, message, continues=continues):
             changed = True
-            if step is None:
+            if action is None:
                 self._calls.clear()
                 self._texts.clear()
-            elif step.tool:
+            elif action.tool:
                 self._texts.clear()
-                self._calls.push(step)
+                self._calls.push(action)
             else:
-                self._texts.push(step)
+                self._texts.push(action)
         return changed
 
     @property
     def run(self) -> Run:
         """What happened last: calls, or texts if the model only spoke."""
-        return self._texts if self._texts.steps else self._calls
+        return self._texts if self._texts.actions else self._calls
 
     def circle(self, copies: int = COPIES) -> Circle | None:
         """The circle at the end of what was fed, None if there is none."""
@@ -162,18 +162,18 @@ def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
     return finder.circle(max(copies, 2))
 
 
-def _circle(steps: Sequence[Step], period: int) -> Circle:
-    kind: Literal["calls", "text"] = "calls" if steps[0].tool else "text"
-    tried = tuple(map(shorten, steps[-period:]))
+def _circle(actions: Sequence[Action], period: int) -> Circle:
+    kind: Literal["calls", "text"] = "calls" if actions[0].tool else "text"
+    tried = tuple(map(shorten, actions[-period:]))
     # results of one turn come in any order
-    first, last = min(s.at for s in steps[:period]), max(s.at for s in steps[-period:])
-    return Circle(period, len(steps) // period, tried, first, last, kind)
+    first, last = min(s.at for s in actions[:period]), max(s.at for s in actions[-period:])
+    return Circle(period, len(actions) // period, tried, first, last, kind)
 
 
-def shorten(step: Step) -> Tried:
-    """A step as it is shown: on one line, and not whole."""
-    arguments = step.arguments if isinstance(step.arguments, str) else as_json(step.arguments)
-    return Tried(step.tool, clip(arguments), clip(without_note(step.result)))
+def shorten(action: Action) -> Tried:
+    """An action as it is shown: on one line, and not whole."""
+    arguments = action.arguments if isinstance(action.arguments, str) else as_json(action.arguments)
+    return Tried(action.tool, clip(arguments), clip(without_note(action.result)))
 
 
 def clip(text: str, most: int = SHOWN) -> str:

@@ -10,13 +10,13 @@ from millgate.types.policy import Count, Policy
 
 CircleStep = Literal["note", "list", "end"]
 # Copies of a circle at which each step is reached; the third is the first that `check` finds.
-RUNGS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
+STEPS: Mapping[CircleStep, int] = {"note": 3, "list": 5, "end": 8}
 
 
 class CirclesPolicy(Policy):
     """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
 
-    rungs: Mapping[CircleStep, Count] = RUNGS
+    rungs: Mapping[CircleStep, Count] = STEPS
     """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
     by_key: Mapping[str, Mapping[CircleStep, Count]] = {}
     """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
@@ -27,7 +27,7 @@ class CirclesPolicy(Policy):
 
     @property
     def active(self) -> tuple[tuple[int, CircleStep], ...]:
-        """The rungs that are on, highest first; of two at one height the stronger first."""
+        """The steps that are on, highest first; of two at one height the stronger first."""
         strength: tuple[CircleStep, ...] = ("end", "list", "note")
-        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
-        return tuple(sorted(on, key=lambda rung: -rung[0]))
+        on = [(self.rungs[step], step) for step in strength if self.rungs.get(step)]
+        return tuple(sorted(on, key=lambda step: -step[0]))

@@ -1,16 +1,16 @@
-"""Calls: the messages of a conversation as steps, whichever API they belong to.
+"""Calls: the messages of a conversation as actions, whichever API they belong to.
 
-A step is a tool call with its result, or a text if the model only spoke; code in the words of the model is a call too,
-if a program reports on it. Messages are read one by one in order, and what is made of a message depends on that message
-and those before it alone. The calls of one turn become steps together, in the order they were made, once all of them
-are answered: results of parallel calls come in any order. A call without an answer is a step that never counts as a
-repeat. Results without a call and anything unknown are passed over.
+An action is a tool call with its result, or a text if the model only spoke; code in the words of the model is a call
+too, if a program reports on it. Messages are read one by one in order, and what is made of a message depends on that
+message and those before it alone. The calls of one turn become actions together, in the order they were made, once all
+of them are answered: results of parallel calls come in any order. A call without an answer is an action that never
+counts as a repeat. Results without a call and anything unknown are passed over.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 
-from millgate.circles.action import Step
+from millgate.circles.action import Action
 from millgate.transcript.parts import (
     CODE,
     Part,
@@ -36,18 +36,18 @@ class Reader:
 
     def __init__(self) -> None:
         self._before: object = None
-        self._open: list[tuple[str, Step]] = []
+        self._open: list[tuple[str, Action]] = []
         self._answered = 0
-        self._command: Step | None = None  # code in the last words of the model
+        self._command: Action | None = None  # code in the last words of the model
         self._said = ""  # the last words of the model
 
-    def read(self, at: int, message: object, *, continues: bool = False) -> list[Step | None]:
-        """The steps that the message at that place completes; None if a person spoke.
+    def read(self, at: int, message: object, *, continues: bool = False) -> list[Action | None]:
+        """The actions that the message at that place completes; None if a person spoke.
 
         `continues`: it goes on with the model's turn before it.
         """
         parts, before, self._before = read(message, self._before), self._before, message
-        done: list[Step | None] = []
+        done: list[Action | None] = []
         words = self._find_words(parts) if begins_turn(message) else ""
         if words or (begins_turn(message) and not continues):
             done += self._close()
@@ -58,7 +58,7 @@ class Reader:
             if part.kind == "call":
                 if self._answered:
                     done += self._close()
-                self._open.append((part.id, Step(part.tool, part.arguments, at)))
+                self._open.append((part.id, Action(part.tool, part.arguments, at)))
             elif part.kind == "result":
                 done += self._answer(part, parts, at)
         return done + self._read_person(message, before, parts)
@@ -69,17 +69,17 @@ class Reader:
             return ""
         return "\n".join(part.text for part in parts if part.kind == "text")
 
-    def _speak(self, words: str, parts: Sequence[Part], at: int) -> Step:
-        """The model spoke: a step without a tool, and perhaps a command."""
+    def _speak(self, words: str, parts: Sequence[Part], at: int) -> Action:
+        """The model spoke: an action without a tool, and perhaps a command."""
         self._said, code = words, find_command(parts)
-        self._command = Step(CODE, {CODE: code}, at) if code else None
-        step = Step("")
-        step.answer(words, at)
-        return step
+        self._command = Action(CODE, {CODE: code}, at) if code else None
+        action = Action("")
+        action.answer(words, at)
+        return action
 
     def _read_person(
         self, message: object, before: object, parts: Sequence[Part]
-    ) -> list[Step | None]:
+    ) -> list[Action | None]:
         """None if a person spoke; a complaint about our own ending of a turn is a program's."""
         if not is_from_person(message, before):
             return []
@@ -90,7 +90,7 @@ class Reader:
         self._close()
         return [None]
 
-    def _answer(self, result: Part, parts: Sequence[Part], at: int) -> list[Step]:
+    def _answer(self, result: Part, parts: Sequence[Part], at: int) -> list[Action]:
         if result.tool == CODE:
             command, self._command = self._command, None
             if command is None:
@@ -98,19 +98,19 @@ class Reader:
             command.answer(result.text, at)
             return [command]
         shown = (f"[image {p.text}]" for p in parts if p.kind == "image" and p.id == result.id)
-        for asked, step in self._open:
-            if asked == result.id and not step.answered:
-                step.answer("\n".join((result.text, *shown)), at)
+        for asked, action in self._open:
+            if asked == result.id and not action.answered:
+                action.answer("\n".join((result.text, *shown)), at)
                 self._answered += 1
                 return self._close() if self._answered == len(self._open) else []
         return []
 
-    def _close(self) -> list[Step]:
+    def _close(self) -> list[Action]:
         made, self._open, self._answered = self._open, [], 0
         if len(made) == 1:
             return [made[0][1]]
         # A call made twice in one turn was made before its result was seen: it counts once.
-        return list({step.call: step for _, step in made}.values())
+        return list({action.call: action for _, action in made}.values())
 
 
 def begins_turn(message: object) -> bool:

@@ -1,4 +1,4 @@
-"""The ladder: what Millgate does about a circle of tool calls, more with every rung.
+"""Steps: what Millgate does about a circle of tool calls, more with every step.
 
 note   the last result of the third copy gets a short note: this was done before, and it did not help
 list   that of the fifth gets a longer one: what was tried, and what came back
@@ -23,38 +23,38 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A rung reached: at which message, and in which circle."""
+    """A step reached: at which message, and in which circle."""
 
     at: int
-    rung: CircleStep
+    step: CircleStep
     circle: Circle
 
 
 @dataclass(frozen=True, slots=True)
-class Climb:
-    """What the ladder says of a conversation: the notes it gets, and whether its turn ends."""
+class CircleSteps:
+    """The steps that a conversation has reached: the notes it gets, and the circle for which its turn ends."""
 
     marks: tuple[Mark, ...] = ()
     ended: Circle | None = None
 
 
-class Climber:
-    """Follows a conversation message by message, and keeps which rungs it has reached."""
+class CircleFollower:
+    """Follows a conversation message by message, and keeps which steps it has reached."""
 
     def __init__(self, policy: CirclesPolicy) -> None:
-        self._rungs = policy.active
-        self._least = self._rungs[-1][0] if self._rungs else 0
+        self._steps = policy.active
+        self._least = self._steps[-1][0] if self._steps else 0
         self._end = policy.rungs.get("end")
         self._finder = CircleFinder()
         self._marks: list[Mark] = []
-        self._last: tuple[int, CircleStep] | None = None  # period and rung in which it stands
+        self._last: tuple[int, CircleStep] | None = None  # period and step that it is at
         self.read = 0
         """How many messages it has taken in."""
 
     def feed(self, at: int, message: object, *, continues: bool = False) -> None:
         """Take the next message in. `continues`: it goes on with the model's turn before it."""
         self.read = at + 1
-        if not self._rungs or not self._finder.feed(at, message, continues=continues):
+        if not self._steps or not self._finder.feed(at, message, continues=continues):
             return
         run = self._finder.run
         tail = run.tail(self._least)
@@ -62,61 +62,63 @@ class Climber:
             if run.kind == "calls":  # words between two calls do not end a circle
                 self._last = None
             return
-        reached = (tail[0], self._rung(tail[1]))
+        reached = (tail[0], self._step_of(tail[1]))
         if reached != self._last and run.kind == "calls":
             circle = run.circle(self._least)
             assert circle is not None
             self._marks.append(Mark(at, reached[1], circle))
         self._last = reached
 
-    def _rung(self, made: int) -> CircleStep:
-        """The highest rung that `made` copies reach; there are always enough for the lowest."""
-        for copies, rung in self._rungs:
+    def _step_of(self, made: int) -> CircleStep:
+        """The highest step that `made` copies reach; there are always enough for the lowest."""
+        for copies, step in self._steps:
             if made >= copies:
-                return rung
-        return self._rungs[-1][1]
+                return step
+        return self._steps[-1][1]
 
     @property
-    def climb(self) -> Climb:
-        """What the ladder says of the conversation so far."""
-        return Climb(tuple(self._marks), self._finder.circle(self._end) if self._end else None)
+    def found(self) -> CircleSteps:
+        """The steps reached so far."""
+        return CircleSteps(
+            tuple(self._marks), self._finder.circle(self._end) if self._end else None
+        )
 
 
-def climb(
+def find_steps(
     messages: Sequence[Any], policy: CirclesPolicy, *, continues: Collection[int] = ()
-) -> Climb:
-    """All rungs that a conversation has reached, message by message.
+) -> CircleSteps:
+    """All steps that a conversation has reached, message by message.
 
     `continues` are the messages that go on with the model's turn before them.
     """
-    climber = Climber(policy)
+    follower = CircleFollower(policy)
     for at, message in enumerate(messages):
-        climber.feed(at, message, continues=at in continues)
-    return climber.climb
+        follower.feed(at, message, continues=at in continues)
+    return follower.found
 
 
 def annotate(messages: Sequence[Any], marks: Sequence[Mark]) -> list[Any]:
     """The messages with their notes; those without one are the same objects."""
     noted = list(messages)
     for mark in marks:
-        if mark.rung != "end":
+        if mark.step != "end":
             noted[mark.at] = with_note(noted[mark.at], note_of(describe(mark)))
     return noted
 
 
 def describe(mark: Mark) -> str:
-    """The note of a rung."""
+    """The note of a step."""
     circle = mark.circle
     again = "the same call" if circle.period == 1 else f"the same {circle.period} calls"
     note = (
         f"{again} came back with the same result for the {_ordinal(circle.copies)} time. "
         "Repeating will not change it. Try another way, or say what stands in the way."
     )
-    if mark.rung == "note":
+    if mark.step == "note":
         return note
     rows = (
-        f"{number}. {step.tool} {step.arguments} -> {step.result or '(nothing)'}"
-        for number, step in enumerate(circle.tried, 1)
+        f"{number}. {tried.tool} {tried.arguments} -> {tried.result or '(nothing)'}"
+        for number, tried in enumerate(circle.tried, 1)
     )
     return f"{note} Tried {circle.copies} times:\n" + "\n".join(rows)
 

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import millgate
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import annotate, climb, describe
+from millgate.circles.steps import annotate, describe, find_steps
 from millgate.cli.console import SafeConsole
 from millgate.cli.demo_service import serve_script
 from millgate.cli.options import json_option, print_json
@@ -131,7 +131,7 @@ class Broken:
 
 
 def break_circle() -> Broken:
-    """Let an agent read the same missing file again and again, and see what the ladder says to it."""
+    """Let an agent read the same missing file again and again, and see what it is told."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix the failing build."}]
     calls = []
     for turn in range(8):
@@ -142,7 +142,7 @@ def break_circle() -> Broken:
             {"role": "tool", "tool_call_id": f"c{turn}", "content": result.format(turn=turn)},
         ]
         calls.append(f"{name} {arguments}")
-    found = climb(messages, CirclesPolicy())
+    found = find_steps(messages, CirclesPolicy())
     assert annotate(messages, found.marks) != messages
     return Broken(tuple(calls), tuple((m.at, describe(m)) for m in found.marks), found.ended is not None)  # fmt: skip
 

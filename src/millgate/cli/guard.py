@@ -17,7 +17,7 @@ from typing import Any, cast
 import click
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import Mark, climb
+from millgate.circles.steps import Mark, find_steps
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import NotFound
@@ -135,7 +135,7 @@ def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bo
         raise NotFound(f"there is no file {path}", hint="millgate guard --transcript FILE")
     conversations, skipped = read_conversations(path)
     found = {
-        name: climb(one.messages, policy, continues=one.continues)
+        name: find_steps(one.messages, policy, continues=one.continues)
         for name, one in conversations.items()
     }
     circles = sum(len(reached.marks) for reached in found.values())
@@ -157,7 +157,7 @@ def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bo
         return circles > 0
     for name, reached in found.items():
         for mark in reached.marks:
-            echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
+            echo(f"{name} message {mark.at}: {mark.step}: {mark.circle.describe()}")
     messages = sum(len(one.messages) for one in conversations.values())
     echo(
         f"{count_of(circles, 'rung')} reached in {count_of(len(found), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped",
@@ -169,6 +169,6 @@ def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bo
 def _row(mark: Mark) -> dict[str, Any]:
     circle = mark.circle
     return {
-        "message": mark.at, "rung": mark.rung, "period": circle.period, "copies": circle.copies, "first": circle.first,
+        "message": mark.at, "rung": mark.step, "period": circle.period, "copies": circle.copies, "first": circle.first,
         "last": circle.last, "what": circle.describe(), "tried": circle.tried,
     }  # fmt: skip

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import annotate, climb, ending
+from millgate.circles.steps import annotate, ending, find_steps
 from millgate.errors import InputError, LoopError
 from millgate.guard.channels import Piece
 from millgate.guard.dialects.chat import ChatDialect
@@ -79,7 +79,7 @@ class GuardedEvents:
             close()
 
     async def _run(self) -> AsyncGenerator[Any]:
-        messages = self._climb(self._dialect.conversation(self._fields))
+        messages = self._note_circles(self._dialect.conversation(self._fields))
         stream = self._guard.stream(
             messages,
             enabled=self._enabled,
@@ -94,10 +94,10 @@ class GuardedEvents:
         for event in self._last_events():
             yield event
 
-    def _climb(self, messages: Sequence[Any]) -> Sequence[Any]:
-        """The messages with the notes of the ladder; LoopError, with what to say, if the turn is to end."""
+    def _note_circles(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """The messages with the notes about circles; LoopError, with what to say, if the turn is to end."""
         plain = [m.to_dict() if hasattr(m, "to_dict") else m for m in messages]
-        found = climb(plain, self._circles)
+        found = find_steps(plain, self._circles)
         if found.ended is not None:
             raise LoopError(
                 found.ended.describe(),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import annotate, climb, ending
+from millgate.circles.steps import annotate, ending, find_steps
 from millgate.errors import MissingExtra
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import Asking, Blocks
@@ -37,9 +37,9 @@ Answer = ModelResponse[Any] | AIMessage
 class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
     """Context for each question, and a guard around each model call; either can be left out.
 
-    Without a `gate` nothing is added. `guard` has the arguments of Guard, and `circles` those of the ladder; None is no
-    guard. With `fold` tool results that already stand in the window become pointers to it; the agent's own messages
-    stay whole.
+    Without a `gate` nothing is added. `guard` has the arguments of Guard, and `circles` those of CirclesPolicy; None
+    is no guard. With `fold` tool results that already stand in the window become pointers to it; the agent's own
+    messages stay whole.
 
     With `remember` what a compaction of the conversation loses is kept and put back. Place it behind the middleware
     that compacts. A conversation is known by `session`, or by the thread of its checkpointer.
@@ -121,7 +121,7 @@ class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
         assert isinstance(plain, list)
         changed = plain
         if self._guard is not None:
-            found = climb(plain, self._circles)
+            found = find_steps(plain, self._circles)
             if found.ended is not None:
                 return AIMessage(ending(found.ended))
             changed = annotate(plain, found.marks)

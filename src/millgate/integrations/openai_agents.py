@@ -123,8 +123,8 @@ class RecallingSession:
 class GuardedModel(Model):
     """A model without loops: a repetition is cut, and the model asked to go on in the same answer.
 
-    `guard` has the arguments of Guard, and `circles` those of the ladder: an agent that repeats its calls is told so in
-    their results, and ended with LoopError.
+    `guard` has the arguments of Guard, and `circles` those of CirclesPolicy: an agent that repeats its calls is told so
+    in their results, and ended with LoopError.
     """
 
     def __init__(self, model: Model, *, guard: Mapping[str, Any] | None = None) -> None:

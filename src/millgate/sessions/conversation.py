@@ -17,7 +17,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import Climber
+from millgate.circles.steps import CircleFollower
 from millgate.sessions.compaction.account import Account
 from millgate.sessions.compaction.items import Item
 from millgate.sessions.folding.folder import Folder
@@ -55,7 +55,7 @@ class Followers:
     """Of the messages that were read, as the client sent them ..."""
     blocks: Sequence[Mapping[int, str]] = ()
     """... and what was put in front of some of them."""
-    climbers: dict[object, Climber] = field(default_factory=dict)
+    circle_followers: dict[object, CircleFollower] = field(default_factory=dict)
     folders: dict[object, Folder] = field(default_factory=dict)
 
     def go_on(self, digests: Sequence[bytes], blocks: Sequence[Mapping[int, str]]) -> "Followers":
@@ -64,12 +64,12 @@ class Followers:
         known = [{at: block for at, block in each.items() if at < read} for each in blocks]
         is_same = read <= len(digests) and (not read or digests[read - 1] == self.digests[-1])
         if is_same and list(filter(None, known)) == list(filter(None, self.blocks)):
-            return Followers(digests, blocks, self.climbers, self.folders)
+            return Followers(digests, blocks, self.circle_followers, self.folders)
         return Followers(digests, blocks)
 
-    def climber(self, policy: CirclesPolicy) -> Climber:
+    def circle_follower(self, policy: CirclesPolicy) -> CircleFollower:
         """What follows the circles of tool calls by these rules."""
-        return self.climbers.setdefault(policy.active, Climber(policy))
+        return self.circle_followers.setdefault(policy.active, CircleFollower(policy))
 
     def folder(self, clears: Clears, start: int) -> Folder:
         """What folds the conversation by these rules."""

@@ -194,9 +194,9 @@ def _compaction_steps(call: ModelCall) -> Iterator[Step]:
 
 def _circle_steps(call: ModelCall) -> Iterator[Step]:
     """Each rung that is new, and the end of the turn: once reached it comes with every later call of the turn."""
-    marks, ended = call.climb.marks, call.climb.ended
-    yield from (_circle_step(mark.rung, mark.circle) for mark in marks)
-    if ended is not None and all(mark.rung != "end" for mark in marks):
+    marks, ended = call.circles.marks, call.circles.ended
+    yield from (_circle_step(mark.step, mark.circle) for mark in marks)
+    if ended is not None and all(mark.step != "end" for mark in marks):
         yield _circle_step("end", ended)
 
 

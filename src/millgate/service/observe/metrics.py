@@ -187,8 +187,8 @@ class Metrics:
         self._count_cache(call, labels)
         if call.report is not None:
             self._count_stream(call.report, call.guarded)
-        for mark in call.climb.marks:
-            self._rungs.labels(mark.rung).inc()
+        for mark in call.circles.marks:
+            self._rungs.labels(mark.step).inc()
         self._count_fold(call)
         self._count_compaction(call)
         self._count_caps(call, labels[-1])

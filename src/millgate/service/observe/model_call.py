@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
-from millgate.circles.steps import Climb
+from millgate.circles.steps import CircleSteps
 from millgate.errors import GuardError, MillgateError, UpstreamError, UpstreamTimeout
 from millgate.guard.dialects.usage import CachedInput
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
@@ -67,8 +67,8 @@ class ModelCall:
     """What the guard did; None if it did not watch."""
     rescued_by: str = ""
     """The upstream that made the last try, if another one did."""
-    climb: Climb = field(default_factory=Climb)
-    """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
+    circles: CircleSteps = field(default_factory=CircleSteps)
+    """The steps that circles in this call's messages reached, and whether the turn was ended for it."""
     fold: FoldedCall | None = None
     """What folding did with its request, or would have done; None if nobody asked for that."""
     cap_statuses: tuple[CapStatus, ...] = ()
@@ -126,7 +126,7 @@ class ModelCall:
     @property
     def outcome(self) -> Outcome:
         """What became of the call: whether it had an answer at all, and what became of that."""
-        if self.climb.ended is not None:
+        if self.circles.ended is not None:
             return ENDED
         if self.status >= FIRST_ERROR and self.status != GONE:
             return "unanswered"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from millgate.calls.bugs import surviving
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import is_plain
-from millgate.circles.steps import Climb, annotate
+from millgate.circles.steps import CircleSteps, annotate
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.service.observe.folded_call import FoldedCall, FoldGroup
@@ -65,8 +65,8 @@ class Prepared:
     """A request as it is sent, and what was done with it."""
 
     request: ProxyRequest
-    climb: Climb = field(default_factory=Climb)
-    """The rungs that the newest messages reached, and the circle for which the turn ends."""
+    circles: CircleSteps = field(default_factory=CircleSteps)
+    """The steps that the newest messages reached, and the circle for which the turn ends."""
     fold: FoldedCall | None = None
     unrepaired: ProxyRequest | None = None
     """The request before the repair of its cache; None if nothing was repaired."""
@@ -85,7 +85,7 @@ def prepare(request: ProxyRequest, known: Known, policies: Policies) -> Prepared
     _put_in_blocks(done, known)
     with surviving("the search for circles of tool calls"):
         _note_circles(done, known, policies.circles, followers)
-    if done.climb.ended is None:
+    if done.circles.ended is None:
         with surviving("folding a request"):
             _fold(done, known, policies, followers)
         with surviving("the repair of a prompt cache"):
@@ -119,17 +119,19 @@ def _note_circles(
     messages = done.request.messages
     if not policy.active or is_plain(messages):
         return
-    climber = followers.climber(policy)
-    for at in range(climber.read, len(messages)):
-        climber.feed(at, messages[at])
-    found = climber.climb
+    follower = followers.circle_follower(policy)
+    for at in range(follower.read, len(messages)):
+        follower.feed(at, messages[at])
+    found = follower.found
     noted = annotate(messages, found.marks)
     if any(a is not b for a, b in zip(noted, messages, strict=True)):
         done.request = done.request.with_messages(noted, known.dialect)
     first_new = find_new(messages)
-    done.climb = Climb(tuple(mark for mark in found.marks if mark.at >= first_new), found.ended)
-    if done.climb.marks or done.climb.ended:
-        rungs = (f"{mark.rung} {mark.circle.copies}" for mark in done.climb.marks)
+    done.circles = CircleSteps(
+        tuple(mark for mark in found.marks if mark.at >= first_new), found.ended
+    )
+    if done.circles.marks or done.circles.ended:
+        rungs = (f"{mark.step} {mark.circle.copies}" for mark in done.circles.marks)
         done.headers["x-millgate-circles"] = ", ".join(rungs) or "end"
 
 

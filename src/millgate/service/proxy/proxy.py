@@ -65,7 +65,7 @@ class Proxy:
     """The proxy in front of the models.
 
     `gate_for` gives a caller's Millgate, which builds contexts and counts spending; without it the proxy does neither.
-    `observer` gets every exchange when it is over. `circles` is the ladder for agents that repeat their tool calls.
+    `observer` gets every exchange when it is over. `circles` is the policy for agents that repeat their tool calls.
     `fold` says whose requests are folded.
     `remembered` keeps what later requests of a conversation need, `folds` from where on each is folded. `budget`
     bounds what answers hold in memory, and `body_bytes` a request.
@@ -151,7 +151,7 @@ class Proxy:
         await inject_context(exchange, self._remembered, self._observer)
         await put_back(exchange, self._remembered, self._observer, self._settings.compaction)
         await prepare_request(exchange, self._conversations, self._folds, self._settings)
-        if exchange.call.climb.ended:
+        if exchange.call.circles.ended:
             await end_turn(exchange)
             return
         await fuse(exchange)

@@ -210,9 +210,9 @@ async def prepare_request(
     done = exchange.prepared
     if done is None:
         return
-    exchange.request, call.climb, call.fold, call.repaired = (
+    exchange.request, call.circles, call.fold, call.repaired = (
         done.request,
-        done.climb,
+        done.circles,
         done.fold,
         done.repaired,
     )
@@ -225,9 +225,9 @@ async def prepare_request(
 
 
 async def end_turn(exchange: Exchange) -> None:
-    """Answer in the model's place, streamed or whole, if the ladder ended the turn: all but the end of the reply."""
+    """Answer in the model's place, streamed or whole, if a circle ended the turn: all but the end of the reply."""
     dialect, request, reply = exchange.dialect, exchange.request, exchange.reply
-    circle = exchange.call.climb.ended
+    circle = exchange.call.circles.ended
     assert circle is not None
     answer = OwnAnswer(ending(circle), request.model, uuid4().hex, int(time.time()))
     if not dialect.streams(request.fields):

@@ -116,7 +116,7 @@ class Folder:
     @property
     def bytes(self) -> int:
         """About how much memory it takes, the results since a person spoke included."""
-        held = sum(len(step.text) for step in self._finder.run.steps)
+        held = sum(len(step.text) for step in self._finder.run.actions)
         return held + 600 * len(self._sources) + 220 * len(self._blocks) + 900 * len(self._folds)  # fmt: skip
 
     def extend(self, messages: Sequence[Any]) -> None:

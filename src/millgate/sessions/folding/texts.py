@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from millgate.circles.action import Step
+from millgate.circles.action import call_number
 from millgate.circles.finder import clip
 from millgate.transcript.parts import CODE, Part, find_command, owner_of, read
 from millgate.transcript.places import PARSED, Place, value_at
@@ -76,7 +76,7 @@ class TextReader:
             return []
         parts = read(message, before)
         if code := find_command(parts):
-            number = Step(CODE, {CODE: code}).call
+            number = call_number(CODE, {CODE: code})
             files = touched_files(CODE, {"command": code})
             self._calls[CODE] = _Call(CODE, _short(code), "", number, files)
         made: list[NamedText] = []
@@ -123,7 +123,7 @@ class TextReader:
         values = given if isinstance(given, dict) else {"input": given}
         said = next((v for v in values.values() if isinstance(v, str) and v.strip()), "")
         tool = _short(part.tool or "a tool")
-        number, files = Step(tool, part.arguments).call, touched_files(tool, values)
+        number, files = call_number(tool, part.arguments), touched_files(tool, values)
         call = _Call(tool, _short(said), part.id, number, files)
         self._calls[part.id] = None if part.id in self._calls else call
         place = part.place if given is part.arguments else (*part.place, PARSED)

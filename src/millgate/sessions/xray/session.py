@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millgate.circles.action import Step
+from millgate.circles.action import call_number
 from millgate.circles.finder import CircleFinder
 from millgate.sessions.compaction.account import account
 from millgate.sessions.compaction.notice import Compaction as Lost
@@ -207,7 +207,7 @@ class SessionBuilder:
         tokens = estimate_tokens(text) if part.kind != "image" else IMAGE_TOKENS
         held = _Held(_KINDS.get(part.kind, part.kind), part.tool, tokens, self._turn, origin)
         if part.kind == "call":
-            held.call = Step(part.tool, part.arguments).call
+            held.call = call_number(part.tool, part.arguments)
             self._asked[part.id] = _Asked(
                 part.tool, held.call, touched_files(part.tool, part.arguments)
             )
