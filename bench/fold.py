@@ -33,7 +33,7 @@ from rich.table import Table
 import millgate
 from millgate.circles.action import as_json
 from millgate.circles.reader import is_from_model
-from millgate.sessions.folding import Folder
+from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.pointer import find_pointers, read_shown, resolve
 from millgate.sessions.folding.rules import RULES
 from millgate.sessions.folding.texts import TextReader

@@ -28,6 +28,7 @@ from millgate.gateway import Millgate
 from millgate.index import collection, segment, segment_list
 from millgate.index.tokenized_batch import TokenizedBatch
 from millgate.ingest import load
+from millgate.ingest.files import add_files
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.text.hashes import Tokens
 from millgate.text.redact import redact
@@ -142,7 +143,7 @@ def store_alone(rows):
         try:
             measured("rows into the store alone", lambda: load.add_rows(store, "t", rows))
             measured("the same rows again (unchanged)", lambda: load.add_rows(store, "t", rows))
-            measured("Markdown files, cut into chunks", lambda: load.add_files(store, "v", [files]))
+            measured("Markdown files, cut into chunks", lambda: add_files(store, "v", [files]))
             count = len(rows)
             measured(
                 "the whole change feed", lambda: len(store.changes("t", "main", 0, count)), count

@@ -24,7 +24,7 @@ SECTIONS = {
     "The gate": ("gateway", "settings"),
     "Nouns": ("types", "types.notes"),
     "What you may replace": ("protocols",),
-    "The guard, and folding": ("guard", "sessions.folding"),
+    "The guard, and folding": ("guard", "sessions.folding.folder"),
     "Errors": ("errors",),
 }
 """What the reference is divided into, by the modules that the promised names come from."""

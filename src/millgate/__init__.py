@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from millgate.protocols import Store as Store
     from millgate.protocols import TokenCounter as TokenCounter
     from millgate.protocols import WebSearch as WebSearch
-    from millgate.sessions.folding import expand as expand
-    from millgate.sessions.folding import fold as fold
+    from millgate.sessions.folding.folder import expand as expand
+    from millgate.sessions.folding.folder import fold as fold
     from millgate.settings import Settings as Settings
     from millgate.types import Candidate as Candidate
     from millgate.types import Chunk as Chunk
@@ -79,7 +79,7 @@ _NAMES = {
     "types.notes": "Fate Note NoteCode Stage",
     "protocols": "Bands Clock Embedder Grader MemoryProvider Retriever Store TokenCounter WebSearch",
     "guard": "Detector Guard GuardPolicy GuardReport GuardedStream",
-    "sessions.folding": "expand fold",
+    "sessions.folding.folder": "expand fold",
     "errors": "AccessError BusyError ClosingError ConfigError DamagedError DeadlineError GuardError"
     " InputError LimitError LoopError MillgateError MissingExtra NotFound NotReady PartialCallError"
     " PausedError QuotaError ScopeError StoreError UpstreamError UpstreamTimeout",

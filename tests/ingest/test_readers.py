@@ -11,8 +11,9 @@ from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
 from millgate.ingest import child, readers
 from millgate.ingest import pdf as pdf_reader
+from millgate.ingest.files import add_files
 from millgate.ingest.html import extract
-from millgate.ingest.load import add_files, add_rows, add_stream
+from millgate.ingest.load import add_rows, add_stream
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.walk import walk
 from millgate.stores.temporary import TemporaryStore

@@ -15,9 +15,9 @@ from millgate.cli.terminal import echo
 from millgate.errors import InputError
 from millgate.explain.folds import FoldGroup, compare_groups
 from millgate.guard.dialects import dialect_for
-from millgate.sessions.folding import FoldReport
-from millgate.sessions.folding import expand as expand_messages
-from millgate.sessions.folding import fold as fold_messages
+from millgate.sessions.folding.folder import expand as expand_messages
+from millgate.sessions.folding.folder import fold as fold_messages
+from millgate.sessions.folding.report import FoldReport
 from millgate.sessions.xray.summary import short
 from millgate.text.bounded_json import loads
 

@@ -81,7 +81,7 @@ class Documents(Lifecycle):
         as in `add`. With `prune`, documents whose file is gone from a folder that was named go too, and so do rows with
         ids of their own that are gone from their file.
         """
-        from millgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
+        from millgate.ingest.files import add_files  # noqa: PLC0415  (to read needs no ingest)
 
         check_name("collection", collection)
         check_several("exclude", exclude)

@@ -1,28 +1,20 @@
-"""Load: files, streams and rows into a store, batch by batch.
+"""Load: rows and streams into a store, batch by batch; files.py does so with files.
 
-A file whose size and time are as they were is not read again (added_files.py). A document whose digest is equal is left
-alone; a changed one replaces the stored one in one transaction.
+A document whose digest is equal is left alone; a changed one replaces the stored one in one transaction.
 An item that cannot be read is skipped with its reason, and the others are loaded. Each batch is acknowledged
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from millgate.errors import InputError
 from millgate.ingest import tables
-from millgate.ingest.added_files import AddedFiles
-from millgate.ingest.child import ParserProcess
 from millgate.ingest.decode import Undecodable, decode
 from millgate.ingest.policy import IngestPolicy
-from millgate.ingest.readers import SourceFile, read
 from millgate.ingest.rows import (
-    LINE,
-    ROW,
     Skip,
     Text,
     assemble,
@@ -32,7 +24,6 @@ from millgate.ingest.rows import (
     parse_row,
     refuse_slips,
 )
-from millgate.ingest.walk import check_paths, document_id, stale_files, stale_parts, walk
 from millgate.protocols import DocumentStore
 from millgate.text.fingerprint import KIND, pack
 from millgate.text.tokens import estimate_all
@@ -94,7 +85,7 @@ def add_rows(
             f"add takes rows, and this is {type(rows).__name__}",
             hint='give {"id": …, "text": …}, a text, a Path, or several of them',
         )
-    loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
+    loader = Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:
             refuse_slips(row)
@@ -105,105 +96,6 @@ def add_rows(
             loader.flush()
             raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
     return loader.finish()
-
-
-def add_files(
-    store: DocumentStore,
-    tenant: str,
-    paths: Iterable[str | Path],
-    *,
-    collection: str = "main",
-    kind: Kind = "",
-    policy: IngestPolicy | None = None,
-    root: Path | None = None,
-    exclude: Iterable[str] = (),
-    gitignore: bool = True,
-    own_folder: Path | None = None,
-    prune: bool = False,
-    on_progress: OnProgress | None = None,
-) -> Summary:
-    """Add files and folders, as `walk` finds them. What a file no longer holds goes.
-
-    With `prune`, documents of files that are gone from a folder go too, and rows with ids of their own that are gone
-    from their file.
-    `own_folder` is the folder of the store, which is never read.
-    """
-    policy = policy or IngestPolicy()
-    paths = list(paths)
-    check_paths(paths)
-    places = [Path(path) for path in paths]
-    loader = _Loader(store, tenant, policy, on_progress, kind)
-    found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))
-    loader.progress.total = sum(one.size for one in found)
-    added = AddedFiles(own_folder, tenant, collection, kind, policy)
-    unchanged = _unchanged_files(found, added, store.digests, tenant, collection)
-    whole: set[str] = set()
-    with ParserProcess() as parser:
-        for one in found:
-            if isinstance(one, Skip):
-                loader.add(one)
-            elif (documents := unchanged.get(one.id)) is not None:
-                loader.pass_over(one, documents)
-            elif skip := added.skip_of(one):
-                loader.add(skip)
-            elif loader.read(one, collection, parser, added):
-                whole.add(one.id)
-    loader.flush()
-    base = (root or Path.cwd()).resolve()
-    folders = [document_id(place, base) for place in places if place.is_dir()]
-    there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
-    missing = added.find_missing(folders, there)
-    lost: list[str] = []
-    if loader.may_have_lost or prune:
-        lost += stale_parts(
-            store.digests(tenant, collection),
-            read=whole,
-            is_met=lambda name: hash((collection, name)) in loader.seen,
-            prune=prune,
-        )
-    if prune:
-        lost += stale_files(store.digests(tenant, collection), folders=folders, found=there)
-        added.drop(missing)
-    loader.remove(collection, lost)
-    added.save()
-    loader.skipped = _tell_what_stays(loader.skipped, partial(store.digests, tenant, collection))
-    done = loader.finish()
-    return done if prune else replace(done, missing=len(missing))
-
-
-def _tell_what_stays(
-    skipped: Iterable[Skip], digests: Callable[[list[str]], Mapping[str, str]]
-) -> list[Skip]:
-    """What was skipped; where the store holds a file's former text, the reason says so."""
-    skips = list(skipped)
-    known = digests([skip.what for skip in skips if not skip.reason.endswith(_LATER_STANDS)])
-    return [
-        replace(skip, reason=f"{skip.reason}; the store keeps its former text")
-        if skip.what in known
-        else skip
-        for skip in skips
-    ]
-
-
-def _unchanged_files(
-    found: Iterable[SourceFile | Skip],
-    added: AddedFiles,
-    digests: Callable[[str, str, list[str]], Mapping[str, str]],
-    tenant: str,
-    collection: str,
-) -> dict[str, int]:
-    """How many documents each file has become that need not be read again, by the file's id."""
-    listed = {
-        one.id: documents
-        for one in found
-        if isinstance(one, SourceFile) and (documents := added.documents_of(one))
-    }
-    stored = digests(tenant, collection, [id for names in listed.values() for id in names])
-    return {
-        id: len(documents)
-        for id, documents in listed.items()
-        if all(stored.get(name) == mark for name, mark in documents.items())
-    }
 
 
 def add_stream(
@@ -219,7 +111,7 @@ def add_stream(
 ) -> Summary:
     """Add what a pipe delivered: JSON lines as rows, anything else as one text."""
     policy = policy or IngestPolicy()
-    loader = _Loader(store, tenant, policy, on_progress, kind)
+    loader = Loader(store, tenant, policy, on_progress, kind)
     loader.progress.total = len(data)
     if len(data) > policy.max_bytes:
         loader.add(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
@@ -245,11 +137,11 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
 
 
 # two tables may number their rows alike, and a later export of one table should replace the former
-_LATER_STANDS = "the later one stands (tables with ids of their own need a collection each)"
+LATER_STANDS = "the later one stands (tables with ids of their own need a collection each)"
 
 
 @dataclass
-class _Loader:
+class Loader:
     """Gathers texts into batches, writes them, and counts."""
 
     store: DocumentStore
@@ -264,9 +156,6 @@ class _Loader:
     batch_chars: int = 0
     seen: set[int] = field(default_factory=set)
     """Hashes of the collection and id of each text that came."""
-    may_have_lost: bool = False
-    """Whether a file was read that can have lost documents: one of several (a .json file may have been), or one that is
-    empty now."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -286,7 +175,7 @@ class _Loader:
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the memory
         if mark in self.seen:
-            self.note_skip(Skip(item.id, f"an id that came before: {_LATER_STANDS}"))
+            self.note_skip(Skip(item.id, f"an id that came before: {LATER_STANDS}"))
         self.seen.add(mark)
         found = digest(item, self.policy.chunk)
         self.batch[key] = item, found
@@ -330,42 +219,6 @@ class _Loader:
             for document in documents:
                 self._write_one(document)
 
-    def read(
-        self, file: SourceFile, collection: str, parser: ParserProcess, added: AddedFiles
-    ) -> bool:
-        """Add everything that a file holds, and list it as added; whether all that it holds is known now."""
-        documents, skips, own_ids = dict[str, str](), list[Skip](), False
-        before = self.progress.skips
-        max_bytes = self.policy.max_bytes
-        for item in read(file, collection=collection, max_bytes=max_bytes, parser=parser):
-            mark = self.add(item)
-            if isinstance(item, Skip):
-                skips.append(item)
-                continue
-            documents[item.id] = mark
-            own_ids |= item.origin == ROW
-            self.may_have_lost |= item.origin == LINE or file.path.suffix == ".json"
-        if own_ids or (documents and skips) or len(skips) > 1:
-            added.note(
-                file, ""
-            )  # other files may hold the same ids; and each skip is to be told again
-        else:
-            added.note(file, documents or "".join(skip.reason for skip in skips))
-        is_empty = not documents and all(skip.is_empty for skip in skips)
-        self.may_have_lost |= is_empty
-        return is_empty or self.progress.skips == before
-
-    def pass_over(self, file: SourceFile, documents: int) -> None:
-        """Count a file that need not be read."""
-        self.progress.bytes += file.size
-        self.progress.unchanged += documents
-
-    def remove(self, collection: str, ids: list[str]) -> None:
-        """Remove documents that lost their file."""
-        if ids:
-            self.store.remove(self.tenant, collection, documents=ids)
-            self.progress.removed += len(ids)
-
     def finish(self) -> Summary:
         """Write what is left and sum up."""
         self.flush()
@@ -389,7 +242,7 @@ class _Loader:
         for (item, mark), tokens in zip(fresh, counts, strict=True):
             former = file_of(item.id, known[item.collection].get(item.id, ""))
             if item.file and former not in ("", item.file):
-                self.note_skip(Skip(item.id, f"an id that {former} has too: {_LATER_STANDS}"))
+                self.note_skip(Skip(item.id, f"an id that {former} has too: {LATER_STANDS}"))
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millgate
-from millgate.sessions.folding import Folder
+from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.pointer import find_pointers, read_shown, resolve
 from millgate.sessions.folding.rules import is_failed, lists_conflicts
 from millgate.sessions.folding.texts import TextReader

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millgate.sessions.folding import Folder
+from millgate.sessions.folding.folder import Folder
 from millgate.sessions.xray.findings import FoldSaving
 from millgate.sessions.xray.usage import CallUsage
 from millgate.spending.prices import Prices

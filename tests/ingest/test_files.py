@@ -5,8 +5,8 @@ import os
 import pytest
 
 from millgate.gateway import Millgate
-from millgate.ingest import load
-from millgate.ingest.added_files import NAME
+from millgate.ingest import files as load
+from millgate.ingest.files import NAME
 
 
 @pytest.fixture
