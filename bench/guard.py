@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from bench.fixtures.answers import WatchedAnswer, evaluate_answers, read_answers
 from bench.fixtures.clean_texts import FOUND, corpus, gather, generate
 from bench.fixtures.honest_texts import texts as honest_texts
 from rich.console import Console
 from rich.table import Table
 
-from millgate.evaluate.answers import evaluate_answers, read_answers
 from millgate.evaluate.guard import evaluate, read
 from millgate.guard import (
     CONTENT,
@@ -48,6 +48,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", choices=("streams", "answers", "clean", "hostile", "growth", "honest", "long"))  # fmt: skip
     parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument(
+        "--show", action="store_true", help="with answers: print those that were cut and go on"
+    )
     given = parser.parse_args()
     if given.part in ("streams", "answers") and len(given.paths) != 1:
         parser.error(f"{given.part} needs a file or a folder")
@@ -58,7 +61,7 @@ def main() -> None:
     elif given.part == "streams":
         labeled(given.paths[0])
     elif given.part == "answers":
-        collected(given.paths[0])
+        collected(given.paths[0], given.show)
     else:
         parts = {"clean": lambda: clean(given.paths), "hostile": hostile, "growth": growth, "honest": honest, "long": long}  # fmt: skip
         parts[given.part]()
@@ -92,16 +95,24 @@ def labeled(path: Path) -> None:
     out.print(table)
 
 
-def collected(path: Path) -> None:
+def show_cut(found: WatchedAnswer) -> None:
+    """An answer that was cut although it goes on, around the place."""
+    assert found.stall is not None
+    text, onset = found.answer.text, found.stall.onset
+    print("good?" if found.good else "     ", f"{found.answer.id}: {found.stall.reason}")
+    print(f"      {text[max(0, onset - 60) : onset + 120]!r}")
+
+
+def collected(path: Path, show: bool) -> None:
     """The detector on collected answers."""
-    figures = evaluate_answers(read_answers(path))
+    figures = evaluate_answers(read_answers(path), show=show_cut if show else None)
     table = Table("", "repeat (default)", "bar", title=f"answers of {path.name}")
     ending = figures["cut"] - figures["went_on"]
     rows = {
         "answers, MB": (f"{figures['answers']:g}, {figures['chars'] / 1e6:.1f}", ""),
         "answers cut": (share(figures["cut"], figures["answers"]), ""),
         "... that end in their loop / that go on": (f"{ending:g} / {figures['went_on']:g}", ""),
-        "... that look good (read them: millgate eval guard DIR --show)": (f"{figures['good_cut']:g}", ""),
+        "... that look good (--show prints them)": (f"{figures['good_cut']:g}", ""),
         "answers that end in a loop of ≥ 300 characters, found": (
             share(figures["found"], figures["loops"]),
             "≥ 98 %",

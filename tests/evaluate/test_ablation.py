@@ -1,16 +1,13 @@
 """What each part of retrieval is worth."""
 
-import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from bench.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
 
-from millgate.cli.evaluate import evaluation
-from millgate.evaluate.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
 from millgate.evaluate.labeled import Labeled
 from millgate.evaluate.retrieval import Run
-from millgate.evaluate.stored_set import StoredSet, merge
+from millgate.evaluate.stored_set import StoredSet
 from millgate.settings import load
 
 ROWS = [
@@ -57,25 +54,3 @@ def test_a_set_is_asked_as_it_ships_and_without_each_part():
         runs = compare(stored, ["names", "grade"], budget=200)
     assert [*runs] == [AS_SHIPPED, "names", "grade"]
     assert all(run.figures()["context_evidence@200"] == 1.0 for run in runs.values())
-
-
-def test_a_part_is_switched_off_beside_other_settings_of_its_section():
-    mine = {"grade": {"floor": 0.5}, "embed": {"model": "none"}}
-    assert merge(mine, {"grade": {"enabled": False}, "gate": {"order": "value"}}) == {
-        "grade": {"floor": 0.5, "enabled": False}, "embed": {"model": "none"}, "gate": {"order": "value"},
-    }  # fmt: skip
-
-
-def test_the_command_prints_what_parts_are_worth(tmp_path):
-    rows = [{**row, "_id": row["id"]} for row in ROWS]
-    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "queries.jsonl").write_text(json.dumps(SET.queries[0]))
-    (tmp_path / "qrels.tsv").write_text("query\tpassage\tgrade\nq\ta\t1\n")
-    args = ["retrieval", str(tmp_path), "--without", "names", "--budget", "200"]
-    rows = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)["200"]
-    assert [row["without"] for row in rows] == [AS_SHIPPED, BM25, "names"]
-    shown = CliRunner().invoke(evaluation, args).stdout
-    assert "at 200 tokens, without" in shown
-    assert "+0.000 (0.000)" in shown
-    many = CliRunner().invoke(evaluation, [*args[:2], "--without", "all", "--json"])
-    assert len(json.loads(many.stdout)["1000"]) == 2 + len(PARTS)

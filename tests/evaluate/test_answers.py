@@ -1,20 +1,17 @@
-"""`millgate eval guard` on answers: what is cut, what of it is a loop, and files that cannot be read."""
+"""Measuring the guard on answers: what is cut, what of it is a loop, and files that cannot be read."""
 
 import gzip
 import json
 
 import pytest
-from click.testing import CliRunner
-
-from millgate.cli import app
-from millgate.errors import InputError
-from millgate.evaluate.answers import (
+from bench.fixtures.answers import (
     Answer,
     ends_in_loop,
     evaluate_answers,
-    is_answers,
     read_answers,
 )
+
+from millgate.errors import InputError
 from millgate.guard.detectors import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
@@ -48,18 +45,10 @@ def test_the_figures_of_hand_made_answers_are_known(folder):
     }  # fmt: skip
 
 
-def test_the_command_reads_answers_and_shows_what_went_on(folder):
-    result = CliRunner().invoke(app, ["eval", "guard", str(folder), "--json", "--show"])
-    assert json.loads(result.stdout)["answers"] == 6
-    assert "good?" in result.stderr
-    assert UNIT[:40] in result.stderr
-
-
-def test_answers_are_told_from_streams(folder, tmp_path):
-    streams = tmp_path / "streams.jsonl"
-    streams.write_text('{"chunks": ["a"], "label": {}}\n')
-    assert not is_answers(streams)
-    assert is_answers(folder / "more.jsonl.gz")
+def test_each_cut_answer_that_goes_on_is_shown(folder):
+    shown = []
+    evaluate_answers(read_answers(folder), show=shown.append)
+    assert [one.good for one in shown].count(True) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from bench import ablation, curve
+from bench.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
 
-from millgate.cli.evaluate import evaluation
-from millgate.errors import InputError
-from millgate.evaluate.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
 from millgate.evaluate.labeled import Labeled
 from millgate.evaluate.stored_set import StoredSet
 
@@ -57,25 +55,14 @@ def test_the_mean_weighs_each_set_the_same(points):
     assert first["answers"] == 1.0  # of the one set that has answers
 
 
-@pytest.fixture
-def folder(tmp_path):
+def test_the_script_prints_a_line_for_each_level(tmp_path, monkeypatch, capsys):
     rows = [{**row, "_id": row["id"]} for row in ROWS]
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "queries.jsonl").write_text(json.dumps(QUERIES[0]))
     (tmp_path / "qrels.tsv").write_text("query\tpassage\tgrade\nq\tkey\t1\n")
-    return tmp_path
-
-
-def test_the_command_prints_the_curve_of_each_budget(folder):
-    args = ["retrieval", str(folder), "--curve", "--budget", "200", "--budget", "300"]
-    found = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)
-    assert found.keys() == {"200", "300"}
-    assert found["300"][0].keys() >= {"rule", "level", "context_evidence", "tokens", "saved"}
-    shown = CliRunner().invoke(evaluation, args).stdout
-    assert "at 300 tokens" in shown
-    assert "plain cut" in shown
-
-
-def test_the_command_measures_one_thing_at_a_time(folder):
-    args = ["retrieval", str(folder), "--curve", "--without", "names"]
-    assert isinstance(CliRunner().invoke(evaluation, args).exception, InputError)
+    for main, last in ((curve.main, FLOOR), (ablation.main, "grade")):
+        monkeypatch.setattr("sys.argv", ["bench", str(tmp_path), "--budget", "200"])
+        main()
+        shown = capsys.readouterr().out.strip().splitlines()
+        assert "at 200 tokens" in shown[0]
+        assert shown[-1].startswith(last)

@@ -13,10 +13,17 @@ from millgate.cli.command_group import CommandGroup
 from millgate.cli.console import SafeConsole
 from millgate.cli.evaluate_fit import fit
 from millgate.cli.evaluate_retrieval import retrieval
-from millgate.cli.options import json_option, open_existing, place_options, print_json, write_text
+from millgate.cli.options import (
+    Output,
+    json_option,
+    open_existing,
+    place_options,
+    print_json,
+    prints,
+    write_text,
+)
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
-from millgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from millgate.evaluate.append_only import SUFFIXES, check_append_only
 from millgate.evaluate.guard import evaluate, read
 from millgate.evaluate.regression import (
@@ -169,37 +176,14 @@ def evaluation() -> None:
 
 @evaluation.command(epilog="Example: millgate eval guard streams.jsonl --json")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--show", is_flag=True, help="Also list answers that were cut although they go on.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
-def guard(file: Path, show: bool, as_json: bool) -> None:
-    """Measure the loop detector on labeled streams, or on answers.
-
-    FILE is .jsonl, .jsonl.gz, .json, or a folder of answers.
-    """
-    if is_answers(file):
-        figures = evaluate_answers(read_answers(file), show=_show_cut if show else None)
-    else:
-        figures = evaluate(read(file))
-    _print(figures, as_json, f"guard on {file.name}")
-
-
-def _show_cut(verdict: WatchedAnswer) -> None:
-    stall, text = verdict.stall, verdict.answer.text
-    assert stall is not None
-    mark = "good?" if verdict.good else "     "
-    start = max(0, stall.onset - 60)
-    echo(f"{mark} {verdict.answer.id}: {stall.reason}", err=True)
-    echo(f"      {text[start : stall.onset + 120]!r}", err=True)
-
-
-def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
-    if as_json:
-        print_json(figures)
-        return
-    table = Table("figure", "value", title=title)
+@prints
+def guard(file: Path) -> Output:
+    """Measure the loop detector on labeled streams. FILE is .jsonl or .jsonl.gz."""
+    figures = evaluate(read(file))
+    table = Table("figure", "value", title=f"guard on {file.name}")
     for name, value in figures.items():
         table.add_row(name, f"{value:g}")
-    SafeConsole().print(table)
+    return Output(figures, table)
 
 
 evaluation.add_command(retrieval)

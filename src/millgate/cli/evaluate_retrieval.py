@@ -14,15 +14,14 @@ from millgate.cli.console import SafeConsole
 from millgate.cli.options import print_json
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
-from millgate.evaluate import ablation, curve, labeled
 from millgate.evaluate import fit as fitting
+from millgate.evaluate import labeled
 from millgate.evaluate import retrieval as measure
 from millgate.evaluate.labeled import Labeled
 from millgate.evaluate.retrieval import Figures, Run, Tick
 from millgate.evaluate.stored_set import Settings, StoredSet
 from millgate.text.table import table
 
-ALL = "all"
 # the columns of a budget: heading, and the name of the figure; `bm25_` is the baseline's
 _BUDGET_COLUMNS = {
     "evidence: BM25": "bm25_context_evidence",
@@ -80,19 +79,6 @@ _SET_COLUMNS = {
     help="Measure each set with weights of the model of relevance that were fitted on the others.",
 )
 @click.option(
-    "--curve",
-    "draws",
-    is_flag=True,
-    help="Print evidence and answers against tokens sent: grade.floor at several levels, beside plain cuts.",
-)
-@click.option(
-    "--without",
-    "parts",
-    type=click.Choice([*ablation.PARTS, ALL]),
-    multiple=True,
-    help="Print what a part is worth: the difference without it. Repeat for more; `all` for each.",
-)
-@click.option(
     "--published",
     is_flag=True,
     help="Also measure the published gating pipeline, and a random order of its candidates.",
@@ -106,8 +92,6 @@ def retrieval(
     foreign: int,
     misses: bool,
     held_out: bool,
-    draws: bool,
-    parts: tuple[str, ...],
     published: bool,
     as_json: bool,
 ) -> None:
@@ -115,39 +99,21 @@ def retrieval(
 
     Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv), or holds sets.
     """
-    if draws + bool(parts) + held_out > 1:
-        raise InputError(
-            "--curve, --without and --leave-one-out are three measurements",
-            hint="run the command once for each",
-        )
     sets = [labeled.sample(one, sample) for folder in folders for one in labeled.sets(folder)]
-    if draws:
-        points = _draw(sets, embedder, budgets or (measure.JUDGED,))
-        print_json(points) if as_json else _print_curves(points)
-    elif parts:
-        names = [*ablation.PARTS] if ALL in parts else [*dict.fromkeys(parts)]
-        rows = _compare(sets, embedder, budgets or (measure.JUDGED,), names, foreign)
-        print_json(rows) if as_json else _print_ablations(rows)
+    runs, found = _evaluate(
+        sets, embedder, budgets or measure.BUDGETS, foreign, held_out=held_out, published=published
+    )
+    if not misses:
+        found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}
+    if as_json:
+        alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
+        rest = {**measure.mean(found), "reliability": measure.reliability(runs)}
+        print_json(next(iter(found.values())) if alone else {"sets": found, **rest})
     else:
-        runs, found = _evaluate(
-            sets,
-            embedder,
-            budgets or measure.BUDGETS,
-            foreign,
-            held_out=held_out,
-            published=published,
-        )
-        if not misses:
-            found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}  # fmt: skip
-        if as_json:
-            alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
-            rest = {**measure.mean(found), "reliability": measure.reliability(runs)}
-            print_json(next(iter(found.values())) if alone else {"sets": found, **rest})
-        else:
-            _print_figures(found)
-            _print_reliability(measure.reliability(runs))
-            for figures in found.values():
-                _print_misses(figures.get("misses", ()))
+        _print_figures(found)
+        _print_reliability(measure.reliability(runs))
+        for figures in found.values():
+            _print_misses(figures.get("misses", ()))
 
 
 # Measuring, with a bar on a terminal
@@ -175,7 +141,7 @@ def _evaluate(
                 published=published,
                 tick=tick,
             )
-            for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign)
+            for stored, tick in _store_each(sets, embedder, foreign)
         ]
     return runs, {run.labeled.name: run.figures() for run in runs}
 
@@ -190,7 +156,7 @@ def _fit_without_each(
             hint=f"give at least {fitting.MIN_SETS} sets",
         )
     asked: list[fitting.Asked] = []
-    for stored, tick in _store_each(sets, embedder, rounds=1, foreign=foreign):
+    for stored, tick in _store_each(sets, embedder, foreign):
         asked += fitting.observe(stored, sets, most_foreign=foreign, tick=tick)
     found: dict[str, Settings] = {}
     for number, one in enumerate(sets):
@@ -200,47 +166,14 @@ def _fit_without_each(
     return found
 
 
-def _draw(
-    sets: Sequence[Labeled], embedder: str, budgets: Sequence[int]
-) -> dict[str, list[Figures]]:
-    """The curve of each budget."""
-    found: dict[str, list[Figures]] = {}
-    for budget in budgets:
-        stored_sets = _store_each(sets, embedder, rounds=len(curve.FLOORS))
-        points = [curve.draw(stored, budget=budget, tick=tick) for stored, tick in stored_sets]
-        found[str(budget)] = curve.mean(points)
-    return found
-
-
-def _compare(
-    sets: Sequence[Labeled],
-    embedder: str,
-    budgets: Sequence[int],
-    parts: Sequence[str],
-    foreign: int,
-) -> dict[str, list[Figures]]:
-    """What each part is worth at each budget."""
-    found: dict[str, list[Figures]] = {}
-    for budget in budgets:
-        stored_sets = _store_each(sets, embedder, rounds=1 + len(parts), foreign=foreign)
-        runs = [
-            ablation.compare(
-                stored, parts, budget=budget, others=sets, most_foreign=foreign, tick=tick
-            )
-            for stored, tick in stored_sets
-        ]
-        found[str(budget)] = ablation.differences(runs)
-    return found
-
-
 def _store_each(
-    sets: Sequence[Labeled], embedder: str, *, rounds: int, foreign: int = 0
+    sets: Sequence[Labeled], embedder: str, foreign: int
 ) -> Iterator[tuple[StoredSet, Tick]]:
-    """Each set in a store, and a function that moves its bar; its questions are asked so many times."""
+    """Each set in a store, and a function that moves its bar."""
     with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in sets:
             apart = measure.foreign(one, sets, foreign)
-            asked = rounds * (len(one.queries) + len(apart) + len(one.unanswerable))
+            asked = len(one.queries) + len(apart) + len(one.unanswerable)
             task = progress.add_task(one.name, total=asked)
             with StoredSet(one, embedder) as stored:
                 yield stored, partial(progress.advance, task)
@@ -311,36 +244,3 @@ def _print_misses(misses: Sequence[Figures]) -> None:
     for miss in misses:
         places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
         echo(f"{miss['query']}: {miss['text']}\n  missed {places}")
-
-
-def _print_curves(found: Mapping[str, Sequence[Figures]]) -> None:
-    """Print the points of each budget, a line each."""
-    for budget, points in found.items():
-        names = ["context_evidence", "whole_evidence", "answers", "tokens", "saved", "empty"]
-        names = [name for name in names if name in points[0]]
-        lines = [[f"at {budget} tokens", "level", *(name.removeprefix("context_") for name in names)]]  # fmt: skip
-        for point in points:
-            figures = [_number(name, point.get(name)) for name in names]
-            lines.append([point["rule"], f"{point['level']:g}", *figures])
-        echo(table(lines) + "\n")
-
-
-def _print_ablations(found: Mapping[str, Sequence[Figures]]) -> None:
-    """Print what each part is worth: the difference without it, and the standard error."""
-    for budget, rows in found.items():
-        names = [name for name in rows[0] if name not in {"without", "p50_ms"}]
-        heads = [name.removesuffix(f"@{budget}").removeprefix("context_") for name in names]
-        lines = [[f"at {budget} tokens, without", *heads, "CPU ms p50"]]
-        for row in rows:
-            cells = [_change(name, row.get(name), row["without"]) for name in names]
-            lines.append([row["without"], *cells, _number("p50_ms", row.get("p50_ms"))])
-        echo(table(lines) + "\n")
-
-
-def _change(name: str, found: Mapping[str, float] | None, row: str) -> str:
-    if found is None:
-        return ""
-    if row == ablation.AS_SHIPPED:
-        return _number(name, found["value"])
-    sign = "-" if found["change"] < 0 else "+"
-    return f"{sign}{_number(name, abs(found['change']))} ({_number(name, found['error'])})"

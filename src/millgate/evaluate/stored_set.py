@@ -17,11 +17,6 @@ Settings = Mapping[str, Any]
 """Settings by section, as `Millgate.open` takes them."""
 
 
-def merge(settings: Settings, changes: Settings) -> dict[str, Any]:
-    """Settings with some changes, section by section."""
-    return {**settings, **{name: {**settings.get(name, {}), **changes[name]} for name in changes}}
-
-
 def collections_of(labeled: Labeled) -> list[str]:
     """The collections of a set."""
     return sorted({str(row["collection"]) for row in labeled.rows})

@@ -1,17 +1,22 @@
-"""Ablation: what each part of retrieval is worth, by switching it off.
+"""What each part of retrieval is worth, by switching it off.
+
+    make bench-ablation ARGS="DIR ... --sample 60 --foreign 40"
 
 Each row is a difference to what ships, over the same questions, with its standard error: that of the mean over the
 sets, whose questions are the sample.
 """
 
+import argparse
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from millgate.evaluate.labeled import Labeled
-from millgate.evaluate.retrieval import Figures, Run, Tally, Tick, evaluate
-from millgate.evaluate.stored_set import Settings, StoredSet, merge
+from millgate.evaluate.labeled import Labeled, sample, sets
+from millgate.evaluate.retrieval import FOREIGN, JUDGED, Figures, Run, Tally, evaluate
+from millgate.evaluate.stored_set import Settings, StoredSet
+from millgate.text.table import table
 
 FIGURES = ("ndcg", "context_evidence", "whole_evidence", "answers", "tokens", "empty", "stopped")
 AS_SHIPPED = "as it ships"
@@ -34,23 +39,20 @@ def compare(
     parts: Iterable[str],
     *,
     budget: int,
-    settings: Settings | None = None,
     others: Sequence[Labeled] = (),
     most_foreign: int = 0,
-    tick: Tick = lambda: None,
 ) -> dict[str, Run]:
     """One set as it ships, and without each of the parts."""
     changes: dict[str, Settings] = {AS_SHIPPED: {}, **{name: PARTS[name] for name in parts}}
     # not counted: the first gate pays for what the process remembers of each text (CPU 17.3 instead of 14.5 ms)
-    evaluate(stored, settings=settings, budgets=[budget])
+    evaluate(stored, budgets=[budget])
     return {
         name: evaluate(
             stored,
-            settings=merge(settings or {}, change),
+            settings=change,
             budgets=[budget],
             others=others,
             most_foreign=most_foreign,
-            tick=tick,
         )
         for name, change in changes.items()
     }
@@ -92,3 +94,44 @@ def _difference(figure: str, pairs: Sequence[tuple[Tally, Tally]]) -> dict[str, 
     shipped = float(np.mean([before.mean() for before, _ in found]))
     error = math.sqrt(sum(e * e for e in errors)) / len(errors)
     return {"value": value, "change": value - shipped, "error": error}
+
+
+def main() -> None:
+    """Print what ships, and a line for each part: the difference without it and its standard error."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+", type=Path, help="labeled sets, or folders of them")
+    parser.add_argument("--budget", type=int, default=JUDGED, help="tokens of a context")
+    parser.add_argument("--sample", type=int, help="most questions of a set")
+    parser.add_argument("--embedder", default="none")
+    parser.add_argument("--foreign", type=int, default=FOREIGN, help="questions from other sets")
+    parser.add_argument("--without", action="append", choices=list(PARTS), help="only these parts")
+    args = parser.parse_args()
+    every = [sample(one, args.sample) for folder in args.folders for one in sets(folder)]
+    runs = []
+    for one in every:
+        with StoredSet(one, args.embedder) as stored:
+            parts = args.without or list(PARTS)
+            runs.append(
+                compare(stored, parts, budget=args.budget, others=every, most_foreign=args.foreign)
+            )
+    rows = differences(runs)
+    names = [name for name in rows[0] if name not in ("without", "p50_ms")]
+    lines = [[f"at {args.budget} tokens, without", *names, "CPU ms p50"]]
+    for row in rows:
+        cells = [_cell(row.get(name), row["without"]) for name in names]
+        lines.append([row["without"], *cells, f"{row.get('p50_ms', 0):.1f}"])
+    print(table(lines))
+
+
+def _cell(found: Mapping[str, float] | None, row: str) -> str:
+    if found is None:
+        return ""
+    if row == AS_SHIPPED:
+        return f"{found['value']:.3f}"
+    return f"{found['change']:+.3f} ({found['error']:.3f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,6 @@
-"""The curve: how much evidence and how many answers arrive, for how many tokens really sent.
+"""How much evidence and how many answers arrive, for how many tokens really sent, as a floor or a cut rises.
+
+    make bench-curve ARGS="DIR ... --sample 60"
 
 Three rules leave out what is likely noise, each at several levels, in contexts of one budget:
 
@@ -8,13 +10,17 @@ Three rules leave out what is likely noise, each at several levels, in contexts 
     BM25 cut      the same cut in what BM25 fills the budget with
 """
 
+import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from millgate.evaluate import bm25
-from millgate.evaluate.retrieval import Figures, Tally, Tick
+from millgate.evaluate.labeled import sample, sets
+from millgate.evaluate.retrieval import JUDGED, Figures, Tally
 from millgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, measure, pieces_of
 from millgate.evaluate.stored_set import StoredSet, collection_of
 from millgate.gateway import Millgate
+from millgate.text.table import table
 
 LEVELS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.5)  # shares of the best score
 FLOORS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -24,12 +30,7 @@ Point = tuple[str, float]
 """A rule and its level."""
 
 
-def draw(
-    stored: StoredSet,
-    *,
-    budget: int,
-    tick: Tick = lambda: None,
-) -> dict[Point, Tally]:
+def draw(stored: StoredSet, *, budget: int) -> dict[Point, Tally]:
     """The figures of each question of a set at each point; the first level is 0, where nothing is cut."""
     rules = {BM25: LEVELS, PLAIN: LEVELS, FLOOR: FLOORS}
     points: dict[Point, Tally] = {
@@ -48,7 +49,6 @@ def draw(
                     for level in LEVELS:
                         points[PLAIN, level].add(_cut(pieces, sent, level, truth, gate))
                         points[BM25, level].add(_cut(theirs, their_tokens, level, truth, gate))
-                tick()
     return points
 
 
@@ -73,3 +73,31 @@ def mean(sets: Sequence[Mapping[Point, Tally]]) -> list[Figures]:
         if uncut := found[rule, 0.0]["tokens"]:
             figures["saved"] = 1 - figures["tokens"] / uncut
     return [{"rule": rule, "level": level, **found[rule, level]} for rule, level in found]
+
+
+def main() -> None:
+    """Print a line for each level of each rule."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+", type=Path, help="labeled sets, or folders of them")
+    parser.add_argument("--budget", type=int, default=JUDGED, help="tokens of a context")
+    parser.add_argument("--sample", type=int, help="most questions of a set")
+    parser.add_argument("--embedder", default="none")
+    args = parser.parse_args()
+    points = []
+    for one in (sample(one, args.sample) for folder in args.folders for one in sets(folder)):
+        with StoredSet(one, args.embedder) as stored:
+            points.append(draw(stored, budget=args.budget))
+    rows = mean(points)
+    names = ["context_evidence", "whole_evidence", "answers", "tokens", "saved", "empty"]
+    names = [name for name in names if name in rows[0]]
+    lines = [[f"at {args.budget} tokens", "level", *names]]
+    lines += [
+        [row["rule"], f"{row['level']:g}", *(f"{row[name]:.3f}" for name in names)] for row in rows
+    ]
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()
