@@ -140,6 +140,14 @@ def test_a_price_of_ones_own_stands_before_the_list(rig, tmp_path, model, form):
         assert spent(gate) == tokens * 1000 + OUTPUT * 2000
 
 
+def test_a_local_model_with_a_hosted_name_is_free_at_a_price_of_nothing(rig, tmp_path):
+    script(rig, "chat", "gpt-oss:20b")
+    free = '[prices]\n"gpt-oss:20b" = {input = 0, output = 0}\n'
+    with serve(rig, tmp_path, free + capped(1)) as (url, gate):
+        assert [ask(url, "gpt-oss:20b").status_code for _ in range(3)] == [200, 200, 200]
+        assert spent(gate) == 0
+
+
 def test_a_long_request_costs_what_long_requests_cost(rig, tmp_path):
     model = "claude-sonnet-4-5"
     with serve(rig, tmp_path, capped(10**9)) as (url, gate):

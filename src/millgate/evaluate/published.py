@@ -20,7 +20,7 @@ from millgate.protocols import Snapshot
 from millgate.published.entropy_gating import Row, gate_by_entropy, prune_to_budget
 from millgate.ranking.name_postings import find_name_postings
 
-SEEDS = 20  # with 100, nearly every chunk of an encyclopedia fires
+SEEDS = 20  # the design names none
 RARE = 10  # chunks that may hold a name which leads on: in more, its edges are too weak to fire
 
 
