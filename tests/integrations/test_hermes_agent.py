@@ -1,6 +1,6 @@
 """Millgate inside the real hermes-agent, as pip installs it: its own agent, and a scripted model on loopback.
 
-hermes-agent pins what it needs, so it has a Python of its own, which `make test-rest` sets up.
+hermes-agent pins what it needs, so it has a Python of its own, which `make test-all` sets up.
 """
 
 import json
@@ -16,7 +16,7 @@ PYTHON = Path(os.environ.get("HERMES_PYTHON", ROOT / ".venv-hermes" / "bin" / "p
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not PYTHON.exists(), reason="hermes-agent is not installed; `make test-rest` does that"
+        not PYTHON.exists(), reason="hermes-agent is not installed; `make test-all` does that"
     ),
 ]
 

@@ -2,7 +2,7 @@
 
 `should_prefetch` of the published design is asked with the window that hermes-agent itself reports. The cells are run
 through our memory with hermes-agent's own signatures; inside the real hermes-agent, which has a Python of its own
-(`make test-rest`), tests/integrations/test_hermes_agent.py does the same.
+(`make test-all`), tests/integrations/test_hermes_agent.py does the same.
 """
 
 import pytest
