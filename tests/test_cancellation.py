@@ -16,7 +16,7 @@ from millgate.knowledge.facts import Facts
 from millgate.knowledge.review import ReviewQueue
 from millgate.operations.check import check
 from millgate.sessions.compaction.account import Account
-from millgate.sessions.compaction.conversations import Conversations
+from millgate.sessions.conversation import Conversations
 
 ROWS = [{"id": f"p{n}", "text": f"Refund {n} of the ferry is paid by card."} for n in range(30)]
 LONG = {"id": "long", "text": "\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(12))}

@@ -18,8 +18,8 @@ from millgate.types.notes import Stage
 
 if TYPE_CHECKING:
     from millgate.sessions.compaction.account import Account
-    from millgate.sessions.compaction.conversations import Conversation, Conversations
     from millgate.sessions.compaction.window import Message
+    from millgate.sessions.conversation import Conversation, Conversations
 
 MOST_CHUNKS = (
     20_000  # of one session; beyond it the older half goes. A compaction leaves some hundred
@@ -153,7 +153,7 @@ class LostMessages:
 
     def _take_owed(self, seen: "Conversation", budget: int) -> str:
         owed, seen.owed = seen.owed, None
-        return self.compose_instructions(owed, budget=budget) if owed is not None else ""
+        return self.compose_instructions(owed.account, budget=budget) if owed is not None else ""
 
     def _ask(self, seen: "Conversation", question: Request, said: str) -> Request | None:
         """The question for what was kept; None if it asks nothing, or if nothing was kept."""

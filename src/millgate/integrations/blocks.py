@@ -17,7 +17,7 @@ from typing import Any
 
 from millgate.errors import InputError, MillgateError
 from millgate.gateway import Millgate
-from millgate.sessions.compaction.conversations import Conversation, Conversations
+from millgate.sessions.conversation import Conversation, Conversations
 from millgate.text.cache import Cache
 from millgate.text.fence import without_fences
 from millgate.text.small_talk import asks_nothing, is_reply

@@ -9,22 +9,27 @@ Nothing is written anywhere. Of what is held a tenant pays for its own: beyond t
 loses what it used longest ago.
 """
 
+import json
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import CircleFollower
-from millgate.sessions.compaction.account import Account
+from millgate.sessions.compaction.account import Account, account
 from millgate.sessions.compaction.items import Item
+from millgate.sessions.compaction.notice import Compaction, least_lost, notice
+from millgate.sessions.compaction.window import Window, count_compacted, read_window
 from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.rules import Clears
 from millgate.sessions.prompt_cache.difference import common_messages, same_beginning
 from millgate.sessions.prompt_cache.judgment import CacheCounts
-from millgate.sessions.prompt_cache.segments import Prompt
+from millgate.sessions.prompt_cache.segments import Prompt, read_prompt
+from millgate.text.fence import without_fences
+from millgate.transcript.parts import read
 
 CONVERSATIONS = 8  # remembered of one session: an agent and the subagents that work at once
 RECENT = 8  # sessions of one caller that a new conversation may go on from
@@ -93,6 +98,8 @@ class Conversation:
     turn: int = 1
     owed: Owed | None = None
     """A compaction after which no person has spoken yet."""
+    found: Compaction | None = field(default=None, repr=False)
+    """The compaction right before this request, if a framework's hook saw it."""
     carried: tuple[Item, ...] = ()
     """Instructions and to-dos that compactions lost so far."""
     cleared: range | None = None
@@ -127,11 +134,53 @@ class Conversations:
         """About how much memory all of them take."""
         return self._bytes.total()
 
+    def observe(
+        self, session: str, messages: Iterable[Mapping[str, Any]], preamble: Sequence[str] = ()
+    ) -> Conversation:
+        """Remember a conversation as a framework's hook has it, beside what it was when it was last seen.
+
+        Nobody but the session itself goes on with it: a hook may serve many people.
+        """
+        messages = list(messages)
+        fields = {"system": [{"type": "text", "text": t} for t in preamble], "messages": messages}
+        body = json.dumps(fields, default=_as_plain).encode()
+        prompt, after, owner = read_prompt(fields), read_window(messages, preamble), Owner(session)
+        last = find_last(prompt, self.of_session(owner, session))
+        now = Conversation(session, prompt, prompt, body=body, turn=after.turns)
+        candidates = self.list_longer(owner, session, prompt, last, count_compacted(body))
+        if noticed := notice_among(candidates, after, session, _read_body):
+            last, now.found = noticed
+            fences = [text for message in messages for text in _fences(message)]
+            told = account(now.found, after, turn=last.turn, carried=last.carried, shown=fences)
+            now.owed, now.carried = Owed(told, now.found.at), told.owed
+        elif last is not None:
+            now.owed, now.carried = last.owed, last.carried
+        self.remember(owner, now, last)
+        return now
+
     def of_session(self, owner: Owner, session: str) -> tuple[Conversation, ...]:
         """The conversations of a session, the newest last."""
         oldest = self._clock() - MAX_AGE_S
         found = self._owners.get(owner, OrderedDict()).get(session, ())
         return tuple(one for one in found if one.at >= oldest)
+
+    def list_longer(
+        self, owner: Owner, session: str, prompt: Prompt, last: Conversation | None, compacted: int
+    ) -> list[Conversation]:
+        """The windows of a session of which a request may be a compaction, the likeliest first: worth reading both.
+
+        `compacted` is how often the provider compacted the window of the request.
+        """
+        if last is not None and last.session == session:
+            known = [last]
+        else:
+            known = list(reversed(self.of_session(owner, session)))
+        return [
+            one
+            for one in known
+            if one.body
+            and (_has_lost(one.original, prompt) or compacted > count_compacted(one.body))
+        ]
 
     def elsewhere(self, owner: Owner, session: str) -> list[Conversation]:
         """The conversations of the caller's other sessions, those used last first."""
@@ -180,6 +229,8 @@ class Conversations:
         if not self._owners[oldest]:
             del self._owners[oldest]
         self._bytes[tenant] -= _size(gone)
+        if not self._bytes[tenant]:
+            del self._bytes[tenant]
         self.forgotten[tenant] += len(gone)
 
 
@@ -202,6 +253,45 @@ def find_last(prompt: Prompt, known: Sequence[Conversation]) -> Conversation | N
     if best is not None:
         return best
     return next((one for one in reversed(known) if _goes_on(one.original, prompt)), None)
+
+
+def notice_among(
+    candidates: Sequence[Conversation],
+    after: Window,
+    session: str,
+    read_body: Callable[[bytes], Window | None],
+) -> tuple[Conversation, Compaction] | None:
+    """The window that was compacted to a later one, and the compaction; None if none was."""
+    for one in candidates:
+        before = read_body(one.body)
+        found = notice(before, after, is_same_session=one.session == session) if before else None
+        if found is not None:
+            return one, found
+    return None
+
+
+def _has_lost(old: Prompt, new: Prompt) -> bool:
+    """Whether the later request lacks so much of the messages, or has so few, that it may be compacted."""
+    kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
+    had = [segment for segment in old.segments if segment.kind == "message"]
+    lost = sum(segment.chars for segment in had if segment.checksum not in kept)
+    is_shorter = new.messages < old.messages
+    return lost > 0 and (is_shorter or lost >= least_lost(sum(segment.chars for segment in had)))
+
+
+def _read_body(body: bytes) -> Window:
+    fields = json.loads(body)
+    return read_window(fields["messages"], [block["text"] for block in fields["system"]])
+
+
+def _fences(message: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a message in which a block of ours stands; a window has them without it."""
+    texts = (part.text for part in read(message))
+    yield from (text for text in texts if without_fences(text) != text)
+
+
+def _as_plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
 
 
 def _goes_on(old: Prompt, new: Prompt) -> bool:

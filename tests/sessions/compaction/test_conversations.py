@@ -3,7 +3,7 @@
 from tests.sessions.compaction.sessions import compact, session
 
 from millgate.gateway import Millgate
-from millgate.sessions.compaction.conversations import MAX_CONVERSATIONS, Conversations
+from millgate.sessions.conversation import CONVERSATIONS, Conversations, Owner
 from millgate.types import Request
 
 RULE = "Never touch db/migrations, ask me before you change it."
@@ -27,7 +27,7 @@ def test_a_compaction_is_owed_until_it_is_put_back():
     after = compact(session(), "claude", SUMMARY)
     first = known.observe("s", after)
     assert first.found.way == "summary"
-    assert RULE in texts_of(first.owed.owed)
+    assert RULE in texts_of(first.owed.account.owed)
     later = known.observe("s", [*after, ASKED])
     assert later.found is None
     assert later.owed is first.owed
@@ -42,7 +42,7 @@ def test_two_agents_in_one_session_do_not_get_what_the_other_lost():
     known.observe("s", other)
     assert known.observe("s", [*one, ASKED]).owed is None
     found = known.observe("s", compact(other, "hermes", "src/web/module_3.py is slow."))
-    assert all("/api/" not in item.text for item in found.owed.items)
+    assert all("/api/" not in item.text for item in found.owed.account.items)
     assert known.observe("s", [*one, ASKED, ASKED]).owed is None
     assert known.observe("t", [*one, ASKED, ASKED]).owed is None
 
@@ -56,11 +56,11 @@ def test_instructions_are_carried_from_compaction_to_compaction_until_the_window
         grown = [*after, *session(topic=f"t{n}", rule="")[1:]]
         known.observe("s", grown)
         after = compact(grown, "claude", f"src/t{n}/module_3.py is slow.")
-        assert texts_of(known.observe("s", after).owed.owed).count(RULE) == 1
+        assert texts_of(known.observe("s", after).owed.account.owed).count(RULE) == 1
     grown = [*after, *session(topic="t9", rule="")[1:]]
     known.observe("s", grown)
     seen = known.observe("s", compact(grown, "claude", f"src/t9/module_3.py. {RULE}"))
-    assert RULE not in texts_of(seen.owed.owed)
+    assert RULE not in texts_of(seen.owed.account.owed)
 
 
 def test_what_a_block_of_ours_says_is_not_owed_again():
@@ -76,7 +76,19 @@ def test_what_a_block_of_ours_says_is_not_owed_again():
     kept = [{"role": "user", "content": block}]
     seen = known.observe("s", [*compact(grown, "claude", "src/web/module_3.py is slow."), *kept])
     assert seen.found
-    assert RULE not in texts_of(seen.owed.owed)
+    assert RULE not in texts_of(seen.owed.account.owed)
+
+
+def test_half_a_character_in_a_message_stops_nothing():
+    known, half = Conversations(), {"role": "user", "content": "Look at \ud83d, please."}
+    known.observe("s", [half, *session()])
+    assert known.observe("s", [half, *compact(session(), "claude", SUMMARY)]).found
+
+
+def test_a_session_gets_nothing_of_what_another_lost_though_it_begins_with_its_summary():
+    known = Conversations()
+    known.observe("one", session())
+    assert known.observe("other", compact(session(), "claude", SUMMARY)).owed is None
 
 
 def test_a_thousand_compactions_and_many_agents_stay_bounded():
@@ -86,4 +98,4 @@ def test_a_thousand_compactions_and_many_agents_stay_bounded():
         known.observe("s", messages)
         seen = known.observe("s", compact(messages, "claude", f"src/t{n % 20}/module_{n % 8}.py"))
     assert 0 < len(seen.carried) <= 100
-    assert len(known._sessions.get("s")) <= MAX_CONVERSATIONS
+    assert len(known.of_session(Owner("s"), "s")) <= CONVERSATIONS

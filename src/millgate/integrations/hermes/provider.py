@@ -25,7 +25,7 @@ from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import memories, window_of
 from millgate.integrations.hermes.tools import TOOLS, call
 from millgate.knowledge.facts import FactHit
-from millgate.sessions.compaction.conversations import Conversation
+from millgate.sessions.conversation import Conversation
 from millgate.text.fence import fence, fence_secret, quote
 from millgate.text.small_talk import asks_nothing
 from millgate.types import ContextBudget, Plan, fact_key

@@ -26,16 +26,10 @@ from millgate.service.proxy.proxy_request import ProxyRequest
 from millgate.service.proxy.session_name import UNNAMED
 from millgate.sessions.compaction.account import account, account_service
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
-from millgate.sessions.compaction.notice import (
-    begins_with_summary,
-    find_results,
-    least_lost,
-    notice,
-)
+from millgate.sessions.compaction.notice import begins_with_summary, find_results
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window
-from millgate.sessions.conversation import Conversation, Conversations, Owed
-from millgate.sessions.prompt_cache.segments import Prompt
+from millgate.sessions.conversation import Conversation, Conversations, Owed, notice_among
 from millgate.text.bounded_json import loads
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import read
@@ -68,50 +62,29 @@ async def observe_compaction(
 
 
 def _find_candidates(exchange: Exchange, conversations: Conversations) -> list[Conversation]:
-    """The windows of which this may be a compaction, the likeliest first: worth reading the texts of both.
+    """The windows of which this may be a compaction, the likeliest first.
 
     Messages are gone, or a new conversation begins with a summary.
     """
-    owner, session, prompt = exchange.owner, exchange.call.session, exchange.prompt
+    owner, session, last, prompt = exchange.owner, exchange.call.session, exchange.last, exchange.prompt  # fmt: skip
     assert prompt is not None
-    if exchange.last is not None and exchange.last.session == session:
-        known = [exchange.last]
-    elif known := list(conversations.of_session(owner, session)):
-        known.reverse()
-    else:
-        held = [one for one in conversations.elsewhere(owner, session) if one.body][:FEW]
-        return (
-            held if held and begins_with_summary(_read(exchange.original, exchange.dialect)) else []
-        )
-    compacted = count_compacted(exchange.original.body)
-    return [
-        one
-        for one in known
-        if one.body and (_has_lost(one.original, prompt) or compacted > count_compacted(one.body))
-    ]
-
-
-def _has_lost(old: Prompt, new: Prompt) -> bool:
-    """Whether the later request lacks so much of the messages, or has so few, that it may be compacted."""
-    kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
-    had = [segment for segment in old.segments if segment.kind == "message"]
-    lost = sum(segment.chars for segment in had if segment.checksum not in kept)
-    is_shorter = new.messages < old.messages
-    return lost > 0 and (is_shorter or lost >= least_lost(sum(segment.chars for segment in had)))
+    if conversations.of_session(owner, session):
+        compacted = count_compacted(exchange.original.body)
+        return conversations.list_longer(owner, session, prompt, last, compacted)
+    held = [one for one in conversations.elsewhere(owner, session) if one.body][:FEW]
+    is_summary = held and begins_with_summary(_read(exchange.original, exchange.dialect))
+    return held if is_summary else []
 
 
 def _notice(exchange: Exchange, seen: Noticed, candidates: Sequence[Conversation]) -> None:
     """Find the window that was compacted; from now on it is the one that the request goes on with."""
-    after = _read(exchange.original, exchange.dialect)
-    for one in candidates:
-        is_same_session = one.session == exchange.call.session
-        before = _read_fields(one.body, exchange.dialect)
-        found = notice(before, after, is_same_session=is_same_session) if before else None
-        if found is not None:
-            exchange.last, seen.found, seen.turn = one, found, one.turn
-            seen.told = account(found, after, turn=one.turn, carried=one.carried)
-            seen.owed = Owed(seen.told, found.at)
-            return
+    after, dialect = _read(exchange.original, exchange.dialect), exchange.dialect
+    found = notice_among(candidates, after, exchange.call.session, lambda b: _read_fields(b, dialect))  # fmt: skip
+    if found is not None:
+        last, seen.found = found
+        exchange.last, seen.turn = last, last.turn
+        seen.told = account(seen.found, after, turn=last.turn, carried=last.carried)
+        seen.owed = Owed(seen.told, seen.found.at)
 
 
 async def remember(

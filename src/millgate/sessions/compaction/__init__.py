@@ -2,9 +2,6 @@
 
 `window.py` reads the messages of a request. `notice.py` compares two windows and says whether one is the other
 compacted. `items.py` finds what is worth knowing in a text, and `account.py` which of it the shortened window still
-says. `memory.py` remembers the last window of each conversation for the proxy, and `conversations.py` for adapters,
-which have messages and no requests. `keep.py` makes documents of what left. All but these two are pure functions over
-messages: no model is asked.
-
-It may know `guard`, `prompt_cache` and `text`, and nothing of the proxy or the stores.
+says. `keep.py` makes documents of what left. All are pure functions over messages: no model is asked. What is
+remembered between two windows stands in `sessions/conversation.py`.
 """

@@ -165,7 +165,7 @@ def _read_all(
     kind: Kind, values: Sequence[object], known: Sequence[Element], start: int = 0
 ) -> Iterator[Element]:
     for at in range(start, len(values)):
-        data = orjson.dumps(values[at], default=str)
+        data = _write(values[at])
         checksum, chars = crc32(data), len(data)
         old = known[at - start] if at - start < len(known) else None
         if old is not None and old.checksum == checksum and old.chars == chars:
@@ -174,6 +174,13 @@ def _read_all(
             marks = _Marks()
             segments = tuple(_segments(_Place(kind, at, values), marks))
             yield Element(kind, checksum, chars, segments, marks.long)
+
+
+def _write(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, default=str)
+    except TypeError:  # half a character, as frameworks hand it on
+        return repr(value).encode("utf-8", "replace")
 
 
 class _Place(NamedTuple):
