@@ -88,12 +88,11 @@ class ClientItems:
         events.append({"type": "response.output_item.done", "output_index": place, "item": item})
         return [self.number(event) for event in events]
 
-    def say(self, text: str) -> list[Event]:
-        """Words of ours, in the message that is open or in one of their own."""
+    def say(self, text: str, id: str = "") -> list[Event]:
+        """Words of ours, in the message that is open or in one of their own, which may have this id."""
         out: list[Event] = []
         if self._message is None:
-            id = f"msg_{uuid4().hex}"
-            item = {"type": "message", "id": id, "status": "in_progress", "role": "assistant", "content": []}  # fmt: skip
+            item = own_message(id or f"msg_{uuid4().hex}")
             out += self.add(
                 {"type": "response.output_item.added", "output_index": -1, "item": item}
             )
@@ -150,6 +149,17 @@ class ClientItems:
         if texts is None or not isinstance(parts, list) or len(parts) != 1:
             return item
         return {**item, "content": [_replace_text(parts[0], "".join(texts))]}
+
+
+def own_message(id: str) -> Event:
+    """A message of ours that begins."""
+    return {
+        "type": "message",
+        "id": id,
+        "status": "in_progress",
+        "role": "assistant",
+        "content": [],
+    }
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent

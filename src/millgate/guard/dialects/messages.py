@@ -290,14 +290,7 @@ class MessagesDialect(Dialect):
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
         begun = {**self.own_answer(answer), "content": [], "stop_reason": None}
-        delta = {"type": "text_delta", "text": answer.text}
-        return [
-            {"type": "message_start", "message": begun},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": delta},
-            {"type": "content_block_stop", "index": 0},
-            *self.finish("stop"),
-        ]  # fmt: skip
+        return [{"type": "message_start", "message": begun}, *self.finish("stop", answer.text)]
 
     # Errors
 

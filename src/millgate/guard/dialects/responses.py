@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from millgate.errors import MillgateError
 from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from millgate.guard.dialects.client_items import TEXT_DELTA, ClientItems
+from millgate.guard.dialects.client_items import TEXT_DELTA, ClientItems, own_message
 from millgate.guard.dialects.dialect import (
     JSON_FORMATS,
     Dialect,
@@ -235,7 +235,9 @@ class ResponsesDialect(Dialect):
             "created_at": answer.created,
             "status": "completed",
             "model": answer.model,
-            "output": [_own_message(answer, "completed", [part])],
+            "output": [
+                {**own_message(f"msg_{answer.id}"), "status": "completed", "content": [part]}
+            ],
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "tools": [],
@@ -245,21 +247,14 @@ class ResponsesDialect(Dialect):
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
         whole = self.own_answer(answer)
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
-        at = {"output_index": 0, "content_index": 0, "item_id": f"msg_{answer.id}"}
-        (part,) = whole["output"][0]["content"]
-        item = _own_message(answer, "in_progress", [])
-        events: list[Event] = [
-            {"type": "response.created", "response": begun},
-            {"type": "response.in_progress", "response": begun},
-            {"type": "response.output_item.added", "output_index": 0, "item": item},
-            {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
-            {"type": TEXT_DELTA, **at, "delta": answer.text, "logprobs": []},
-            {"type": "response.output_text.done", **at, "text": answer.text, "logprobs": []},
-            {"type": "response.content_part.done", **at, "part": part},
-            {"type": "response.output_item.done", "output_index": 0, "item": whole["output"][0]},
-            {"type": "response.completed", "response": whole},
+        items, whole_item = self._items, whole["output"][0]
+        return [
+            items.number({"type": "response.created", "response": begun}),
+            items.number({"type": "response.in_progress", "response": begun}),
+            *items.say(answer.text, whole_item["id"]),
+            *items.close_message(),
+            items.number({"type": "response.completed", "response": whole}),
         ]
-        return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
     # Errors
 
@@ -271,11 +266,6 @@ class ResponsesDialect(Dialect):
         _, code = type_and_code(error)
         event = {"type": "error", "code": code, "message": str(error), "param": None}
         return self._items.number(event)
-
-
-def _own_message(answer: OwnAnswer, status: str, content: list[Event]) -> Event:
-    id = f"msg_{answer.id}"
-    return {"type": "message", "id": id, "status": status, "role": "assistant", "content": content}
 
 
 def _message_part(item: Event, text: str) -> Event:
