@@ -13,7 +13,7 @@ from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, open_existing, place_options, print_json, read_input
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
-from millgate.explain.folds import FoldGroup, compare_groups
+from millgate.explain.costs import FoldGroup, compare_groups
 from millgate.guard.dialects import dialect_for
 from millgate.sessions.folding.folder import expand as expand_messages
 from millgate.sessions.folding.folder import fold as fold_messages

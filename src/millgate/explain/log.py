@@ -1,7 +1,7 @@
 """The performance log: one JSON line for each request, rotated by size.
 
 A line holds the eviction report (counts, average entropies, evicted ids and the reason for each), how the candidates
-relate to the window (window_figures.py), tokens, the time of every stage and what was degraded. The query's text is
+relate to the window (figures.py), tokens, the time of every stage and what was degraded. The query's text is
 left out unless the policy allows it.
 The standard library rotates the files. Several processes may write to one file: a lock beside it lets one at a time
 rotate and write, and none keeps the file open between two lines.
@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from millgate.explain.window_figures import log_keys
+from millgate.explain.figures import log_keys
 from millgate.text.redact import redact
 from millgate.types import Context
 from millgate.types.policy import LogPolicy

@@ -17,8 +17,8 @@ from millgate.calls.pool import COMPUTING, WAITING, RequestThreads
 from millgate.calls.worker import DeferredWrites
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import redact_session, redact_trace
+from millgate.explain.figures import with_savings
 from millgate.explain.log import NAME, PerformanceLog
-from millgate.explain.savings import with_savings
 from millgate.index.candidates import CandidateIndex
 from millgate.index.indexes import Indexes
 from millgate.knowledge.memory import Memory

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from starlette.types import Scope
 
-from millgate.explain.window_figures import log_keys
+from millgate.explain.figures import log_keys
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import RequestState, route_of
 from millgate.text.redact import redact

@@ -16,8 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, gen
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
-from millgate.explain.savings import tokens_saved
-from millgate.explain.window_figures import window_figures
+from millgate.explain.figures import tokens_saved, window_figures
 from millgate.guard.report import GuardReport, State
 from millgate.service.observe.model_call import Guarded, ModelCall
 from millgate.service.observe.request_state import RequestState, route_of

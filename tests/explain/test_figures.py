@@ -1,6 +1,6 @@
 """What a request saved, as lists of requests show it."""
 
-from millgate.explain.savings import tokens_saved
+from millgate.explain.figures import tokens_saved
 from millgate.gateway import Millgate
 
 

@@ -1,13 +1,15 @@
-"""Window figures: how the candidates of a request relate to the window, counted from its trace.
+"""Figures: how the candidates of a request relate to the window, and what that saved, counted from its trace.
 
 The request log, the performance log and the metrics share these numbers. `log_keys` has them under the names that
 published/self_reference.py's design gives to the keys of its log line, and under no other.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from millgate.text.redact import redact
-from millgate.types import Trace
+from millgate.text.tokens import estimate_tokens
+from millgate.types import SAVED_TOKENS, SIDE_SOURCES, Trace
 from millgate.types.notes import Fate, NoteCode, Stage
 
 
@@ -55,3 +57,29 @@ def log_keys(trace: Trace) -> dict[str, Any]:
         "expansion_triggered": figures.expansion_triggered,
         "novel_result_count": figures.novel_result_count,
     }
+
+
+def with_savings(trace: Trace) -> Trace:
+    """The trace with what it saved among the facts of its last stage, so that lists need not weigh its candidates
+    again.
+    """
+    steps = tuple(
+        replace(step, facts={**step.facts, SAVED_TOKENS: tokens_saved(trace)})
+        if step.stage is Stage.COMPOSE
+        else step
+        for step in trace.steps
+    )
+    return replace(trace, steps=steps)
+
+
+def tokens_saved(trace: Trace) -> int:
+    """The tokens of passages that were left out because the window shows them, as far as there was room for them.
+
+    What would not have been sent anyway, beyond the budget or `k`, saves nothing by being left out.
+    """
+    shown = [c for c in trace.candidates if not c.dropped]
+    held = [c for c in trace.candidates if c.dropped and c.notes[-1].code is NoteCode.IN_WINDOW]
+    if (k := trace.request.k) is not None:
+        held = held[: max(0, k - sum(c.chunk.source not in SIDE_SOURCES for c in shown))]
+    room = trace.budget - sum(c.number(Stage.COMPOSE, "tokens") or 0 for c in shown)
+    return int(min(max(0, room), sum(estimate_tokens(c.chunk.text) for c in held)))
