@@ -39,10 +39,8 @@ class Supervised:
             loop.close()
 
     def kill_gateway(self):
-        """Kill the gateway at work, once there is another in reserve."""
-        pool = self.supervisor.pool
-        until(lambda: len(pool._gateways) == 2)
-        os.kill(pool.current.pid, signal.SIGKILL)
+        """Kill the gateway at work."""
+        os.kill(self.supervisor.gateways.current.pid, signal.SIGKILL)
 
 
 @pytest.mark.agents
@@ -54,8 +52,8 @@ def test_an_agent_notices_nothing_of_gateways_that_are_killed(bed, agent):
     other = bed.run(agent, killed, "direct", run=supervised)
     assert worse_than(direct, other, healthy) == []
     routes = supervised.supervisor.routes
-    assert routes["resumed"] >= KILLS
-    assert routes["straight"] == routes["broken"] == 0
+    assert routes["straight"] == KILLS
+    assert routes["broken"] == 0
 
 
 @pytest.mark.agents

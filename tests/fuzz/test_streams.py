@@ -13,12 +13,11 @@ from millgate.guard.machine import StreamMachine
 from millgate.models.grade import read_grade
 from millgate.models.web_results import web_chunks
 from millgate.service.observe.call_trace import window_step
+from millgate.service.proxy.answer import guard_answer
 from millgate.service.proxy.proxy import Proxy
-from millgate.service.proxy.proxy_request import parse_request
 from millgate.service.proxy.relay import Relay
-from millgate.service.proxy.session_name import session_of
+from millgate.service.proxy.request import parse_request, session_of
 from millgate.service.proxy.sse import Splitter, payload
-from millgate.service.proxy.whole_answer import guard_answer
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 EVENTS = [

@@ -14,14 +14,8 @@ from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine
-from millgate.service.proxy import (
-    cache_steps,
-    compaction_steps,
-    guarded,
-    prepare,
-    proxy_request,
-    steps,
-)
+from millgate.service.proxy import answer as proxy_answer
+from millgate.service.proxy import cache_steps, compaction_steps, prepare, request, steps
 from millgate.sessions.conversation import Conversation, Conversations
 
 # A text that is held back for a while, since its second copy begins, and then goes on otherwise.
@@ -31,7 +25,7 @@ STREAMS = {
     "/v1/messages": (MessagesDialect, told(*HELD)),
 }
 BEFORE = [
-    (proxy_request, "loads"),
+    (request, "loads"),
     (steps, "parse_request"),
     (steps, "last_results"),
     (steps, "session_of"),
@@ -44,19 +38,18 @@ BEFORE = [
     (Conversation, "measure"),
     (cache_steps, "counts_of"),
     (compaction_steps, "account_service"),
-    (steps, "_request_digest"),
+    (proxy_answer, "_request_digest"),
     (StreamMachine, "__init__"),
 ]
 INSIDE = [
     (StreamMachine, "feed"),
-    (StreamMachine, "feed_content"),
     (StreamMachine, "_book"),
     (StreamMachine, "_judge"),
     (StreamMachine, "end"),
     (RepeatDetector, "feed"),
     (UsageSum, "note"),
 ]
-DIALECT = ["plain_text", "note_passed", "read", "write", "usage", "is_error"]
+DIALECT = ["read", "write", "usage", "is_error"]
 FIELDS = {"stream": True, "max_tokens": 900, "messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -118,7 +111,7 @@ def test_a_bug_while_text_is_held_for_too_long_lets_it_go(rig, survives, monkeyp
 
 def test_a_bug_in_the_guard_of_a_whole_answer_lets_it_pass(served, rig, survives, monkeypatch):
     model = rig.script(answer("".join(HELD)))
-    break_at(monkeypatch, guarded, "guard_answer")
+    break_at(monkeypatch, proxy_answer, "guard_answer")
     got = ask(served, model, "/v1/chat/completions", stream=False)
     assert got.content == answer("".join(HELD))[1]
 
@@ -147,9 +140,9 @@ def test_a_bug_in_reading_usage_does_not_break_an_unwatched_answer(
 
 def test_a_bug_is_logged_with_its_traceback(served, rig, survives, monkeypatch, caplog):
     model = rig.script(said(*PROSE))
-    break_at(monkeypatch, StreamMachine, "feed_content")
+    break_at(monkeypatch, StreamMachine, "feed")
     ask(served, model, "/v1/chat/completions")
     told = [record for record in caplog.records if "bug in the guard of a stream" in record.message]
     assert len(told) == 1
     assert told[0].exc_info
-    assert json.dumps(served.calls[-1].report.passed_on) == '"RuntimeError: a bug in feed_content"'
+    assert json.dumps(served.calls[-1].report.passed_on) == '"RuntimeError: a bug in feed"'

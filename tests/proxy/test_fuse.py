@@ -18,7 +18,7 @@ from millgate.gateway import Millgate
 from millgate.guard.dialects import dialect_for
 from millgate.service.app import create
 from millgate.service.proxy.fuse_steps import fuse
-from millgate.service.proxy.session_name import session_of
+from millgate.service.proxy.request import session_of
 from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy
 

@@ -11,7 +11,7 @@ from tests.waiting import MOST_S
 
 from millgate.guard.policy import GuardPolicy
 from millgate.service.edge.own_headers import describe_unknown
-from millgate.service.proxy.options import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
+from millgate.service.proxy.request import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]
 TOKEN = "<other way>"  # no secret

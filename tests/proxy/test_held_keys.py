@@ -11,7 +11,7 @@ from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.passthrough import pass_on
-from millgate.service.proxy.upstreams import Upstreams, is_shared, returned_headers
+from millgate.service.proxy.send import Upstreams, is_shared, returned_headers
 from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 

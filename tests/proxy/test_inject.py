@@ -18,7 +18,7 @@ from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.inject import MAX_NEW, MAX_QUERY, find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
-from millgate.service.proxy.proxy_request import parse_request
+from millgate.service.proxy.request import parse_request
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 from millgate.types.policy import Limits, ProxyPolicy

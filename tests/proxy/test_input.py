@@ -8,7 +8,7 @@ from tests.proxy.upstream import Head, answer, json_head, said
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, NotFound
-from millgate.service.proxy.upstreams import choose
+from millgate.service.proxy.send import choose
 from millgate.settings import load
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 

@@ -21,7 +21,7 @@ from tests.proxy.upstream import (
 from tests.waiting import MOST_S
 
 from millgate.guard.resume import CLOSING
-from millgate.service.proxy import steps
+from millgate.service.proxy import answer as proxy_answer
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]
 
@@ -270,7 +270,7 @@ def test_what_follows_a_failed_answer_at_once_is_not_rolled_back_again(
     rig, served, upstream, monkeypatch, patience_s, calls
 ):
     """An agent that cannot use the answer says so and asks again. A person who asks later gets every try."""
-    monkeypatch.setattr(steps, "FOLLOW_UP_S", patience_s)
+    monkeypatch.setattr(proxy_answer, "FOLLOW_UP_S", patience_s)
     model = rig.script(said(*LOOP))
     answer = text(post(served, model))
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": "Call a tool."}]

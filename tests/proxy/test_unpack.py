@@ -12,7 +12,7 @@ from tests.waiting import MOST_S
 
 from millgate.errors import LimitError
 from millgate.guard.dialects.dialect import InvalidRequest
-from millgate.service.proxy.unpack import unpack
+from millgate.service.proxy.request import unpack
 
 BODY = b'{"model": "m"}' * 50
 PACKED = {

@@ -4,7 +4,7 @@ import pytest
 
 from millgate.errors import UpstreamError
 from millgate.guard.channels import CONTENT, TOOL, Piece
-from millgate.service.proxy.whole_answer import SLICE, _parse, _slices
+from millgate.service.proxy.answer import SLICE, _parse, _slices
 
 
 @pytest.mark.parametrize(("size", "sizes"), [(SLICE, [SLICE]), (SLICE + 1, [SLICE, 1]), (3 * SLICE, [SLICE] * 3)])  # fmt: skip

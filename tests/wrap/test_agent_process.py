@@ -128,6 +128,27 @@ def test_when_the_command_stops_we_stop_and_both_go_on(terminal):
     assert os.waitstatus_to_exitcode(status) == 4
 
 
+def test_a_group_that_was_stopped_and_goes_on_is_not_stopped_again():
+    script = "while read line; do echo got $line; done"
+    given = command("sh", "-c", script)
+    with subprocess.Popen(given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:  # fmt: skip
+
+        def says(word):
+            process.stdin.write(f"{word}\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        assert says("before") == "got before\n"
+        for _ in range(3):
+            os.killpg(process.pid, signal.SIGSTOP)
+            _, status = os.waitpid(process.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+            os.killpg(process.pid, signal.SIGCONT)
+            assert says("after") == "got after\n"
+        process.stdin.close()
+        assert process.wait(MOST_S) == 0
+
+
 def test_a_stop_that_the_command_ignores_does_not_stop_us(terminal):
     shown = terminal("sh", "-c", "trap '' TSTP; echo ready; read line; echo got $line")
     shown.wait_for(b"ready")

@@ -24,20 +24,19 @@ def test_no_turn_fails_whatever_happens_to_the_gateway(bench, monkeypatch):
         "responses, streamed",
     )
     outcomes, _, _ = bench_wrap.run_moments(
-        bench, 6, random.Random(5), kinds=kinds, clean_runs=1, reserve=0, say=lambda _: None
+        bench, 6, random.Random(5), kinds=kinds, clean_runs=1, say=lambda _: None
     )
     assert [outcome.failed for outcome in outcomes] == [""] * 6
     assert {outcome.fault for outcome in outcomes} == set(bench_wrap.FAULTS)
-    assert bench.supervisor.routes["broken"] == 0
 
 
 def test_without_any_gateway_calls_go_straight_to_the_upstream(bench, monkeypatch):
     monkeypatch.setattr(bench_wrap, "PIECE_S", 0.0)
     before = bench.supervisor.routes["straight"]
-    for _ in range(20):  # one that was being started may become ready in between
-        for gateway in bench.supervisor.pool._gateways:
-            bench.loop.call_soon_threadsafe(gateway.failed.set)
-        assert bench.turn("chat, streamed")[0] == bench_wrap.PROSE
-        if bench.supervisor.routes["straight"] > before:
-            return
-    pytest.fail("every call found a gateway")
+
+    async def no_gateway():
+        return None
+
+    monkeypatch.setattr(bench.supervisor.gateways, "find", no_gateway)
+    assert bench.turn("chat, streamed")[0] == bench_wrap.PROSE
+    assert bench.supervisor.routes["straight"] > before

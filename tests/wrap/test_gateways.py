@@ -4,29 +4,23 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from contextlib import suppress
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
+from starlette.testclient import TestClient
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.service.proxy.http_client import HttpClient
 from millgate.service.proxy.transport import SECRET_HEADER
 from millgate.wrap import gateways
-from millgate.wrap.gateway import SecretApp, settings_for
+from millgate.wrap.gateway import SecretApp, open_gateway, settings_for
 from millgate.wrap.gateway_process import LOG_TAIL
-from millgate.wrap.gateways import (
-    MAX_RESTART_S,
-    RESERVE_S,
-    RESTART_S,
-    SILENT_STEPS,
-    Gateway,
-    GatewayPool,
-)
-from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.gateways import SILENT_STEPS, Gateway, Gateways
+from millgate.wrap.spec import LOST_STORE, MEMORY, GatewaySpec
 from millgate.wrap.supervisor import Supervisor
 
 UPSTREAM = "http://127.0.0.1:1/x/v1"
@@ -65,136 +59,98 @@ async def test_only_who_knows_the_secret_is_served(kind, secret, served):
 
 
 class Started:
-    """A gateway as the pool sees it."""
+    """A gateway as the gateways see it."""
 
     def __init__(self, number):
-        self.failed, self.metrics, self.log, self.closed = asyncio.Event(), f"m{number}", f"log {number}", False  # fmt: skip
+        self.failed, self.metrics, self.number, self.closed = asyncio.Event(), f"m{number}", number, False  # fmt: skip
+        self.lost_store = ""
+
+    async def is_alive(self):
+        return not self.failed.is_set()
+
+    async def read_metrics(self):
+        self.metrics += "+"
 
     async def close(self):
         self.closed = True
+        return f"log {self.number}"
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """Every gateway that was started; exceptions among `errors` are raised first. Waits are noted, not slept."""
-    made, errors, waits = [], [], []
-    sleep = asyncio.sleep
+    """Every gateway that was started; `errors` are raised first, and each start waits for `ready`."""
+    found = SimpleNamespace(all=[], errors=[], ready=asyncio.Event())
+    found.ready.set()
 
     async def start(spec, transport):
-        if errors:
-            raise errors.pop(0)
-        made.append(Started(len(made)))
-        return made[-1]
-
-    async def noted(seconds):
-        if threading.current_thread() is not threading.main_thread():  # a server of other tests
-            await sleep(seconds)
-            return
-        waits.append(seconds)
-        await sleep(0)
+        await found.ready.wait()
+        if found.errors:
+            raise found.errors.pop(0)
+        found.all.append(Started(len(found.all)))
+        return found.all[-1]
 
     monkeypatch.setattr(Gateway, "start", start)
-    monkeypatch.setattr(gateways.asyncio, "sleep", noted)
-    return SimpleNamespace(all=made, errors=errors, waits=waits, settle=sleep)
+    return found
 
 
-async def settle(started):
-    for _ in range(20):
-        await started.settle(0)
-
-
-async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started):
-    pool = GatewayPool(GatewaySpec(), None)
-    assert pool.current is None
-    pool.start()
-    await settle(started)
-    first, reserve = started.all
-    assert started.waits == [RESERVE_S]
-    assert pool.current is first
+async def test_a_gateway_that_failed_is_replaced_with_the_next_call_and_its_numbers_are_kept(
+    started,
+):
+    found = Gateways(GatewaySpec(), None)
+    found.start()
+    first = await found.find()
+    assert await found.find() is first
     first.failed.set()
-    assert pool.current is reserve
-    await settle(started)
-    assert (pool.failures, first.closed, pool.last_log) == (1, True, "log 0")
-    assert started.waits == [RESERVE_S, RESTART_S]
-    assert sorted(pool.metrics()) == ["m0", "m1", "m2"]
-    await pool.close()
-    assert all(gateway.closed for gateway in started.all)
+    second = await found.find()
+    assert started.all == [first, second]
+    assert (first.closed, found.failures, found.last_log) == (True, 1, "log 0")
+    await found.note_answer(second)
+    await found.close()
+    assert found.metrics() == ["m0", "m1++"]
+    assert second.closed
 
 
-async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
-    pool = GatewayPool(GatewaySpec(), None)
-    pool.start()
-    await settle(started)
-    for _ in range(3):
-        pool.current.failed.set()
-        await settle(started)
-    assert started.waits[1:] == [RESTART_S, 2 * RESTART_S, 4 * RESTART_S]
-    pool.note_success()
-    pool.current.failed.set()
-    await settle(started)
-    assert started.waits[-1] == RESTART_S
-    for _ in range(9):
-        pool.current.failed.set()
-        await settle(started)
-    assert started.waits[-1] == MAX_RESTART_S
-    await pool.close()
+async def test_only_one_gateway_starts_for_calls_that_come_together(started):
+    found = Gateways(GatewaySpec(), None)
+    one, other = await asyncio.gather(found.find(), found.find())
+    assert one is other is started.all[0]
+    one.failed.set()
+    await asyncio.gather(found.replace(one), found.replace(one))
+    assert found.failures == 1
+    await found.close()
 
 
-async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_kept(started):
-    pool = GatewayPool(GatewaySpec(MEMORY), None)
-    pool.start()
-    await pool.wait_for_start(5.0)
+async def test_a_gateway_that_does_not_start_is_tried_again_with_the_next_call(started):
+    found = Gateways(GatewaySpec(), None)
     started.errors += [ConfigError("no port"), OSError("no memory")]
-    await settle(started)
-    assert started.waits == [RESERVE_S, 2 * RESERVE_S + RESTART_S, 2 * (2 * RESERVE_S + RESTART_S) + RESTART_S]  # fmt: skip
-    assert len(started.all) == 2
-    assert pool.last_log == "no memory"
-    await pool.close()
+    assert [await found.find(), await found.find()] == [None, None]
+    assert (found.failures, found.last_log) == (2, "no memory")
+    assert await found.find() is started.all[0]
+    await found.close()
 
 
-async def test_a_store_that_cannot_be_opened_does_not_cost_the_guard(started):
-    pool = GatewayPool(GatewaySpec("kb", inject=True, fold=True), None)
-    started.errors.append(ConfigError("noise\nkb/millgate.db is damaged\nhint: restore it"))
-    pool.start()
-    await settle(started)
-    assert (pool.failures, len(started.all)) == (0, 2)
-    assert pool.spec == GatewaySpec(MEMORY, inject=False, fold=True)
-    assert pool.lost_store == "kb: kb/millgate.db is damaged; restore it"
-    await pool.close()
-
-
-async def test_a_gateway_that_does_not_start_without_its_store_either_is_tried_with_it_again(started):  # fmt: skip
-    pool = GatewayPool(GatewaySpec("kb", inject=True), None)
-    started.errors += [ConfigError("no memory"), ConfigError("no memory")]
-    pool.start()
-    await settle(started)
-    assert (pool.failures, pool.last_log, pool.lost_store) == (1, "no memory", "")
-    assert (pool.spec.store, len(started.all)) == ("kb", 1)
-    await pool.close()
-
-
-async def test_who_waits_for_the_first_gateway_goes_on_once_it_is_there_or_has_failed(started):
-    pool = GatewayPool(GatewaySpec(MEMORY), None)
-    await pool.wait_for_start(5.0)  # nobody has started one
+async def test_after_a_gateway_that_did_nothing_a_call_waits_no_longer_than_its_user_has_patience(
+    started,
+):
+    found = Gateways(GatewaySpec(patience_s=0.01), None)
     started.errors.append(ConfigError("no port"))
-    pool.start()
-    await pool.wait_for_start(5.0)
-    assert (pool.current, pool.failures, pool.last_log) == (None, 1, "no port")
-    await settle(started)
-    assert started.waits == [RESTART_S]
-    assert pool.current is started.all[0]
-    await pool.close()
+    assert await found.find() is None
+    started.ready.clear()
+    assert await found.find() is None
+    started.ready.set()
+    assert await found.find() is started.all[0]
+    await found.close()
 
 
-async def test_who_waits_for_a_gateway_gets_the_next_one_or_none_in_time(started):
-    pool = GatewayPool(GatewaySpec(), None)
-    assert await pool.wait_for_one(0.01) is None
-    waiting = asyncio.ensure_future(pool.wait_for_one(5.0))
-    await settle(started)
-    pool.start()
-    assert await waiting is started.all[0]
-    assert await pool.wait_for_one(0.01) is started.all[0]
-    await pool.close()
+def test_a_store_that_cannot_be_opened_does_not_cost_the_guard(tmp_path):
+    (tmp_path / "millgate.db").write_bytes(b"no database" * 1000)
+    spec = GatewaySpec(str(tmp_path), inject=True, fold=True, upstream=UPSTREAM)
+    app, settings = open_gateway(spec)
+    assert (settings.store, settings.proxy.context, settings.fold.mode) == (MEMORY, False, "on")
+    with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 1)) as client:
+        told = unquote(client.get("/metrics").headers[LOST_STORE.decode()])
+    assert told.startswith(f"{tmp_path}: ")
+    assert "restore it from a backup" in told
 
 
 class Transport:
@@ -202,6 +158,7 @@ class Transport:
 
     def __init__(self, status=200, error=None):
         self.status, self.error, self.parts = status, error, [b"one ", b"two"]
+        self.headers = []
 
     async def send(self, request):
         if self.error:
@@ -219,8 +176,8 @@ class Transport:
 @pytest.mark.parametrize(("transport", "alive"), [(Transport(), True), (Transport(status=503), False), (Transport(error=UpstreamError("gone")), False)])  # fmt: skip
 async def test_a_gateway_that_does_not_answer_its_health_has_failed(transport, alive):
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = transport, GatewaySpec(secret="s3cret"), 1.0  # fmt: skip
-    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
+    gateway._transport, gateway._spec, gateway.silence_s = transport, GatewaySpec(secret="s3cret"), 1.0  # fmt: skip
+    gateway._address, gateway.failed, gateway.heard = None, asyncio.Event(), 0
     assert await gateway.is_alive() is alive
     assert gateway.failed.is_set() is not alive
     if alive:
@@ -231,13 +188,13 @@ async def test_a_gateway_from_which_more_of_a_turn_comes_is_no_silent_one():
     class Late(Transport):
         async def send(self, request):
             for _ in range(4 * SILENT_STEPS):
-                gateway.note_sign_of_life()
-                await asyncio.sleep(gateway._silence_s / SILENT_STEPS / 2)
+                gateway.heard += 1
+                await asyncio.sleep(gateway.silence_s / SILENT_STEPS / 2)
             return await super().send(request)
 
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = Late(), GatewaySpec(), 0.1
-    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
+    gateway._transport, gateway._spec, gateway.silence_s = Late(), GatewaySpec(), 0.1
+    gateway._address, gateway.failed, gateway.heard = None, asyncio.Event(), 0
     assert await gateway.is_alive()
 
 
@@ -245,14 +202,14 @@ async def test_a_moment_in_which_we_were_stopped_ourselves_is_no_silence_of_the_
     class Waiting(Transport):
         async def send(self, request):
             await asyncio.sleep(0)
-            time.sleep(3 * gateway._silence_s)  # noqa: ASYNC251  (all of us stands still)
+            time.sleep(3 * gateway.silence_s)  # noqa: ASYNC251  (all of us stands still)
             for _ in range(5):
                 await asyncio.sleep(0)
             return await super().send(request)
 
     gateway = object.__new__(Gateway)
-    gateway._transport, gateway._spec, gateway._silence_s = Waiting(), GatewaySpec(), 0.1
-    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
+    gateway._transport, gateway._spec, gateway.silence_s = Waiting(), GatewaySpec(), 0.1
+    gateway._address, gateway.failed, gateway.heard = None, asyncio.Event(), 0
     assert await gateway.is_alive()
 
 
@@ -305,9 +262,9 @@ async def test_what_a_gateway_prints_is_its_log_and_nothing_else(script, client)
     try:
         assert await gateway.is_alive()
     finally:
-        await gateway.close()
-    assert gateway.log.endswith("yyyend")
-    assert len(gateway.log) <= LOG_TAIL
+        log = await gateway.close()
+    assert log.endswith("yyyend")
+    assert len(log) <= LOG_TAIL
     assert not is_running(gateway.pid)
 
 
@@ -343,19 +300,8 @@ async def test_a_session_ends_although_its_gateway_was_stopped(script, tmp_path)
     script(SERVER)
     supervisor = Supervisor(GatewaySpec(str(tmp_path), patience_s=0.2))
     await supervisor.start()
-    pid = (await supervisor.pool.wait_for_one(60)).pid
+    pid = (await supervisor.gateways.find()).pid
     os.kill(pid, signal.SIGSTOP)
     async with asyncio.timeout(MOST_S):
         await supervisor.close()
     assert not is_running(pid)
-
-
-async def test_a_gateway_has_work_while_it_has_a_turn():
-    gateway = object.__new__(Gateway)
-    gateway._turns, gateway._has_work = 0, asyncio.Event()
-    gateway.begin_turn()
-    gateway.begin_turn()
-    gateway.end_turn()
-    assert gateway._has_work.is_set()
-    gateway.end_turn()
-    assert not gateway._has_work.is_set()

@@ -41,7 +41,7 @@ async def read_all(recording, at=0):
 
 async def test_readers_at_different_places_get_the_same_bytes():
     answer = Answer()
-    recording = Recording(answer, REQUEST, b"")
+    recording = Recording(answer, REQUEST)
     readers = asyncio.gather(read_all(recording), read_all(recording, 3))
     for part in (b"one ", b"two ", b"three", b""):
         await answer.parts.put(part)
@@ -53,7 +53,7 @@ async def test_readers_at_different_places_get_the_same_bytes():
 
 async def test_an_answer_that_breaks_off_is_no_complete_one():
     answer = Answer()
-    recording = Recording(answer, REQUEST, b"")
+    recording = Recording(answer, REQUEST)
     await answer.parts.put(b"half")
     await answer.parts.put(UpstreamError("gone"))
     await recording.head()
@@ -64,7 +64,7 @@ async def test_an_answer_that_breaks_off_is_no_complete_one():
 
 async def test_severing_closes_the_upstream():
     answer = Answer()
-    recording = Recording(answer, REQUEST, b"")
+    recording = Recording(answer, REQUEST)
     await answer.parts.put(b"half")
     assert await recording.read(0) == b"half"
     await recording.close()

@@ -11,9 +11,8 @@ from millgate.errors import UpstreamError
 from millgate.service.edge.reply import BROKEN_OFF
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.proxy.transport import Address
-from millgate.wrap.reply import AgentReply
 from millgate.wrap.spec import GatewaySpec
-from millgate.wrap.turn import FIRST_S, AgentRequest, AgentTurn
+from millgate.wrap.turn import AgentReply, AgentRequest, AgentTurn
 
 STREAM = [(b"content-type", b"text/event-stream")]
 HEADERS = [
@@ -56,17 +55,9 @@ class Gateway:
 
     def __init__(self, *parts, status=200, calls=(), alive=True, silent_s=0.0):
         self.answer, self.calls, self.alive = Answer(*parts, status=status), calls, alive
-        self.silent_s, self.failed, self.turns, self.headers = silent_s, asyncio.Event(), [], []
+        self.silent_s, self.failed, self.headers = silent_s, asyncio.Event(), []
+        self.heard, self.silence_s = 0, 0.4
         self.turn = None
-
-    def begin_turn(self):
-        self.turns.append(1)
-
-    def end_turn(self):
-        self.turns.append(-1)
-
-    def note_sign_of_life(self):
-        pass
 
     async def is_alive(self):
         if not self.alive:
@@ -86,43 +77,40 @@ class Gateway:
         return self.answer
 
 
-class Pool:
-    """The gateways that are there, in this order; each is handed out once."""
+class OneGateway:
+    """The gateway that is there, if any, and those that were replaced or answered."""
 
-    def __init__(self, *gateways, patience_s=5.0):
-        self.spec = GatewaySpec(patience_s=patience_s)
-        self.gateways, self.successes, self.waited = list(gateways), 0, []
-        self.start_s = None
+    def __init__(self, gateway=None, patience_s=5.0):
+        self.spec, self.gateway = GatewaySpec(patience_s=patience_s), gateway
+        self.replaced, self.answered, self.tasks = [], [], []
 
-    @property
-    def current(self):
-        return self.gateways.pop(0) if self.gateways else None
+    async def find(self):
+        return self.gateway
 
-    async def wait_for_start(self, wait_s):
-        self.start_s = wait_s
+    async def replace(self, gateway):
+        self.replaced.append(gateway)
 
-    async def wait_for_one(self, wait_s):
-        self.waited.append(wait_s)
-        return self.current
+    async def note_answer(self, gateway):
+        self.answered.append(gateway)
 
-    def note_success(self):
-        self.successes += 1
+    def do_aside(self, work):
+        self.tasks.append(asyncio.ensure_future(work))
 
 
 async def take(
-    upstream, *gateways, patience_s=5.0, body=b"{}", reply_class=AgentReply, read_when=None
+    upstream, gateway=None, patience_s=5.0, body=b"{}", reply_class=AgentReply, read_when=None
 ):
-    """A turn over these gateways: the turn, the pool, the status and the body that the agent got (None: broken).
+    """A turn over this gateway: the turn, the gateways, the status and the body that the agent got (None: broken).
 
     The agent reads its answer when the event `read_when` has come.
     """
-    pool, turns = Pool(*gateways, patience_s=patience_s), []
+    one, turns = OneGateway(gateway, patience_s), []
     request = AgentRequest("POST", "/chat", HEADERS, body, Address("http", "127.0.0.1", 1))
 
     async def serve(http):
         reply = reply_class(http)
-        turn = AgentTurn("7", request, reply, path="/v1/chat", pool=pool, transport=upstream)
-        for gateway in gateways:
+        turn = AgentTurn("7", request, reply, path="/v1/chat", gateways=one, transport=upstream)
+        if gateway is not None:
             gateway.turn = turn
         turns.append(turn)
         await turn.serve()
@@ -141,20 +129,15 @@ async def take(
             got = await reply.read()
         except ClientError:
             got = None
-        return turns[0], pool, reply.status, got
-
-
-@pytest.mark.parametrize(("patience_s", "wait_s"), [(0.8, FIRST_S), (60.0, 60.0)])
-async def test_the_first_call_waits_for_a_gateway_as_long_as_the_user_has_patience(patience_s, wait_s):  # fmt: skip
-    _, pool, _, _ = await take(Upstream(), Gateway(b"one"), patience_s=patience_s)
-    assert pool.start_s == wait_s
+        await asyncio.gather(*one.tasks)
+        return turns[0], one, reply.status, got
 
 
 async def test_a_gateway_that_answers_is_the_one_the_agent_hears():
     gateway = Gateway(b"one ", b"two")
-    turn, pool, status, got = await take(Upstream(), gateway)
+    turn, gateways, status, got = await take(Upstream(), gateway)
     assert (turn.route, status, got) == ("guarded", 200, b"one two")
-    assert (pool.successes, gateway.turns, gateway.answer.closed) == (1, [1, -1], True)
+    assert (gateways.answered, gateway.heard, gateway.answer.closed) == ([gateway], 2, True)
     assert turn.gateway is None
 
 
@@ -175,17 +158,17 @@ async def test_the_gateway_gets_the_turns_name_and_what_the_agent_wants_of_it_bu
     gateway = Gateway(b"one")
     await take(Upstream(), gateway)
     (sent,) = gateway.headers
-    assert (b"millgate-turn", b"7.1") in sent
+    assert (b"millgate-turn", b"7") in sent
     assert [value for name, value in sent if name == b"x-millgate-upstream"] == [b"wrapped"]
     assert [value for name, value in sent if name == b"x-millgate-guard"] == [b"off"]
     assert b"authorization" not in dict(sent)
 
 
 async def test_an_error_of_the_gateways_own_sends_the_agent_straight_to_the_upstream():
-    upstream, second = Upstream(Answer(b"from the model")), Gateway(b"never asked")
-    turn, pool, status, got = await take(upstream, Gateway(b"oops", status=400), second, body=b"B")
+    upstream = Upstream(Answer(b"from the model"))
+    turn, gateways, status, got = await take(upstream, Gateway(b"oops", status=400), body=b"B")
     assert (turn.route, status, got) == ("straight", 200, b"from the model")
-    assert (pool.successes, second.headers) == (0, [])
+    assert (gateways.answered, gateways.replaced) == ([], [])
     (asked,) = upstream.asked
     assert (asked.body, asked.decompress) == (b"B", True)
     assert [v for k, v in asked.headers if k == b"accept-encoding"] == [b"identity"]
@@ -206,86 +189,73 @@ async def test_an_error_that_the_upstream_gave_is_no_refusal_of_the_gateway():
     assert turn.ending == "400"
 
 
-async def test_the_next_gateway_goes_on_behind_the_last_byte():
+@pytest.mark.parametrize("has", [[], [b"one ", b"tw"]])
+async def test_when_a_gateway_dies_the_upstreams_own_bytes_go_on_behind_the_last_byte(has):
     upstream = Upstream(Answer(b"one two three"))
-    first = Gateway(b"one ", b"tw", UpstreamError("died"), alive=False, calls=[b"{}"])
-    second = Gateway(b"on", b"e two", b" three", calls=[b"{}"])
-    turn, pool, _, got = await take(upstream, first, second)
-    assert (turn.route, got, pool.successes) == ("resumed", b"one two three", 1)
-    assert len(upstream.asked) == 1, "the recorded answer is used again"
-    assert first.failed.is_set(), "a dead one is not tried again"
-    assert second.headers[0][-3] == (b"millgate-turn", b"7.2")
-
-
-@pytest.mark.parametrize("second", [[b"other bytes"], [b"one"]])
-async def test_a_gateway_that_says_something_else_or_less_is_left_for_the_upstreams_own_bytes(
-    second,
-):
-    upstream = Upstream(Answer(b"one two three"))
-    first = Gateway(b"one tw", UpstreamError("died"), calls=[b"{}"])
-    turn, pool, _, got = await take(upstream, first, Gateway(*second, calls=[b"{}"]))
-    assert (turn.route, got, pool.successes) == ("straight", b"one two three", 0)
+    dead = Gateway(*has, UpstreamError("died"), alive=False, calls=[b"{}"])
+    turn, gateways, _, got = await take(upstream, dead)
+    assert (turn.route, got) == ("straight", b"one two three")
     assert len(upstream.asked) == 1
+    assert (gateways.replaced, gateways.answered) == ([dead], [])
 
 
-async def test_at_most_two_gateways_are_tried_if_the_upstream_can_answer():
+async def test_what_the_upstream_refused_before_it_answered_is_not_what_goes_on():
+    upstream = Upstream(Answer(b"what is this?", status=400), Answer(b"one two"))
+    dead = Gateway(UpstreamError("died"), alive=False, calls=[b"{}", b"{}"])
+    turn, _, status, got = await take(upstream, dead)
+    assert (turn.route, status, got) == ("straight", 200, b"one two")
+
+
+async def test_a_gateway_that_died_before_it_asked_is_left_out():
     class Dead(Gateway):
         async def send(self, method, path, headers, body):
-            self.headers.append(headers)
             raise UpstreamError("died")
 
-    dead = [Dead() for _ in range(3)]
-    turn, _, _, got = await take(Upstream(Answer(b"straight")), *dead)
-    assert (turn.route, got) == ("straight", b"straight")
-    assert [len(gateway.headers) for gateway in dead] == [1, 1, 0]
+    turn, gateways, _, got = await take(Upstream(Answer(b"straight")), Dead(alive=False))
+    assert (turn.route, got, len(gateways.replaced)) == ("straight", b"straight", 1)
 
 
 async def test_a_gateway_that_takes_its_time_is_not_waited_for():
     slow = Gateway(b"late", silent_s=30)
-    turn, _, _, got = await take(Upstream(Answer(b"straight")), slow, patience_s=0.1)
-    assert (turn.route, got, slow.turns) == ("straight", b"straight", [1, -1])
+    turn, gateways, _, got = await take(Upstream(Answer(b"straight")), slow, patience_s=0.1)
+    assert (turn.route, got, gateways.replaced) == ("straight", b"straight", [])
 
 
-async def test_a_gateway_is_not_waited_for_after_one_that_failed_while_the_agent_was_slow():
-    said, second_asked = (
-        b"x" * 20_000_000,
-        asyncio.Event(),
-    )  # more than the sockets between them hold
+async def test_a_gateway_that_falls_silent_while_the_model_writes_is_replaced():
+    class Writing(Answer):
+        async def read(self, tick_s=None):
+            if len(self.parts) == 1:
+                await replaced.wait()
+            return await super().read(tick_s)
 
-    class Failing(Gateway):
-        async def fail_when_the_agent_is_slow(self):
-            while not self.turn.reply.waits_for_agent:  # noqa: ASYNC110  (it tells nobody)
-                await asyncio.sleep(0)
-            self.failed.set()
+    class Stopped(Gateway):
+        async def is_alive(self):
+            replaced.set()
+            return False
 
         async def send(self, *request):
-            self.failing = asyncio.ensure_future(self.fail_when_the_agent_is_slow())
-            return await super().send(*request)
-
-    class Silent(Gateway):
-        async def send(self, *request):
-            second_asked.set()
             self.turn.call(b"{}")
             await asyncio.Event().wait()
 
-    upstream = Upstream(Answer(said))
+    replaced, stopped = asyncio.Event(), Stopped()
+    stopped.silence_s = 0.1
     async with asyncio.timeout(MOST_S):
-        turn, _, _, got = await take(upstream, Failing(said, calls=[b"{}"]), Silent(), patience_s=0.1, read_when=second_asked)  # fmt: skip
-    assert (turn.route, got == said) == ("straight", True)
+        turn, gateways, _, got = await take(Upstream(Writing(b"one ", b"two")), stopped)
+    assert (turn.route, got, gateways.replaced) == ("straight", b"one two", [stopped])
 
 
 async def test_a_reply_that_is_complete_needs_no_gateway_for_its_end():
-    first, second = Gateway(b"one"), Gateway(b"never asked")
+    gateway, upstream = Gateway(b"one"), Upstream()
 
     class Reply(AgentReply):
         async def end(self):
-            first.failed.set()
+            gateway.failed.set()
             for _ in range(20):  # the agent takes its time
                 await asyncio.sleep(0)
             await super().end()
 
-    turn, _, _, got = await take(Upstream(), first, second, reply_class=Reply)
-    assert (turn.route, got, second.headers) == ("guarded", b"one", [])
+    turn, _, _, got = await take(upstream, gateway, reply_class=Reply)
+    assert (turn.route, got, upstream.asked) == ("guarded", b"one", [])
 
 
 class Cut(Gateway):
@@ -296,26 +266,26 @@ class Cut(Gateway):
         return await super().send(method, path, headers, body)
 
 
-async def test_a_reply_that_was_cut_waits_for_another_gateway_and_breaks_off_without():
-    def cuts(count):
-        return [Cut(b"cut", UpstreamError("died")) for _ in range(count)]
-
-    def upstream():
-        return Upstream(*(Answer(b"looping") for _ in range(9)))
-
-    turn, pool, _, got = await take(upstream(), *cuts(1), Gateway(b"cut here"))
-    assert (turn.route, got, pool.waited) == ("resumed", b"cut here", [30.0])
-    tried = cuts(6)
-    turn, pool, _, got = await take(upstream(), *tried)
+async def test_a_reply_that_was_cut_breaks_off_when_the_gateway_dies_and_the_agent_asks_again():
+    turn, _, _, got = await take(Upstream(Answer(b"looping")), Cut(b"loop", UpstreamError("died")))
     assert (turn.route, got) == ("broken", None)
-    assert [len(gateway.headers) for gateway in tried] == [1, 1, 1, 1, 0, 0]
+
+
+async def test_a_call_that_was_cut_before_the_agent_had_anything_is_made_again():
+    class Dead(Cut):
+        async def send(self, *request):
+            await super().send(*request)
+            raise UpstreamError("died")
+
+    upstream = Upstream(Answer(b"looping"), Answer(b"another answer"))
+    turn, _, _, got = await take(upstream, Dead(alive=False))
+    assert (turn.route, got) == ("straight", b"another answer")
 
 
 async def test_what_a_gateway_breaks_off_on_purpose_is_broken_off_for_the_agent_too():
     broken = Cut(b"half a call", BROKEN_OFF, UpstreamError("closed"))
-    turn, pool, _, got = await take(Upstream(Answer(b"looping")), broken, Gateway(b"never asked"))
+    turn, _, _, got = await take(Upstream(Answer(b"looping")), broken)
     assert (turn.route, got) == ("guarded", None)
-    assert pool.gateways  # no other was tried: the agent asks again
 
 
 async def test_an_answer_that_the_upstream_breaks_off_is_broken_off_for_the_agent_at_once():
@@ -329,10 +299,9 @@ async def test_an_answer_that_the_upstream_breaks_off_is_broken_off_for_the_agen
 
     upstream = Upstream(Answer(b"half", UpstreamError("reset")))
     gateway = Breaking(b"half", UpstreamError("closed"))
-    turn, pool, status, got = await take(upstream, gateway, Gateway(b"never asked"))
+    turn, _, status, got = await take(upstream, gateway)
     assert (status, got, len(upstream.asked)) == (200, None, 1)
     assert (turn.route, turn.ending) == ("guarded", ""), "no gateway failed, and the guard saw it"
-    assert pool.gateways  # no other was tried: the agent asks again
 
 
 async def test_an_upstream_that_fails_is_an_error_with_a_status():
@@ -354,12 +323,9 @@ async def test_an_upstream_that_fails_is_an_error_with_a_status():
                 await self.turn.call(b"{}").head()
             return self.answer
 
-    turn, pool, status, got = await take(
-        Nowhere(), Refused(b"no", status=502), Gateway(b"never asked")
-    )
+    turn, _, status, got = await take(Nowhere(), Refused(b"no", status=502))
     assert (turn.route, turn.ending, status) == ("guarded", "not reached", 502)
     assert b"no route" in got
-    assert pool.gateways
 
 
 async def test_a_call_that_the_agent_gives_up_before_anything_came_is_no_error():
@@ -384,19 +350,6 @@ async def test_a_call_that_the_agent_gives_up_before_anything_came_is_no_error()
     assert [(turn.route, turn.ending) for turn in turns] == [("given up", "")]
 
 
-async def test_a_call_that_was_made_before_is_answered_from_its_recording():
-    upstream = Upstream(*(Answer(b"first") for _ in range(3)))
-    turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=upstream)  # fmt: skip
-    one, two = turn.call(b"A"), turn.call(b"B")
-    turn._made = 0  # another gateway begins
-    assert turn.call(b"A") is one
-    other = turn.call(b"C")
-    assert turn.calls == [one, other]
-    assert (one.severed, two.severed) == (False, True)
-    for recording in (one, two, other):
-        await recording.close()
-
-
 @pytest.mark.parametrize(("body", "packed"), [(b"as the agent packed it", True), (b"{}", False)])
 def test_a_body_is_called_packed_as_long_as_it_is(body, packed):
     headers = [(b"Content-Encoding", b"zstd"), (b"x", b"y")]
@@ -409,7 +362,7 @@ def test_a_body_is_called_packed_as_long_as_it_is(body, packed):
 @pytest.mark.parametrize(("alive", "current", "severed"), [(True, True, True), (False, True, False), (True, False, False)])  # fmt: skip
 async def test_the_upstream_is_stopped_if_a_living_gateway_hangs_up_on_it(alive, current, severed):
     gateway = Gateway(alive=alive)
-    turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=Upstream(Answer(b"x")))  # fmt: skip
+    turn = AgentTurn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", gateways=OneGateway(), transport=Upstream(Answer(b"x")))  # fmt: skip
     turn.gateway = gateway if current else None
     recording = turn.call(b"A")
     await turn.note_hang_up(recording, gateway)

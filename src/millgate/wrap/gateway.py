@@ -13,6 +13,8 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import replace
+from urllib.parse import quote
 
 import orjson
 import uvicorn
@@ -29,9 +31,8 @@ from millgate.service.edge.protocol import MARGIN_S
 from millgate.service.proxy import app as proxy
 from millgate.service.proxy.transport import SECRET_HEADER
 from millgate.service.run_config import LOGGING, configure_uvicorn
-from millgate.service.state import service_of
 from millgate.settings import Settings, load
-from millgate.wrap.spec import MEMORY, UPSTREAM, GatewaySpec
+from millgate.wrap.spec import LOST_STORE, MEMORY, UPSTREAM, GatewaySpec
 
 NEVER_S = 86_400.0  # the client of a wrapped agent decides how long it waits
 
@@ -60,11 +61,33 @@ def settings_for(spec: GatewaySpec) -> Settings:
     return settings.model_copy(update={"guard": guard})
 
 
-def proxy_alone(settings: Settings) -> Starlette:
+def open_gateway(spec: GatewaySpec) -> tuple[Starlette, Settings]:
+    """The application that serves as `spec` says. The guard needs no store, so one that cannot be opened costs only
+    the context and the traces.
+    """
+    settings = settings_for(spec)
+    try:
+        return proxy_alone(settings), settings
+    except MillgateError as error:
+        if spec.store == MEMORY:
+            raise
+        why = "; ".join(filter(None, (error.message, error.hint)))
+        settings = settings_for(replace(spec, store=MEMORY, inject=False))
+        lost = f"{spec.store or 'of your settings'}: {why}"
+        return proxy_alone(settings, lost_store=lost), settings
+
+
+def proxy_alone(settings: Settings, *, lost_store: str = "") -> Starlette:
     """The proxy that some settings describe, with what the supervisor asks beside it."""
     service = open_state(open_gate(settings))
+
+    async def metrics(_: Request) -> Response:
+        """The numbers of this gateway, in the Prometheus text format."""
+        told = {LOST_STORE.decode(): quote(lost_store)} if lost_store else None
+        return PlainTextResponse(await asyncio.to_thread(service.metrics.text), headers=told)
+
     app = Starlette(
-        routes=[Route("/healthz", _health), Route("/metrics", _metrics)],
+        routes=[Route("/healthz", _health), Route("/metrics", metrics)],
         lifespan=lifespan_of(service, close_gate=True),
     )
     app.state.service = service
@@ -77,11 +100,6 @@ def proxy_alone(settings: Settings) -> Starlette:
 async def _health(_: Request) -> Response:
     """Respond at once, without checking any part."""
     return PlainTextResponse("ok")
-
-
-async def _metrics(request: Request) -> Response:
-    """The numbers of this gateway, in the Prometheus text format."""
-    return PlainTextResponse(await asyncio.to_thread(service_of(request).metrics.text))
 
 
 class SecretApp:
@@ -113,10 +131,10 @@ def main() -> None:
     """Serve as the first line of input says."""
     spec = GatewaySpec(**orjson.loads(sys.stdin.buffer.readline()))
     try:
-        settings = settings_for(spec)
-        app = SecretApp(proxy_alone(settings), spec.secret)
+        proxy_app, settings = open_gateway(spec)
     except MillgateError as error:
         sys.exit(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
+    app = SecretApp(proxy_app, spec.secret)
     server = uvicorn.Server(configure_uvicorn(lambda: app, settings.service, log_config=LOGGING))
     # running requests may take it once, and the store as long again
     wait_s = 2 * (settings.service.drain_s + MARGIN_S)

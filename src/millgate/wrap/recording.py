@@ -1,4 +1,4 @@
-"""Recording: an upstream's answer while it comes in, kept so that it can be read from any place, more than once.
+"""Recording: an upstream's answer while it comes in, kept for the gateway and for who goes on in its place.
 
 It belongs to no reader. When the one that asked for it goes away it comes in all the same, until it is severed.
 """
@@ -13,9 +13,7 @@ from millgate.service.wire import Headers
 class Recording:
     """The answer to one request."""
 
-    def __init__(self, transport: Transport, request: UpstreamRequest, asked: bytes) -> None:
-        self.asked = asked
-        """The body as the gateway sent it, by which a call that is made again is known."""
+    def __init__(self, transport: Transport, request: UpstreamRequest) -> None:
         self.status = 0
         self.headers: Headers = []
         self.body = bytearray()

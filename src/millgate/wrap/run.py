@@ -91,16 +91,16 @@ async def _supervise(
         await ended.wait()
     finally:
         await supervisor.close()
-    pool = supervisor.pool
+    gateways = supervisor.gateways
     return Summary(
         supervisor.routes,
-        pool.metrics(),
-        pool.failures,
-        pool.last_log,
+        gateways.metrics(),
+        gateways.failures,
+        gateways.last_log,
         services=supervisor.services,
         others=supervisor.others,
         endings=supervisor.endings,
-        lost_store=pool.lost_store,
+        lost_store=gateways.lost_store,
     )
 
 
@@ -128,6 +128,7 @@ def _keep_terminal_clean() -> None:
 
 LEFT_TO_CHILD = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
+GROUP_S = 0.1  # a signal to a group reaches all its processes in less
 
 
 async def run_child(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -156,10 +157,34 @@ async def run_child(arguments: Sequence[str], environment: Mapping[str, str]) ->
         process = subprocess.Popen(arguments, env=dict(environment))  # noqa: ASYNC220, S603  (waited for below)
     except OSError as error:
         raise InputError(f"{arguments[0]} cannot be started: {error.strerror}") from error
-    while True:
-        _, status = await asyncio.to_thread(os.waitpid, process.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            break
-        os.kill(os.getpid(), signal.SIGSTOP)
-    process.returncode = code = os.waitstatus_to_exitcode(status)
+    process.returncode = code = await _wait_for(process.pid)
     return code if code >= 0 else 128 - code
+
+
+async def _wait_for(child: int) -> int:
+    """The exit code of a child; we stop when it stops."""
+    while True:
+        _, status = await asyncio.to_thread(os.waitpid, child, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return os.waitstatus_to_exitcode(status)
+        if await _stays_stopped(child):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+async def _stays_stopped(child: int) -> bool:
+    """Whether the child alone was stopped, and not with us and the whole group, which then may run again by now."""
+    continued: list[int] = []
+    before = signal.signal(signal.SIGCONT, lambda number, _: continued.append(number))
+    try:
+        while True:
+            seen = len(continued)
+            await asyncio.sleep(GROUP_S)
+            if len(continued) == seen:
+                break
+    finally:
+        signal.signal(signal.SIGCONT, before)
+    options = os.WCONTINUED | os.WNOHANG | os.WNOWAIT
+    try:
+        return os.waitid(os.P_PID, child, options) is None  # noqa: ASYNC222  (it does not wait)
+    except ChildProcessError:  # it has gone on, and ended
+        return False

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+LOST_STORE = (
+    b"x-millgate-lost-store"  # of a gateway's numbers: that it works without its store, and why
+)
 MEMORY = ":memory:"
 """The store of a gateway that keeps nothing."""
 UPSTREAM = "wrapped"

@@ -110,7 +110,7 @@ class Summary:
         """What became of the calls, and what was done to them."""
         sums, routes, outcomes = self.sums, self.routes, self.outcomes
         places = f" to {_name(self.services)}" if self.services else ""
-        guarded = routes["guarded"] + routes["resumed"] - sums["ended"]
+        guarded = routes["guarded"] - sums["ended"]
         left = routes["given up"] + outcomes["abandoned"]
         no_loop = outcomes["clean"] and not (sums["loops"] or sums["notes"] or sums["ended"])
         said = {
@@ -138,9 +138,8 @@ class Summary:
 
     def _describe_failures(self) -> list[str]:
         """What gateways that failed meant for the calls."""
-        resumed, straight, broken = map(self.routes.__getitem__, ("resumed", "straight", "broken"))
+        straight, broken = self.routes["straight"], self.routes["broken"]
         became = {
-            f"{count_of(resumed, 'call')} went on with another": resumed,
             f"{count_of(straight, 'call')} went straight to the service and unguarded": straight,
             f"{count_of(broken, 'answer')} could not be brought to an end": broken,
         }

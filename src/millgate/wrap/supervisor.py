@@ -14,8 +14,7 @@ import re
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from urllib.parse import urlsplit
@@ -25,15 +24,14 @@ from aiohttp import web
 
 from millgate.errors import UpstreamError
 from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import NOT_REACHED, UpstreamReset, header, parse_address
-from millgate.service.wire import GONE, Headers, reset_at_close
+from millgate.service.proxy.transport import NOT_REACHED, header, parse_address
+from millgate.service.wire import GONE, Headers
 from millgate.wrap.address import CODEX, read_redirect
-from millgate.wrap.gateways import STOP_S, GatewayPool
+from millgate.wrap.gateways import STOP_S, Gateways
 from millgate.wrap.peer import is_owner
 from millgate.wrap.recording import Recording
-from millgate.wrap.reply import AgentReply, response_for
 from millgate.wrap.spec import GatewaySpec
-from millgate.wrap.turn import TURN_HEADER, AgentRequest, AgentTurn
+from millgate.wrap.turn import TURN_HEADER, AgentReply, AgentRequest, AgentTurn, response_for, sever
 
 GATEWAY = "gateway"
 # The longest first: the second ends as the first does.
@@ -73,12 +71,11 @@ class Supervisor:
         self._transport = HttpClient()
         self._turns: dict[str, AgentTurn] = {}
         self._ids = count(1)
-        self._aside: set[asyncio.Future[None]] = set()
 
     async def start(self, listener: socket.socket | None = None) -> None:
-        """Serve on a socket of the loopback address that listens already, or on a new one, and start the gateways.
+        """Serve on a socket of the loopback address that listens already, or on a new one, and start a gateway.
 
-        The gateways load while the agent starts: a call that comes before the first of them waits for it.
+        It loads while the agent starts: a call that comes before it is there waits for it.
         """
         listener = listener or socket.create_server(("127.0.0.1", 0))
         app = web.Application(client_max_size=0)  # the upstream knows its own limit
@@ -97,25 +94,18 @@ class Supervisor:
         await web.SockSite(self._runner, listener).start()
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{self._secret}"
         upstream, secret = f"{self.url}/{GATEWAY}/v1", secrets.token_urlsafe(18)
-        self.pool = GatewayPool(replace(self._spec, upstream=upstream, secret=secret), self._transport)  # fmt: skip
-        self.pool.start()
+        spec = replace(self._spec, upstream=upstream, secret=secret)
+        self.gateways = Gateways(spec, self._transport)
+        self.gateways.start()
 
     async def close(self) -> None:
-        """Stop listening and end the gateways; every gateway's last numbers are read before.
+        """Stop listening and end the gateway.
 
-        Turns of children that the agent left behind are cancelled, so that no gateway waits for their end, and the
-        numbers hold how the last turns ended.
+        Turns of children that the agent left behind are cancelled before, so that no gateway waits for their end, and
+        the numbers hold how the last turns ended.
         """
         await self._runner.cleanup()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_S):
-                if (gateway := self.pool.current) and await gateway.is_alive():
-                    await gateway.read_metrics()
-        for task in self._aside:
-            task.cancel()
-        if self._aside:
-            await asyncio.wait(self._aside)
-        await self.pool.close()
+        await self.gateways.close()
         await self._transport.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -178,7 +168,9 @@ class Supervisor:
         self, request: web.Request, asked: AgentRequest, path: str
     ) -> web.StreamResponse:
         id, reply = str(next(self._ids)), AgentReply(request)
-        turn = AgentTurn(id, asked, reply, path=path, pool=self.pool, transport=self._transport)
+        turn = AgentTurn(
+            id, asked, reply, path=path, gateways=self.gateways, transport=self._transport
+        )
         self._turns[id] = turn
         try:
             await turn.serve()
@@ -187,8 +179,6 @@ class Supervisor:
             self.routes[turn.route] += 1
             if turn.ending:
                 self.endings[turn.ending] += 1
-            if gateway := self.pool.current:
-                self._do_aside(gateway.read_metrics())
         assert reply.response is not None
         return reply.response
 
@@ -205,9 +195,7 @@ class Supervisor:
                 await response.write(data)
             await response.write_eof()
         except UpstreamError as error:
-            if isinstance(error, UpstreamReset) and request.transport is not None:
-                reset_at_close(request.transport.get_extra_info("socket"))
-            _abort(request)
+            sever(request, error)
         finally:
             await found.close()
         return response
@@ -217,22 +205,16 @@ class Supervisor:
     async def _call(self, request: web.Request) -> web.StreamResponse:
         """Answer a call that a gateway makes for a turn with that of the turn's upstream."""
         body = await request.read()  # first, for the turn may leave the gateway while it comes
-        name = request.headers.get(TURN_HEADER.decode(), "")
-        turn = self._turns.get(name.rpartition(".")[0])
-        gateway = turn.gateway if turn is not None and turn.name == name else None
+        turn = self._turns.get(request.headers.get(TURN_HEADER.decode(), ""))
+        gateway = turn.gateway if turn is not None else None
         if turn is None or gateway is None:
             return web.Response(status=GONE)
         recording = turn.call(body)
         try:
             return await _play(recording, request)
         except (asyncio.CancelledError, ConnectionError):
-            self._do_aside(turn.note_hang_up(recording, gateway))
+            self.gateways.do_aside(turn.note_hang_up(recording, gateway))
             raise
-
-    def _do_aside(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
 
 
 def _guarded_path(path: str, query: str) -> str:
@@ -266,7 +248,7 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
             recording.severed
         ):  # its gateway is hanging up, and must not take this for a fault of the service
             await asyncio.sleep(STOP_S)
-        _abort(request)
+        sever(request)
         return response
     await response.write_eof()
     return response
@@ -278,12 +260,6 @@ def _codex_service(request: web.Request, path: str) -> tuple[str, str]:
     if header(headers, CHATGPT_HEADER):
         return CHATGPT, CHATGPT_PATH + path.removeprefix(OPENAI_PATH)
     return OPENAI, path
-
-
-def _abort(request: web.Request) -> None:
-    """Break off a reply, so that its reader knows it is not complete."""
-    if request.transport is not None:
-        request.transport.abort()
 
 
 def _proxy_for(url: str) -> str:

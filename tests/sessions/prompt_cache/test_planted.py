@@ -22,7 +22,7 @@ from millgate.guard.resume import Stop, next_call
 from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.inject import find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
-from millgate.service.proxy.proxy_request import parse_request
+from millgate.service.proxy.request import parse_request
 from millgate.sessions.prompt_cache.difference import common_messages, compare
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import read_prompt

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from millgate.circles.steps import CircleSteps
 from millgate.errors import GuardError, MillgateError, UpstreamError, UpstreamTimeout
-from millgate.guard.dialects.usage import CachedInput
+from millgate.guard.dialects.usage import CachedInput, UsageSum
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
 from millgate.service.observe.folded_call import FoldedCall
 from millgate.service.wire import FIRST_ERROR, GONE
@@ -160,6 +160,12 @@ class ModelCall:
         self.not_reached = isinstance(error, UpstreamError) and not is_late
         if isinstance(error, MillgateError) and not isinstance(error, GuardError):
             self.error_message = clip(redact(str(error)), SUMMARY_CHARS)
+
+    def note_usage(self, usage: UsageSum) -> None:
+        """Keep the tokens that the upstream reported."""
+        self.input_tokens, self.output_tokens = usage.tokens()
+        self.cached_input = usage.cached_input()
+        self.first_input, self.cache_diagnosis = usage.first_input(), usage.cache_diagnosis
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

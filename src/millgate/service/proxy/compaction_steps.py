@@ -22,8 +22,7 @@ from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Noticed, Observer
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
 from millgate.service.proxy.kept_windows import keep_window
-from millgate.service.proxy.proxy_request import ProxyRequest
-from millgate.service.proxy.session_name import UNNAMED
+from millgate.service.proxy.request import UNNAMED, ProxyRequest
 from millgate.sessions.compaction.account import account, account_service
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.sessions.compaction.notice import begins_with_summary, find_results

@@ -19,7 +19,7 @@ from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState, find_state
 from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.prepare import Prepared
-from millgate.service.proxy.proxy_request import ProxyRequest
+from millgate.service.proxy.request import ProxyRequest
 from millgate.service.proxy.transport import header
 from millgate.service.wire import Headers
 from millgate.sessions.compaction.account import Account

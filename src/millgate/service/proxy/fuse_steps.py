@@ -17,8 +17,7 @@ from millgate.guard.dialects.usage import estimate_prompt
 from millgate.service.edge.body import read_apart
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.proxy_request import ProxyRequest
-from millgate.service.proxy.session_name import named_session
+from millgate.service.proxy.request import ProxyRequest, named_session
 from millgate.service.proxy.transport import header
 from millgate.service.wire import Headers
 from millgate.sessions.prompt_cache.segments import TTL_S

@@ -21,8 +21,7 @@ from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.resume import Message
 from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.body import read_apart
-from millgate.service.proxy.options import Options
-from millgate.service.proxy.proxy_request import ProxyRequest
+from millgate.service.proxy.request import Options, ProxyRequest
 from millgate.sessions.compaction.window import first_visible
 from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens

@@ -20,7 +20,7 @@ from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.service.observe.folded_call import FoldedCall, FoldGroup
 from millgate.service.proxy.inject import Blocks
-from millgate.service.proxy.proxy_request import ProxyRequest
+from millgate.service.proxy.request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers
 from millgate.sessions.folding.rules import clears_of
 from millgate.sessions.prompt_cache.judgment import NEVER_MARKED

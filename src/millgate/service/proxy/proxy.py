@@ -32,11 +32,14 @@ from millgate.service.edge.problems import drop_traceback
 from millgate.service.edge.reply import Reply, break_connection, run_while_connected
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller
+from millgate.service.proxy.answer import relay
 from millgate.service.proxy.cache_steps import judge_cache
 from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
 from millgate.service.proxy.fuse_steps import fuse, settle
 from millgate.service.proxy.passthrough import pass_on
+from millgate.service.proxy.request import unpack
+from millgate.service.proxy.send import Upstreams, send
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.steps import (
     Settings,
@@ -46,12 +49,8 @@ from millgate.service.proxy.steps import (
     prepare_request,
     read,
     recall,
-    relay,
-    send,
 )
 from millgate.service.proxy.transport import UpstreamReset, header
-from millgate.service.proxy.unpack import unpack
-from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.wire import GONE
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.conversation import Conversations

@@ -25,6 +25,7 @@ from millgate.guard.machine import StreamMachine
 from millgate.guard.report import State
 from millgate.guard.resume import Call
 from millgate.service.edge.byte_budget import ByteBudget, Share
+from millgate.service.proxy.send import DRAIN_S
 from millgate.service.proxy.sse import (
     KEEP_ALIVE,
     LARGE,
@@ -36,7 +37,6 @@ from millgate.service.proxy.sse import (
     payload,
 )
 from millgate.service.proxy.transport import Response
-from millgate.service.proxy.upstreams import DRAIN_S
 from millgate.types.policy import ProxyPolicy
 
 # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
@@ -89,13 +89,10 @@ class Relay:
         self._call_again, self._write = call_again, write
         self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
-        self._plain_event = b""  # the event of plain content that is being read ...
-        self._plain_frame = Frame(b"", None, 0, verbatim=True)  # ... and its frame, if it waits
         self._calls = 0
         self._waiting = deque[
             Frame
         ]()  # the first call's frames that had not gone out before this event
-        self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
         self._unsplit = 0  # bytes of the event that is still coming in
         self._closing = ""  # words of ours that end an answer which kept looping
@@ -262,7 +259,11 @@ class Relay:
             found = await parse_apart(data)
         except UpstreamError:
             return self._pass_strange(event)
-        return await self._read(event, found)
+        if self._hides_usage and "usage" in found:
+            self.usage.note(self.dialect.usage(found))
+            if not (event := hide_usage(event, found, self.dialect)):
+                return ()
+        return await self._feed(event, found)
 
     def _pass_strange(self, event: bytes) -> list[bytes]:
         """Pass an event that cannot be read on as it came. One of a later call would have to be written anew."""
@@ -272,36 +273,6 @@ class Relay:
         frame.is_strange = True
         out = self._emit(self.machine.feed(Piece(EVENT, raw=(frame, None))))
         return out + self._hold(frame) if frame.pieces_left else out
-
-    async def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
-        """One event of the model. Plain content is not taken apart further: it goes out as it is, or waits."""
-        if self._hides_usage and "usage" in found:
-            self.usage.note(self.dialect.usage(found))
-            if not (event := hide_usage(event, found, self.dialect)):
-                return ()
-        plain = self._begun and self._calls == 1 and self._frame is None
-        text = self.dialect.plain_text(found) if plain else None
-        if text is None:
-            self._begun = True
-            return await self._feed(event, found)
-        self._plain_event = event
-        feed = self.machine.feed_content
-        if len(event) <= LARGE:
-            ready = feed(text, self._frame_plain_event)
-        else:
-            ready = await asyncio.to_thread(feed, text, self._frame_plain_event)
-        if ready is None:
-            self.dialect.note_passed(found, text)
-            return (event,)
-        out = self._emit(ready)
-        if self._is_over():
-            return out + self._write_rest()
-        return out + self._hold(self._plain_frame) if self._plain_frame.pieces_left else out
-
-    def _frame_plain_event(self) -> tuple[Frame, None]:
-        """The event of plain content that is being read, should it have to wait; nearly none has to."""
-        self._plain_frame = Frame(self._plain_event, None, 1, verbatim=True)
-        return self._plain_frame, None
 
     async def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """Feed one event of the model to the guard; the bytes that may go out now."""

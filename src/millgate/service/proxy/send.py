@@ -1,4 +1,4 @@
-"""Upstreams: requests of clients sent on to the model service that has the model.
+"""Send: requests of clients to the model service that has the model.
 
 An upstream refuses a whole request for one field that it does not know, so `ExpiringSet` remembers what upstreams
 refused and took. To ask again each time would cost a call. To believe a refusal until the restart would cost more: one
@@ -15,18 +15,24 @@ from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
 from millgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
+from millgate.guard.dialects.dialect import InvalidRequest
+from millgate.guard.policy import GuardPolicy
 from millgate.keys import OURS
 from millgate.service.edge.byte_budget import ByteBudget
 from millgate.service.edge.reply import forwardable
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.http_client import HttpClient
+from millgate.service.proxy.request import ProxyRequest
 from millgate.service.proxy.transport import (
     KEY_HEADERS,
+    NOT_REACHED,
     Address,
     Response,
     Timeouts,
     Transport,
     UpstreamRequest,
+    codings_of,
+    header,
     parse_address,
 )
 from millgate.service.wire import Headers
@@ -323,3 +329,77 @@ async def read_refusal(response: Response) -> bytes:
 def names_any(body: bytes, fields: Iterable[str]) -> bool:
     """Whether an error names one of these fields."""
     return any(name.encode() in body for name in fields)
+
+
+# The step
+
+
+async def send(exchange: Exchange, upstreams: Upstreams, guard: GuardPolicy) -> Response:
+    """Send the request to its upstream; the response, once its head has come."""
+    exchange.guard = _guard_for(exchange.request, guard)
+    exchange.is_watched = _is_watched(exchange)
+    response = await _send_asking_usage(exchange, upstreams)
+    prepared = exchange.prepared
+    if prepared is not None and prepared.unrepaired is not None and response.status in REFUSED:
+        # what we changed may not cost the client its answer
+        await response.close()
+        exchange.request, prepared.unrepaired = prepared.unrepaired, None
+        exchange.call.repaired = ""
+        exchange.reply_headers.pop("x-millgate-repaired", None)
+        response = await _send_asking_usage(exchange, upstreams)
+    exchange.call.answered = response.status == 200
+    exchange.call.not_reached = header(response.headers, NOT_REACHED) == b"1"
+    codings = codings_of(response.headers) if exchange.is_watched and response.status == 200 else []
+    if codings:  # unasked, and unknown: else the body would be plain by now
+        exchange.is_watched = False
+        names = b", ".join(codings).decode("latin-1")
+        exchange.call.unwatched = f"the answer is compressed: {names}"
+    return response
+
+
+def _guard_for(request: ProxyRequest, guard: GuardPolicy) -> GuardPolicy:
+    """The guard's policy for this model, with the changes of the headers."""
+    try:
+        return guard.for_model(request.model).replace(request.options.guard_changes)
+    except ConfigError as error:
+        raise InvalidRequest(f"x-millgate-guard-*: {error}") from error
+
+
+def _is_watched(exchange: Exchange) -> bool:
+    if not exchange.guard.enabled or not exchange.request.options.guard:
+        return False
+    exchange.call.unwatched = exchange.dialect.why_unwatched(exchange.request.fields)
+    return not exchange.call.unwatched
+
+
+async def _send_asking_usage(exchange: Exchange, upstreams: Upstreams) -> Response:
+    """Send the request, with fields that ask for usage if a cap needs it.
+
+    An upstream that refuses these fields is asked again without them, and the next time at once: what we add may not
+    cost the client its answer.
+    """
+    request, facts, who = exchange.request, upstreams.facts, (exchange.upstream_name, exchange.request.model)  # fmt: skip
+    fields = exchange.dialect.ask_usage(request.fields) if exchange.hold else {}
+    if not fields or (*who, "refuses usage") in facts:
+        return await _send(exchange, upstreams, request.body)
+    exchange.usage_fields = fields
+    response = await _send(exchange, upstreams, request.with_added(fields))
+    if response.status not in REFUSED:
+        if response.status == 200:
+            facts.add(*who, "takes usage")
+        return response
+    is_named = names_any(await response.peek(), fields)
+    if not is_named and (*who, "takes usage") in facts:
+        return response
+    await response.close()
+    exchange.usage_fields = {}
+    response = await _send(exchange, upstreams, request.body)
+    if is_named or response.status == 200:
+        facts.add(*who, "refuses usage")
+    return response
+
+
+async def _send(exchange: Exchange, upstreams: Upstreams, body: bytes) -> Response:
+    plain = exchange.is_watched or exchange.hold is not None
+    with exchange.call.waiting():
+        return await upstreams.send(exchange, exchange.upstream, body, plain=plain)

@@ -1,0 +1,346 @@
+"""Request: a request to a model API as the proxy reads and changes it, its options, and the session that it belongs to.
+
+Of the body the proxy checks only what it must understand; everything else is the upstream's business and passes
+untouched. What the client wants of the proxy itself stands in `x-millgate-*` headers, which never reach the upstream.
+
+A session is named by our own header, else by a header or field that agents send and that stays the same for a whole
+session, else by a hash of how the conversation begins. A name that is too long or holds a secret is hashed. Session
+names are not trusted; limits that must hold belong on the key or tenant.
+"""
+
+import io
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import orjson
+
+from millgate.circles.policy import CirclesPolicy
+from millgate.circles.reader import opening, without_digits
+from millgate.errors import InputError, LimitError, MissingExtra
+from millgate.guard.dialects.dialect import Dialect, InvalidRequest
+from millgate.guard.resume import Message
+from millgate.service.proxy.transport import SECRET_HEADER, codings_of, header
+from millgate.service.wire import Headers
+from millgate.sessions.compaction.policy import MODES as COMPACTION_MODES
+from millgate.sessions.compaction.policy import Mode as CompactionMode
+from millgate.sessions.folding.policy import MODES as FOLD_MODES
+from millgate.sessions.folding.policy import Mode as FoldMode
+from millgate.text.bounded_json import loads
+from millgate.text.redact import redact
+from millgate.types.lengths import NAME_CHARS, SESSION_CHARS
+from millgate.types.policy import ProxyPolicy
+
+try:
+    import zstandard
+except ImportError as error:
+    raise MissingExtra("zstandard", extra="service") from error
+
+# Names of a session, as Claude Code, Codex, OpenCode and others send them.
+SESSION_HEADERS = (
+    b"x-millgate-session", b"x-claude-code-session-id", b"session-id", b"session_id", b"x-session-id",
+    b"x-opencode-session", b"x-session-affinity",
+)  # fmt: skip
+SESSION_FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
+UNNAMED = "conversation-"  # how the names of sessions begin that no client gave
+MAX_END = 32_768  # characters of either end of a long beginning that are hashed
+_LEGACY_USER = re.compile(r"_session_([0-9a-f-]{36})$")
+
+
+def session_of(
+    headers: Headers, fields: Mapping[str, Any], messages: Sequence[object], *, api: str = ""
+) -> str:
+    """The name of the session: the one that the client gives, else a hash of how the conversation begins.
+
+    Scripts begin alike each time they run, so under `wrap` each run has sessions of its own, as has each API.
+    """
+    if name := named_session(headers, fields):
+        return name
+    run = header(headers, SECRET_HEADER).hex()
+    system = (
+        fields.get("system") or fields.get("instructions") or fields.get("systemInstruction") or ""
+    )
+    begin = f"{without_digits(_sample(str(system)))}\n{_sample(opening(messages))}"
+    return _hashed_name(f"{run} {api}\n{begin}")
+
+
+def named_session(headers: Headers, fields: Mapping[str, Any]) -> str:
+    """The name of the session that a header or a field gives; "" if none does."""
+    given = {name.lower(): value for name, value in headers}
+    named = [given[name].decode("latin-1") for name in SESSION_HEADERS if name in given]
+    named += [_in_metadata(fields.get("metadata"))]
+    named += [_in_field(fields.get(name)) for name in SESSION_FIELDS]
+    return safe_name(next((name.strip() for name in named if name.strip()), ""))
+
+
+def safe_name(name: str) -> str:
+    """The name of a session as it is kept: hashed if it is too long, or holds a secret or control characters."""
+    is_safe = len(name) <= SESSION_CHARS and name.isprintable() and redact(name) == name
+    return name if is_safe else _hashed_name(name)
+
+
+def _hashed_name(text: str) -> str:
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{UNNAMED}{digest}"
+
+
+def _sample(text: str) -> str:
+    """The text, or of a long one its length and both ends: hashing megabytes would delay the first token."""
+    if len(text) <= 2 * MAX_END:
+        return text
+    return f"{len(text)}\n{text[:MAX_END]}\n{text[-MAX_END:]}"
+
+
+def _in_metadata(metadata: object) -> str:
+    """Claude Code's user_id: JSON with a session_id, or, in older versions, a text that ends in it."""
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user, str) or len(user) > MAX_END:
+        return ""
+    if found := _LEGACY_USER.search(user):
+        return found[1]
+    try:
+        parsed = orjson.loads(user)
+    except orjson.JSONDecodeError:
+        return ""
+    return _in_field(parsed.get("session_id") if isinstance(parsed, dict) else None)
+
+
+def _in_field(value: object) -> str:
+    if isinstance(value, dict):
+        value = value.get("id")
+    return value if isinstance(value, str) else ""
+
+
+M = TypeVar("M", bound=str)
+GUARD_HEADERS = {
+    "detector": "x-millgate-guard-detector",
+    "divergence_token": "x-millgate-guard-divergence-token",
+    "tool_calls": "x-millgate-guard-tool-calls",
+}
+ENTROPY_HEADERS = {
+    "window": "x-millgate-guard-window",
+    "min_bits": "x-millgate-guard-min-bits",
+    "max_drop": "x-millgate-guard-max-drop",
+    "span": "x-millgate-guard-span",
+    "warm_up": "x-millgate-guard-warm-up",
+}
+SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the client wants of the proxy."""
+
+    guard: bool = True
+    guard_changes: Mapping[str, Any] = field(default_factory=dict)
+    context: bool = False
+    collection: str = "main"
+    budget: int = 1000
+    k: int | None = None
+    window: int = 0
+    upstream: str = ""
+    session: str = ""
+    circles: CirclesPolicy | None = None
+    """The rungs that the client wants; None: as the settings say."""
+    compaction: CompactionMode | None = None
+    """What the client wants done about compactions; None: as the settings say."""
+    fold: FoldMode | None = None
+    """Whether the client wants its request folded; None: as the settings say."""
+
+
+def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -> Options:
+    """What the headers say about guard and context; an error names the header."""
+    given = {
+        name.decode("latin-1").lower(): value.decode("latin-1").strip()
+        for name, value in headers
+        if name.lower().startswith(b"x-millgate-")
+    }
+    long = next((name for name, value in given.items() if len(value) > NAME_CHARS), None)
+    if long is not None:
+        raise InvalidRequest(
+            f"{long[:80]} has {len(given[long]):,} characters; it may have {NAME_CHARS}",
+            param=long[:80],
+        )
+    if not given:
+        return Options(context=policy.context, collection=policy.collection, budget=policy.budget)
+    return Options(
+        guard=_parse_switch(given, "x-millgate-guard", default=True),
+        guard_changes=_parse_guard(given),
+        context=_parse_switch(given, "x-millgate-context", default=policy.context),
+        collection=given.get("x-millgate-collection") or policy.collection,
+        budget=_parse_number(given, "x-millgate-budget") or policy.budget,
+        k=_parse_number(given, "x-millgate-k") or None,
+        window=_parse_number(given, "x-millgate-window"),
+        session=safe_name(given.get("x-millgate-session", "")),
+        upstream=given.get("x-millgate-upstream", ""),
+        circles=_parse_rungs(given),
+        compaction=_parse_mode(given, "x-millgate-compaction", COMPACTION_MODES),
+        fold=_parse_mode(given, "x-millgate-fold", FOLD_MODES),
+    )
+
+
+def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers change in the guard's policy, which checks the values."""
+    rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
+    changes: dict[str, Any] = {"entropy": rule} if rule else {}
+    changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}
+    return changes
+
+
+def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if value.lower() not in SWITCH:
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be on or off", param=name)
+    return SWITCH[value.lower()]
+
+
+def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
+    """`x-millgate-circles`: off, on, or rungs as note=3, list=5, end=8."""
+    name = "x-millgate-circles"
+    value = given.get(name)
+    if value is None or SWITCH.get(value.lower()):
+        return None
+    if SWITCH.get(value.lower()) is False:
+        return CirclesPolicy(rungs={})
+    pairs = [part.split("=") for part in value.replace(" ", "").split(",")]
+    try:
+        return CirclesPolicy.model_validate({"rungs": dict(pairs)})
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{name} is {value[:80]!r}; it must be on, off, or rungs as note=3,list=5,end=8",
+            param=name,
+        ) from error
+
+
+def _parse_mode(given: Mapping[str, str], name: str, modes: tuple[M, ...]) -> M | None:
+    value = given.get(name, "").lower()
+    found = next((mode for mode in modes if mode == value), None)
+    if value and found is None:
+        allowed = f"{', '.join(modes[:-1])} or {modes[-1]}"
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be {allowed}", param=name)
+    return found
+
+
+def _parse_number(given: Mapping[str, str], name: str) -> int:
+    value = given.get(name)
+    if value is None:
+        return 0
+    if not (value.isascii() and value.isdigit() and int(value[:10]) > 0 and len(value) < 10):
+        raise InvalidRequest(f"{name} is {value[:80]!r}; it must be a positive number", param=name)
+    return int(value)
+
+
+class WrongContentType(InputError):
+    """A body in a form that cannot be read."""
+
+    status = 415
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """A checked request: its bytes, its fields, its conversation, and the options."""
+
+    body: bytes = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+    model: str
+    options: Options
+
+    def with_fields(self, changed: Mapping[str, Any]) -> "ProxyRequest":
+        """The same request with some fields replaced, each at its place in the body; None takes one out."""
+        gone = [name for name, value in changed.items() if value is None]
+        fields = {name: v for name, v in {**self.fields, **changed}.items() if name not in gone}
+        return replace(self, fields=fields, body=orjson.dumps(fields))
+
+    def with_added(self, added: Mapping[str, Any]) -> bytes:
+        """The body with more fields at its end, and all else as the client wrote it."""
+        if added.keys() & self.fields.keys():
+            return self.with_fields(added).body
+        return b"%b,%b" % (self.body.rstrip()[:-1], orjson.dumps(added)[1:])
+
+    def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
+        """The same request with another conversation."""
+        changed = self.with_fields(dialect.replace_conversation(messages))
+        return replace(changed, messages=tuple(messages))
+
+
+def parse_request(
+    headers: Headers, body: bytes, dialect: Dialect, policy: ProxyPolicy
+) -> ProxyRequest:
+    """The request in a body, or an error that names what is wrong with it."""
+    _check_content_type(headers)
+    try:
+        fields = loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    model = dialect.model(fields)
+    if model is None:
+        raise InvalidRequest("model is missing", hint="name the model to call", param="model")
+    if not isinstance(model, str) or not 0 < len(model) <= NAME_CHARS:
+        raise InvalidRequest(
+            f"model must be a name of at most {NAME_CHARS} characters", param="model"
+        )
+    messages = dialect.conversation(fields)
+    return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
+
+
+def _check_content_type(headers: Headers) -> None:
+    kind = header(headers, b"content-type").split(b";")[0].strip().lower()
+    if kind and kind != b"application/json" and not kind.endswith(b"+json"):
+        raise WrongContentType(
+            f"content-type is {kind.decode('latin-1')!r}; it must be application/json"
+        )
+    packed = header(headers, b"content-encoding").strip().lower()
+    if packed not in (b"", b"identity"):
+        raise WrongContentType(
+            f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
+        )
+
+
+WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # which tell zlib the format
+MOST_CODINGS = 3  # one after the other; nobody uses more than one
+
+
+def unpack(headers: Headers, body: bytes, *, limit: int) -> tuple[Headers, bytes]:
+    """Headers and body without compression, as Codex sends it. One that we do not know stays.
+
+    The guard reads what it watches, so a body is plain from here on, also on its way to the upstream.
+
+    LimitError if the plain body is larger than `limit`, whatever the packed one has.
+    """
+    codings = codings_of(headers)
+    if not codings or len(codings) > MOST_CODINGS or not {*WINDOW_BITS, b"zstd"} >= set(codings):
+        return headers, body
+    for coding in reversed(codings):
+        try:
+            form = WINDOW_BITS.get(coding)
+            body = _inflate(body, limit + 1, form) if form else _zstd(body, limit + 1)
+        except (zlib.error, zstandard.ZstdError) as error:
+            raise InvalidRequest(f"the body is not {coding.decode()}: {error}") from error
+        if len(body) > limit:
+            raise LimitError(
+                f"the body is larger than {limit:,} bytes", hint="the limit is service.body_bytes"
+            )
+    return [pair for pair in headers if pair[0].lower() != b"content-encoding"], body
+
+
+def _inflate(body: bytes, most: int, form: int) -> bytes:
+    packed = zlib.decompressobj(form)
+    plain = packed.decompress(body, most)
+    if len(plain) < most and not packed.eof:
+        raise zlib.error("it is not complete")
+    return plain
+
+
+def _zstd(body: bytes, most: int) -> bytes:
+    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+        io.BytesIO(body), read_across_frames=True
+    ) as reader:
+        return reader.read(most)
