@@ -434,21 +434,16 @@ def _subclasses(base: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
 
 def metrics_page() -> str:
     """Every metric of the service with its labels."""
-    from millgate.service.observe.metrics import Metrics
+    from millgate.service.observe.metrics import COUNTERS, HISTOGRAMS
 
+    found = {f"{name}_total": ("counter", *row) for name, row in COUNTERS.items()}
+    found |= {name: ("histogram", *row[:2]) for name, row in HISTOGRAMS.items()}
     rows = [
-        f"| `{name}` | {family.type} | {', '.join(labels) or '–'} | {family.documentation} |"
-        for family, name, labels in _families(Metrics()._registry)
+        f"| `millgate_{name}` | {kind} | {', '.join(labels.split()) or '–'} | {about} |"
+        for name, (kind, about, labels) in found.items()
     ]
     head = ["# Metrics\n", MADE, "`GET /metrics` has them in the format of Prometheus. No label names a tenant, a key or an id.\n", "| metric | type | labels | what it counts |", "|---|---|---|---|"]  # fmt: skip
     return "\n".join([*head, *sorted(rows)]) + "\n"
-
-
-def _families(registry: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
-    for collector in list(registry._collector_to_names):
-        for family in collector.describe():
-            suffix = "_total" if family.type == "counter" else ""
-            yield family, family.name + suffix, tuple(collector._labelnames)
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Metrics: what is counted of a request, a context and a model call, to the number."""
 
 import time
+from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -82,8 +83,7 @@ def test_a_step_counts_as_degraded_as_a_bug_or_by_its_verdict_and_only_then():
         Step(Stage.GRADE, 0.5, facts={"action": "correct"}),
         Step(Stage.GRADE, 0.5, facts={"action": "skipped"}),
     )
-    for step in steps:
-        metrics._count_step(step)
+    metrics.count_context(replace(sample("t"), steps=steps), 1)
     seen = values(metrics)
     assert {key[1]: n for key, n in seen.items() if key[0] == "stage_degraded_total" and n} == {"retrieve": 1}  # fmt: skip
     assert not any(n for key, n in seen.items() if key[0] == "bugs_total")
