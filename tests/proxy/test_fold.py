@@ -17,7 +17,7 @@ from millgate.explain.describe import describe
 from millgate.guard.dialects.gemini import GeminiDialect
 from millgate.service.conversation_state import ConversationState
 from millgate.service.observe.call_trace import call_trace
-from millgate.service.observe.folded_call import FoldedCall
+from millgate.service.observe.model_call import FoldedCall
 from millgate.sessions.folding.policy import FoldPolicy
 from millgate.sessions.folding.report import Fold, FoldReport
 from millgate.sessions.prompt_cache.judgment import CacheCounts

@@ -11,7 +11,6 @@ from starlette.types import Scope
 from millgate import __version__
 from millgate.errors import MillgateError
 from millgate.gateway import Millgate
-from millgate.service.base import add_admission, lifespan_of, open_gate, open_state
 from millgate.service.dashboard import app as dashboard
 from millgate.service.edge import problems
 from millgate.service.edge.paths import is_dashboard
@@ -19,6 +18,7 @@ from millgate.service.proxy import app as proxy
 from millgate.service.routes import ROUTERS, mcp
 from millgate.service.routes.openapi import install_schema
 from millgate.service.routes.parse import StrictRoute
+from millgate.service.state import add_admission, lifespan_of, open_gate, open_state
 from millgate.settings import Settings
 
 ABOUT = """The gate between an LLM agent and its model: context that is relevant, new to the window and within the budget,

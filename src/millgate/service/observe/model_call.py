@@ -12,17 +12,62 @@ from millgate.circles.steps import CircleSteps
 from millgate.errors import GuardError, MillgateError, UpstreamError, UpstreamTimeout
 from millgate.guard.dialects.usage import CachedInput, UsageSum
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
-from millgate.service.observe.folded_call import FoldedCall
 from millgate.service.wire import FIRST_ERROR, GONE
 from millgate.sessions.compaction.account import Account
+from millgate.sessions.folding.report import Fold, FoldReport
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.sessions.witness import Observation
 from millgate.spending.limits import CapStatus
+from millgate.spending.prices import Price
 from millgate.text.redact import redact
 from millgate.text.table import clip
 from millgate.types.lengths import SUMMARY_CHARS
 from millgate.types.notes import Stage
 from millgate.types.trace import ENDED
+
+FoldGroup = Literal["on", "measure", "holdout"]
+
+
+@dataclass(slots=True)
+class FoldedCall:
+    """What folding did with one call, or would have done."""
+
+    group: FoldGroup
+    """on; measure: nothing was changed; holdout: nothing was changed, to compare with sessions that are folded."""
+    report: FoldReport
+    first_new: int
+    """The first message that the model has not seen before."""
+    texts: tuple[str, ...] = ()
+    """The lines of each new fold, as they came."""
+    saved_cost: float | None = None
+    """What was saved with the provider's prices for its cache; None if the model has no price."""
+
+    @property
+    def new_folds(self) -> tuple[Fold, ...]:
+        """The folds in messages that the model sees for the first time."""
+        return tuple(fold for fold in self.report.folds if fold.at >= self.first_new)
+
+    @property
+    def repeated_calls(self) -> int:
+        """How many of the new results are of calls that were made before."""
+        return sum(at >= self.first_new for at in self.report.repeated_calls)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether folding stopped with this call."""
+        return self.report.stopped_at is not None and self.report.stopped_at >= self.first_new
+
+    def price(self, price: Price, counts: CacheCounts | None) -> None:
+        """Work out the saved cost: new text is written to the cache, older text is read from it, if there is one."""
+        new = self.report.saved_from(self.first_new)
+        old = self.report.saved_tokens - new
+        if counts is None or not counts.read + counts.written:
+            self.saved_cost = price.cost(fresh=new + old)
+        elif counts.is_automatic:
+            self.saved_cost = price.cost(fresh=new, read=old)
+        else:
+            self.saved_cost = price.cost(written=new, read=old)
+
 
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
 Outcome = Guarded | Literal["ended", "unanswered"]

@@ -8,7 +8,7 @@ folding begins, and the conversation's state keeps that.
 from millgate.circles.reader import opening
 from millgate.guard.dialects.dialect import digest
 from millgate.service.conversation_state import ConversationState
-from millgate.service.observe.folded_call import FoldGroup
+from millgate.service.observe.model_call import FoldGroup
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.prepare import find_unseen
 from millgate.sessions.folding.policy import FoldPolicy

@@ -18,7 +18,7 @@ from millgate.circles.reader import is_plain
 from millgate.circles.steps import CircleSteps, annotate
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.messages import MessagesDialect
-from millgate.service.observe.folded_call import FoldedCall, FoldGroup
+from millgate.service.observe.model_call import FoldedCall, FoldGroup
 from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers

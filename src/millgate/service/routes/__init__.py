@@ -8,7 +8,6 @@ from millgate.service.routes import (
     context,
     documents,
     facts,
-    fingerprint,
     graph,
     health,
     hooks,
@@ -16,15 +15,13 @@ from millgate.service.routes import (
     sessions,
     strategy,
     traces,
-    turns,
 )
 
 ROUTERS = (
     context.router,
-    fingerprint.router,
     strategy.router,
     documents.router,
-    turns.router,
+    documents.turns,
     facts.router,
     graph.router,
     hooks.router,

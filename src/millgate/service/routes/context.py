@@ -1,10 +1,13 @@
 """POST /v1/context: the best context for a query that fits the budget and is new to the window.
 
+POST /v1/fingerprint makes the fingerprint of a window for callers who do not make it themselves.
+
 The body, ContextIn, is made from the fields of types.Request and of its ContextBudget: each becomes a field of the
 body, with its name, type, default and docstring. Only what HTTP adds is written here: other names, which are
 accepted too (published/self_reference.py), ranges, and ways to send the window.
 """
 
+import asyncio
 from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
@@ -13,17 +16,20 @@ from pydantic import AliasChoices, BaseModel, Field, create_model
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from millgate.errors import LimitError
 from millgate.explain.as_data import context_data
 from millgate.keys import KEYLESS
 from millgate.knowledge.project import folder_name
-from millgate.published.self_reference import REQUEST_FIELDS
+from millgate.published.self_reference import REQUEST_FIELDS, WindowFingerprintPayload
 from millgate.service.observe.request_state import state_of
 from millgate.service.routes.callers import Reader, ReadGate
 from millgate.service.routes.parse import Body, Name, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
 from millgate.settings.schema import field_docs
+from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import ContextBudget, Request, Window
 from millgate.types.lengths import MOST_COLLECTIONS, NOT_BLANK
+from millgate.types.policy import Limits
 from millgate.types.request import LENGTHS
 
 # of a window: far beyond any, and within what every client's integers hold
@@ -198,3 +204,43 @@ async def context(
     state.trace, state.tokens = built.trace, built.token_estimate
     report: Literal["compact", "none"] = "compact" if body.include_report else "none"
     return respond(context_data(built, debug=body.debug, report=report))
+
+
+class FingerprintIn(Body):
+    """What the model already sees."""
+
+    current_window_blocks: list[str | dict[str, Any]] | None = None
+    """As texts or chat messages, each a span; goes before the text."""
+    current_window_text: str | None = None
+    """As one text, cut into spans of 190 tokens."""
+    sketch: bool = True
+    """Whether to add the sketch, with which overlap is measured as exactly as with the text."""
+
+
+@router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(WindowFingerprintPayload))  # fmt: skip
+async def fingerprint(
+    body: FingerprintIn,
+    gate: ReadGate,
+) -> Response:
+    """The fingerprint of a window. Nothing of it is kept."""
+    window = Window.of(body.current_window_blocks or body.current_window_text)
+    _check(window, gate.settings.limits)
+
+    def make() -> Response:
+        return respond(WindowFingerprint.of(window.texts, sketch=body.sketch).to_json())
+
+    return await asyncio.to_thread(make)
+
+
+def _check(window: Window, limits: Limits) -> None:
+    """Refuse what a request for context would refuse too."""
+    chars, blocks = sum(map(len, window.texts)), len(window.texts)
+    for name, value, most in (
+        ("window_chars", chars, limits.window_chars),
+        ("window_blocks", blocks, limits.window_blocks),
+    ):
+        if value > most:
+            raise LimitError(
+                f"{name} is {value:,}; it must be 0 to {most:,}",
+                hint=f"the limit is set by limits.{name}",
+            )

@@ -1,22 +1,23 @@
-"""/v1/documents: add, read and remove the documents that contexts are made of."""
+"""/v1/documents: add, read and remove the documents that contexts are made of; /v1/turns: keep a conversation."""
 
 import asyncio
 from typing import Any
 
 from fastapi import APIRouter
 from orjson import Fragment
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.ingest.load import Kind, Summary
+from millgate.knowledge.turns import COLLECTION, AddedTurns
 from millgate.service.routes.callers import ReadGate, WriteGate
-from millgate.service.routes.parse import Body, Collection, Id, Name, NewName, StrictRoute
+from millgate.service.routes.parse import Body, Collection, Id, Name, NewName, StrictRoute, Text
 from millgate.service.routes.responses import respond, response_schema, to_json
 from millgate.service.state import service_of
 from millgate.types import Chunk, Size
-from millgate.types.lengths import MOST_ROWS, TITLE_CHARS
+from millgate.types.lengths import MOST_ROWS, SESSION_CHARS, TITLE_CHARS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -106,3 +107,30 @@ async def remove(id: Id, gate: WriteGate, collection: Collection = "main") -> Re
     if not removed:
         raise NotFound(f"there is no document {id!r} in {collection!r}")
     return respond({"removed": removed})
+
+
+turns = APIRouter(tags=["turns"], route_class=StrictRoute)
+
+
+class TurnsIn(Body):
+    """The turns of a conversation; the whole history may be sent each time."""
+
+    session: Text = Field(
+        max_length=SESSION_CHARS,
+        validation_alias=AliasChoices("session", "session_id"),
+        examples=["monday"],
+    )
+    """The conversation they belong to."""
+    messages: list[str | dict[str, Any]] = Field(
+        max_length=MOST_ROWS, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
+    )
+    """Texts, or chat messages {role or name, content, time, id, parent, phase, salience}."""
+    collection: NewName = COLLECTION
+    """Where they are kept."""
+
+
+@turns.post("/v1/turns", summary="Keep the turns of a conversation", responses=response_schema(AddedTurns))  # fmt: skip
+async def add_turns(body: TurnsIn, gate: WriteGate) -> Response:
+    """Keep the turns that are new, in order. Blocks that Millgate injected into them are left out."""
+    added = await gate.aadd_turns(body.session, body.messages, collection=body.collection)
+    return respond(added)
