@@ -18,9 +18,7 @@ from millgate import Millgate
 from millgate.errors import InputError
 from millgate.integrations import hermes
 from millgate.integrations.hermes import (
-    ContextEngine,
     MemoryManager,
-    MemoryProvider,
     MillgateEngine,
     MillgateMemory,
     plugin,
@@ -48,11 +46,6 @@ def use(memory, tool, **args):
 
 
 # The provider
-
-
-def test_the_parts_have_the_forms_that_hermes_agent_asks_for():
-    assert isinstance(MillgateMemory(), MemoryProvider)
-    assert isinstance(MillgateEngine(), ContextEngine)
 
 
 def test_a_prefetch_gives_passages_facts_with_their_ids_and_earlier_turns(gate):

@@ -9,11 +9,11 @@ import orjson
 from rich.table import Table
 
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole
-from millgate.cli.options import json_option, open_existing, place_options, print_json, read_input
+from millgate.cli.options import Output, json_option, on_store, print_json, read_input
 from millgate.cli.terminal import echo
 from millgate.errors import InputError
 from millgate.explain.costs import FoldGroup, compare_groups
+from millgate.gateway import Millgate
 from millgate.guard.dialects import dialect_for
 from millgate.sessions.folding.folder import expand as expand_messages
 from millgate.sessions.folding.folder import fold as fold_messages
@@ -91,21 +91,16 @@ def _change(file: str, work: Callable[[list[Any], dict[str, Any]], list[Any]]) -
 
 
 @fold.command(epilog="Example: millgate fold report --days 7")
-@place_options
 @click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
-@json_option
-def report(store: str | None, tenant: str | None, days: float | None, as_json: bool) -> None:
+@on_store
+def report(hg: Millgate, days: float | None) -> Output:
     """Compare sessions that were folded with those that were not, as far back as traces are kept.
 
     `fold.holdout = 0.5` leaves every other session alone. Figures are for one session, on average.
     """
     since = time.time() - 86_400 * days if days else 0.0
-    with open_existing(store, tenant) as hg:
-        found = compare_groups(hg.traces(limit=hg.settings.trace.keep), since=since)
-    if as_json:
-        print_json(found)
-        return
-    SafeConsole().print(_table(found) if found else "no call was folded or measured yet")
+    found = compare_groups(hg.traces(limit=hg.settings.trace.keep), since=since)
+    return Output(found, _table(found) if found else "no call was folded or measured yet")
 
 
 def _table(groups: list[FoldGroup]) -> Table:

@@ -3,11 +3,12 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
 from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import json_option, note_missing, open_gate, print_json, store_options
+from millgate.cli.options import Output, note_missing, open_gate, prints, store_options
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.integrations.mcp_clients import CLIENTS, Entry, find_place, launch_command
@@ -58,52 +59,41 @@ def mcp(
 @store_options
 @result_option
 @click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
-@json_option
+@prints
 def install_command(
     client: str,
     scope: str,
     name: str,
-    store: str | None,
-    tenant: str | None,
-    collection: str,
-    result: str,
     only_print: bool,
-    as_json: bool,
-) -> None:
+    **served: Any,  # noqa: ANN401  # store, tenant, collection, result
+) -> Output:
     """Add Millgate to the configuration of an MCP client."""
     if not only_print:
         _require_package()
     place = find_place(client, scope)
-    command, *arguments = launch_command(
-        store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
-    )
+    command, *arguments = launch_command(**served, portable=scope == "project")
     entry = Entry(_check_name(name), command, tuple(arguments))
+    told = {"client": client, "path": str(place.path), "changed": False}
     if only_print:
-        echo(place.snippet(entry).rstrip("\n"))
-        echo(f"this belongs into {place.path}", err=True)
-        return
-    note_missing(store)
-    changed = place.install(entry)
-    if as_json:
-        print_json({"client": client, "path": str(place.path), "changed": changed})
-        return
-    done = f"added {name} to {place.path}" if changed else f"{name} is in {place.path} already"
-    echo(f"{done}; restart {place.title} to use it" if changed else done)
+        return Output(told, place.snippet(entry).rstrip("\n"), f"this belongs into {place.path}")
+    note_missing(served["store"])
+    if not place.install(entry):
+        return Output(told, f"{name} is in {place.path} already")
+    done = f"added {name} to {place.path}; restart {place.title} to use it"
+    return Output(told | {"changed": True}, done)
 
 
 @mcp.command("uninstall", epilog="Example: millgate mcp uninstall --client claude")
 @client_option
 @scope_option
 @name_option
-@json_option
-def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
+@prints
+def uninstall_command(client: str, scope: str, name: str) -> Output:
     """Remove Millgate from the configuration of an MCP client."""
     place = find_place(client, scope)
     changed = place.uninstall(_check_name(name))
-    if as_json:
-        print_json({"client": client, "path": str(place.path), "changed": changed})
-        return
-    echo(f"removed {name} from {place.path}" if changed else f"{name} is not in {place.path}")
+    done = f"removed {name} from {place.path}" if changed else f"{name} is not in {place.path}"
+    return Output({"client": client, "path": str(place.path), "changed": changed}, done)
 
 
 @mcp.command("plugin-path", epilog="Example: millgate mcp plugin-path")

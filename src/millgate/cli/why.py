@@ -18,7 +18,14 @@ from rich.table import Table
 
 from millgate.circles.finder import clip
 from millgate.cli.console import SafeConsole
-from millgate.cli.options import json_option, open_existing, place_options, print_json
+from millgate.cli.options import (
+    Output,
+    json_option,
+    on_store,
+    open_existing,
+    place_options,
+    print_json,
+)
 from millgate.cli.terminal import echo, fit, format_minute
 from millgate.errors import InputError, NotFound
 from millgate.explain.as_data import summary_data, trace_data
@@ -278,22 +285,15 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
 @click.command(epilog="Example: millgate replay last budget=2000 grade.floor=0")
 @click.argument("trace")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
-@place_options
-@json_option
-def replay(
-    trace: str, changes: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
-) -> None:
+@on_store
+def replay(hg: Millgate, trace: str, changes: tuple[str, ...]) -> Output:
     """Run the request of TRACE again under other settings, and show what enters and what leaves.
 
     The beginning of a trace's id is enough, and `last` is the newest trace.
     """
     given = dict(map(_parse_change, changes))
-    with open_existing(store, tenant) as hg:
-        made = hg.replay(whole_trace_id(hg, trace), given)
-    if as_json:
-        print_json(made.as_dict())
-    else:
-        echo(_describe_replay(made))
+    made = hg.replay(whole_trace_id(hg, trace), given)
+    return Output(made.as_dict(), _describe_replay(made))
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

@@ -21,12 +21,13 @@ from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks
 from millgate.integrations.hermes.host import (
+    Message,
     Store,
+    as_sent,
     is_compression_enabled,
     plan_recall,
     read_window,
 )
-from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import SessionMemory, engines, memories
 from millgate.sessions.compaction.account import account
 from millgate.sessions.compaction.items import Item

@@ -11,6 +11,12 @@ from millgate.pipeline.stages.decide import DecidePolicy, decide
 from millgate.types import ContextBudget, Plan, Request
 
 T = TypeVar("T")
+Message = dict[str, Any]
+
+
+def as_sent(message: Message) -> Message:
+    """A message as the model gets it: with what was injected, which hermes-agent keeps beside it."""
+    return {**message, "content": message.get("api_content") or message.get("content")}
 
 
 def host_class(own: type[T], module: str, name: str) -> type[T]:

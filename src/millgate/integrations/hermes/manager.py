@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 
 from millgate.integrations.blocks import LOGGER
-from millgate.integrations.hermes.host import PressureAware
-from millgate.integrations.hermes.protocols import MemoryProvider, Message
+from millgate.integrations.hermes.host import Message, PressureAware
 from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all_sync
 from millgate.pipeline.stages.decide import DecidePolicy, decide
 from millgate.published.context_strategy import pick_accepted
@@ -41,7 +40,7 @@ class MemoryManager(PressureAware):
             self.add_provider(provider)
 
     @property
-    def providers(self) -> list[MemoryProvider]:
+    def providers(self) -> list[Any]:
         """The providers, in the order they are asked."""
         return list(self._providers)
 

@@ -1,12 +1,13 @@
 """The plugin for hermes-agent: the context engine, and `context_strategy` as a tool for every agent."""
 
+from typing import Any
+
 from millgate.integrations.hermes.engine import MillgateEngine, recall_for_question
 from millgate.integrations.hermes.host import host_class
-from millgate.integrations.hermes.protocols import PluginContext
 from millgate.integrations.hermes.tools import TOOLS, choose_strategy
 
 
-def register(context: PluginContext) -> None:
+def register(context: Any) -> None:
     """Offer the engine, the tool, and the hook that recalls if hermes-agent does not let the engine select."""
     engine = host_class(MillgateEngine, "agent.context_engine", "ContextEngine")
     context.register_context_engine(engine())

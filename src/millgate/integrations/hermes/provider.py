@@ -15,13 +15,14 @@ from millgate.errors import MillgateError
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import LOGGER, Asking, Blocks
 from millgate.integrations.hermes.host import (
+    Message,
     PressureAware,
     Store,
     agent_behind,
+    as_sent,
     plan_recall,
     read_window,
 )
-from millgate.integrations.hermes.protocols import Message, as_sent
 from millgate.integrations.hermes.sessions import memories, window_of
 from millgate.integrations.hermes.tools import TOOLS, call
 from millgate.knowledge.facts import FactHit

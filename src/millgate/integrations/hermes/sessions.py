@@ -9,7 +9,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from millgate.gateway import Millgate
-from millgate.integrations.hermes.protocols import Message
+from millgate.integrations.hermes.host import Message
 from millgate.types import ContextBudget
 
 
