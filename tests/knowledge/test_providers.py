@@ -17,11 +17,11 @@ from millgate.knowledge.providers import (
     ProviderPool,
     RecallPolicy,
     Recollection,
-    accepted,
     candidates,
     prefetch_all,
     prefetch_all_sync,
 )
+from millgate.published.context_strategy import pick_accepted
 from millgate.testing import FixedClock
 from millgate.text.fence import LABEL
 from millgate.text.small_talk import asks_nothing
@@ -294,8 +294,8 @@ def test_old_signatures_are_read_and_not_guessed(ask):
 
 def test_a_signature_that_cannot_be_read_is_taken_at_its_word():
     options = {"tenant": "t", "limit": 3}
-    assert accepted(max, options) == options
-    assert accepted(lambda query, limit, /: "", options) == {}
+    assert pick_accepted(max, options) == options
+    assert pick_accepted(lambda query, limit, /: "", options) == {}
 
 
 def test_names_are_labels(ask):

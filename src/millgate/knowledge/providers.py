@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import entry_points
 from threading import Lock
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -33,6 +33,7 @@ from millgate.calls.parts import FAILURES, REST_S, Rest, contain, start_thread
 from millgate.errors import ConfigError, UpstreamError
 from millgate.knowledge.facts import judge_recalled
 from millgate.protocols import Clock, MemoryProvider
+from millgate.published.context_strategy import pick_accepted
 from millgate.text.fence import fence, quote
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.small_talk import asks_nothing
@@ -370,13 +371,13 @@ class _Slot:
         if available is not None and not available():
             raise _Unavailable
         prefetch = self.provider.prefetch
-        return self._run(prefetch, query, timeout_s=deadline_s, **accepted(prefetch, options))
+        return self._run(prefetch, query, timeout_s=deadline_s, **pick_accepted(prefetch, options))
 
     def start(self, tenant: str) -> "Future[object] | None":
         """Begin to initialize the provider; None if it has nothing to initialize."""
         initialize = getattr(self.provider, "initialize", None)
         if initialize is not None:
-            given = accepted(initialize, {"tenant": tenant, "session_id": ""})
+            given = pick_accepted(initialize, {"tenant": tenant, "session_id": ""})
             self._initialize = lambda: start_thread(self.name, self._run, initialize, **given)
         return self._begin_initialization()
 
@@ -420,18 +421,6 @@ class _Slot:
             future.cancel()
             raise _Late
         return future.result()
-
-
-def accepted(method: Callable[..., object], options: Mapping[str, object]) -> dict[str, Any]:
-    """Those of the options that a method takes, by its signature."""
-    try:
-        parameters = inspect.signature(method).parameters.values()
-    except (TypeError, ValueError):  # written in C, it has no signature to read: give it all
-        return dict(options)
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return dict(options)
-    taken = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
-    return {name: value for name, value in options.items() if name in taken}
 
 
 def load_plugins() -> list[MemoryProvider]:

@@ -216,11 +216,15 @@ class MemoryManager:
 
 
 def pick_accepted(method: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a method accepts; older providers accept fewer."""
-    parameters = inspect.signature(method).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+    """The arguments that a method accepts, by its signature; older providers accept fewer."""
+    try:
+        parameters = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):  # written in C, it has no signature to read: give it all
         return dict(given)
-    return {name: value for name, value in given.items() if name in parameters}
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return dict(given)
+    taken = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+    return {name: value for name, value in given.items() if name in taken}
 
 
 # -- the task ------------------------------------------------------------------------------------

@@ -90,12 +90,8 @@ def _entropy(counts: Iterable[int], total: int) -> float:
     """log2 n - Σ f·log2 f / n; the sum is exactly rounded, so the order of the counts cannot matter."""
     if total == 0:
         return 0.0
-    weighed = fsum([_WEIGHTS[f] if f < _TABLED else f * log2(f) for f in counts])
+    weighed = fsum([f * log2(f) for f in counts])
     return max(0.0, log2(total) - weighed / total)
-
-
-_TABLED = 1024  # counts whose f·log2 f is looked up; longer texts have a few beyond it
-_WEIGHTS = [0.0] + [f * log2(f) for f in range(1, _TABLED)]
 
 
 class SlidingEntropy:
