@@ -62,7 +62,8 @@ class DeferredWrites:
         with self._changed:
             if self._closing or len(self._queue) >= self._most:
                 self.dropped += 1
-                return f"not stored: {len(self._queue)} writes are waiting{self._reason_suffix()}"
+                reason = f" ({self._problem})" if self._problem else ""
+                return f"not stored: {len(self._queue)} writes are waiting{reason}"
             self._queue.append(_Write(what, action, item))
             self._start()
             if self._resting or len(self._queue) == self._most // 2:
@@ -186,6 +187,3 @@ class DeferredWrites:
         except BaseException as error:  # noqa: BLE001  a part of the user's own exits, which may not end this thread
             return describe(error), False
         return "", False
-
-    def _reason_suffix(self) -> str:
-        return f" ({self._problem})" if self._problem else ""

@@ -40,7 +40,7 @@ def context_data(
         "latency_ms": round(context.latency_ms, 3),
         "trace": context.trace.id,
         **_report_data(context, report),
-        **(_expansion_data(context) if debug else {}),
+        **({"expansion_triggered": context.trace.step(Stage.EXPAND) is not None} if debug else {}),
     }
 
 
@@ -163,11 +163,6 @@ def _penalty_data(candidate: Candidate) -> Mapping[str, Any]:
         "original_score": before,
         "adjusted_score": after,
     }
-
-
-def _expansion_data(context: Context) -> Mapping[str, Any]:
-    expanded = any(step.stage is Stage.EXPAND for step in context.trace.steps)
-    return {"expansion_triggered": expanded}
 
 
 def redact_trace(trace: Trace) -> Trace:

@@ -146,7 +146,13 @@ def build(
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     settings = _pass_redact_on(settings)
-    own = _that_answers(own or UserComponents(), settings)
+    own = own or UserComponents()
+    # for a clock and a counter ours answers when they fail
+    own = replace(
+        own,
+        clock=own.clock and _clock(own.clock),
+        counter=own.counter and _counter(own.counter, counter(settings.tokens)),
+    )
     store = own.store
     if store is None:
         quota = settings.limits.tenant_bytes
@@ -263,13 +269,6 @@ def _pass_redact_on(settings: Settings) -> Settings:
     facts = settings.facts.model_copy(update={"redact": False})
     review = settings.review.model_copy(update={"redact": False})
     return settings.model_copy(update={"facts": facts, "review": review})
-
-
-def _that_answers(own: UserComponents, settings: Settings) -> UserComponents:
-    """The caller's components; for a clock and a counter ours answers when they fail."""
-    clock = own.clock and _clock(own.clock)
-    count = own.counter and _counter(own.counter, counter(settings.tokens))
-    return replace(own, clock=clock, counter=count)
 
 
 def _clock(own: Clock) -> Clock:

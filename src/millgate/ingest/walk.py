@@ -11,7 +11,6 @@ walked, and was not found there.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 
@@ -47,7 +46,7 @@ def walk(
         path = Path(given)
         if own and _resolve(path).is_relative_to(own):
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
-        elif _is_folder(path):
+        elif os.path.isdir(path):  # noqa: PTH112  (of what may not be looked at, `_entry` says why)
             ignore = Ignore.above(path.absolute(), patterns, gitignore=gitignore)
             found = _or_nothing(_files_under(path.absolute(), base, ignore, own), path)
         else:
@@ -122,25 +121,12 @@ def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[Sour
 
 def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
     """A file of a folder; a link out of it is skipped, or its maker would choose what is read."""
-    if _is_link(path) and not _resolve(path).is_relative_to(_resolve(folder)):
+    if os.path.islink(path) and not _resolve(path).is_relative_to(_resolve(folder)):  # noqa: PTH114  (as above)
         yield Skip(document_id(path, base), "a link to a place outside the folder")
     elif kind := describe_generated(path):
         yield Skip(document_id(path, base), f"generated: {kind}; name the file itself to add it")
     else:
         yield from _entry(path, base)
-
-
-def _is_folder(path: Path) -> bool:
-    """Whether it is a folder. Of what may not be looked at, `_entry` says why."""
-    with suppress(OSError):
-        return path.is_dir()
-    return False
-
-
-def _is_link(path: Path) -> bool:
-    with suppress(OSError):
-        return path.is_symlink()
-    return False
 
 
 def _resolve(path: Path) -> Path:

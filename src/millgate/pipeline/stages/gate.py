@@ -198,7 +198,10 @@ def _price(
     """The candidates with what they cost and their shares, which are their scores if no model has seen them."""
     entries = []
     for at, candidate in enumerate(candidates):
-        shown, chunk = _piece_of(candidate, preview_chars), candidate.chunk
+        chunk = candidate.chunk
+        most = None if chunk.source == GRAPH else preview_chars
+        # what compose will show, at its least: the number has one digit, and quoting is left to compose
+        shown = frame(1, chunk.title, chunk.text[:most])
         cost = count(shown + "\n")
         share = _finite_score(candidate) if evidence_shares is None else evidence_shares[at]
         piece = Piece(shown, cost, chunk, chunk.source in SIDE_SOURCES)
@@ -282,18 +285,21 @@ def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
         total_candidates=len(stayed) + len(gone),
         kept=len(stayed),
         evicted=len(gone),
-        avg_entropy_kept=_mean(_entropies(stayed)),
-        avg_entropy_evicted=_mean(_entropies(gone)),
+        avg_entropy_kept=_mean_entropy(stayed),
+        avg_entropy_evicted=_mean_entropy(gone),
         evicted_ids=tuple(c.chunk.id for c in gone),
-        reasons={c.chunk.id: _reason(c) for c in gone},
+        reasons={
+            c.chunk.id: f"{c.notes[-1].stage}: {c.notes[-1].reason}" if c.notes else "never judged"
+            for c in gone
+        },
     )
 
 
-def _entropies(candidates: Sequence[Candidate]) -> list[float]:
-    """The entropy scores that the gate noted; candidates that did not come so far have none."""
-    stage = Stage.GATE  # a member of an enum is slow to look up
-    noted = (candidate.number(stage, "entropy") for candidate in candidates)
-    return [bits for bits in noted if bits is not None]
+def _mean_entropy(candidates: Sequence[Candidate]) -> float:
+    """The mean of the entropy scores that the gate noted; candidates that did not come so far have none."""
+    noted = (candidate.number(Stage.GATE, "entropy") for candidate in candidates)
+    found = [bits for bits in noted if bits is not None]
+    return sum(found) / len(found) if found else 0.0
 
 
 # Hash of a text -> its entropy score and compression ratio. A request takes 23 % more CPU without it, since the same
@@ -335,13 +341,6 @@ def _floor(candidate: Candidate, policy: GatePolicy, bits: float, ratio: float) 
     return candidate
 
 
-def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
-    """The piece that compose will show, at its least: the number has one digit, and quoting is left to compose."""
-    chunk = candidate.chunk
-    most = None if chunk.source == GRAPH else preview_chars
-    return frame(1, chunk.title, chunk.text[:most])
-
-
 def _best_first(
     entries: Sequence[_Entry], values: Sequence[float], best: _Entry | None
 ) -> list[_Entry]:
@@ -354,15 +353,3 @@ def _best_first(
         reverse=True,
     )
     return [entries[at] for at in order]
-
-
-def _reason(candidate: Candidate) -> str:
-    if not candidate.notes:
-        return "never judged"
-    last = candidate.notes[-1]
-    return f"{last.stage}: {last.reason}"
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return sum(numbers) / len(numbers) if numbers else 0.0
