@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.testing import FixedClock
-from millgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, scan
+from millgate.text.coverage import HashSet, WindowIndex, near_copies
 from millgate.text.fingerprint import pack
-from millgate.text.hashes import Tokens, shingle_hashes
+from millgate.text.hashes import Tokens
 from millgate.text.sketch import Sketch
 from millgate.text.window_cache import WindowCache, appended_texts
 from millgate.text.words import tokens
@@ -169,24 +169,6 @@ def test_the_cache_forgets_the_least_recently_used():
     first = cache.index(["x y z"])
     cache.index(["other"])
     assert cache.index(["x y z"]) is not first
-
-
-SMALL_TOKENS = st.lists(st.integers(0, 4), max_size=40).map(lambda some: np.array(some, np.uint32))
-
-
-@given(SMALL_TOKENS, SMALL_TOKENS, st.integers(1, 5), st.integers(1, 9))
-def test_a_window_that_is_scanned_holds_what_its_set_holds(window, text, size, piece):
-    wanted = shingle_hashes(text, size)
-    held = HashSet.of(shingle_hashes(window, size)).contains(wanted)
-    assert scan(window, wanted, size, piece=piece).tolist() == held.tolist()
-
-
-def test_a_very_long_window_is_covered_without_a_set():
-    words = np.random.default_rng(1).integers(0, 2**32, SCANNED + 1, dtype=np.uint32)
-    index = WindowIndex(words)
-    inside, outside = words[500:560], words[500:560] + np.uint32(1)
-    assert index.overlap(Tokens.join([inside, outside, words[-4:]])).tolist() == [1.0, 0.0, 1.0]
-    assert index._sets == {}
 
 
 def test_the_cache_forgets_windows_that_are_too_large_in_sum():

@@ -22,9 +22,6 @@ _LAST = np.uint64(2**64 - 1)  # ends every search
 # Hashes with the same top bits that are searched in steps: chance makes 8, only malice makes more.
 _DEEP = 24
 
-# Tokens of a window from which it is searched anew for each request: a set of its shingles would take 24 bytes a token.
-SCANNED = 250_000
-_PIECE = 1 << 19  # tokens that are searched at a time
 _LARGE_SET = 1 << 18  # keys from which the table has half as many buckets
 
 _ANY = 1 << 62
@@ -132,27 +129,13 @@ class WindowIndex:
         return by_shingles(tokens, self._hits)
 
     def _hits(self, tokens: Tokens, size: int) -> Bools:
-        wanted = tokens.shingles(size)
-        if self.tokens.size > SCANNED and size not in self._sets:
-            return scan(self.tokens, wanted, size)
-        return self.shingles(size).contains(wanted)
+        return self.shingles(size).contains(tokens.shingles(size))
 
     def shingles(self, size: int) -> HashSet:
         """The window's shingles of that size, made when first asked for."""
         if size not in self._sets:
             self._sets[size] = HashSet.of(shingle_hashes(self.tokens, size))
         return self._sets[size]
-
-
-def scan(window: U32, wanted: U64, size: int, *, piece: int = _PIECE) -> Bools:
-    """Which of the hashes are shingles of the window, found a piece at a time."""
-    ordered = np.unique(wanted)
-    found = np.zeros(ordered.size, dtype=bool)
-    for at in range(0, window.size - size + 1 if ordered.size else 0, piece):
-        hashes = shingle_hashes(window[at : at + piece + size - 1], size)
-        places = np.searchsorted(ordered[:-1], hashes)
-        found[places[ordered[places] == hashes]] = True
-    return np.asarray(found[np.searchsorted(ordered, wanted)])
 
 
 def by_shingles(
