@@ -231,8 +231,15 @@ class RequestThreads:
 
     def call(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the work in this thread; `close` waits for it."""
-        with self._counted():
+        with self._changed:
+            self._check_open()
+            self._under_way += 1
+        try:
             return work(*args, **kwargs)
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
 
     async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the work in a thread of its own, with the caller's context variables."""
@@ -265,18 +272,6 @@ class RequestThreads:
         with self._changed:
             if not self._changed.wait_for(lambda: not self._under_way, CLOSE_S):
                 LOGGER.warning("closed while %d requests were under way", self._under_way)
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        with self._changed:
-            self._check_open()
-            self._under_way += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._under_way -= 1
-                self._changed.notify_all()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -35,10 +35,10 @@ class OpenStore:
         self.loop = BackgroundLoop()
         self._process = os.getpid()
 
-    def check_open(self) -> None:
-        """StoreError if it was closed, or opened by another process."""
+    def check_open(self, *, closed: bool) -> None:
+        """StoreError if it was opened by another process, or if it or the gate that asks is closed."""
         check_process(self._process)
-        if self.components.closed.is_set():
+        if closed or self.components.closed.is_set():
             raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
 
     def close(self) -> None:
@@ -184,9 +184,7 @@ class Lifecycle:
         return self._opened.components
 
     def _check_open(self) -> None:
-        self._opened.check_open()
-        if self._closed:
-            raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
+        self._opened.check_open(closed=self._closed)
 
     @property
     def _loop(self) -> BackgroundLoop:

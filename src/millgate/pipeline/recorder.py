@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Sifted | HasSifted)
 class RunningStep:
     """One stage while it runs, as a `with` block: what it has sifted so far, and facts for its step.
 
-    What it received counts as kept until it says what it sifted.
+    What it received counts as kept until it says what it sifted. Work around a stage is recorded only if it fails.
     """
 
     def __init__(
@@ -42,6 +42,8 @@ class RunningStep:
         stage: Stage,
         received: Sequence[Candidate],
         fatal: tuple[type[Exception], ...],
+        *,
+        is_stage: bool = True,
     ) -> None:
         self.sifted = Sifted(kept=tuple(received))
         self.facts: dict[str, float | str] = {}
@@ -49,6 +51,7 @@ class RunningStep:
         self._stage = stage
         self._received = len(received)
         self._fatal = fatal
+        self._is_stage = is_stage
 
     def sift(self, result: S) -> S:
         """Remember what the stage kept and dropped; returns the result itself."""
@@ -60,6 +63,8 @@ class RunningStep:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if error is None and not self._is_stage:
+            return True
         if error is not None and (not is_failure(error) or isinstance(error, self._fatal)):
             return False
         degraded, bug = survive(error, self._stage) if error else ("", False)
@@ -69,30 +74,6 @@ class RunningStep:
             self._received, kept, dropped, added, degraded, bug, self.facts,
         )  # fmt: skip
         self._recorder.add(step, self.sifted)
-        return True
-
-
-class Attempt:
-    """Work around a stage, as a `with` block: a step is recorded only if it fails."""
-
-    def __init__(
-        self, recorder: "TraceRecorder", stage: Stage, fatal: tuple[type[Exception], ...]
-    ) -> None:
-        self._recorder = recorder
-        self._stage = stage
-        self._fatal = fatal
-
-    def __enter__(self) -> None:
-        self._began = self._recorder.tick()
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if error is None:
-            return True
-        if not is_failure(error) or isinstance(error, self._fatal):
-            return False
-        degraded, bug = survive(error, self._stage)
-        seconds = self._recorder.tick() - self._began
-        self._recorder.add(Step(self._stage, seconds, degraded=degraded, bug=bug), Sifted())
         return True
 
 
@@ -122,9 +103,9 @@ class TraceRecorder:
         self._before_step()
         return RunningStep(self, stage, received, fatal)
 
-    def attempt(self, stage: Stage, *, fatal: tuple[type[Exception], ...] = ()) -> Attempt:
+    def attempt(self, stage: Stage, *, fatal: tuple[type[Exception], ...] = ()) -> RunningStep:
         """Run work around a stage. Errors that are `fatal` are raised: the caller can mend them."""
-        return Attempt(self, stage, fatal)
+        return RunningStep(self, stage, (), fatal, is_stage=False)
 
     def add(self, step: Step, sifted: Sifted) -> None:
         """Add a step that has ended, and the candidates as it left them."""
