@@ -19,7 +19,6 @@ from millgate.published.entropy_gating import (
     score_chunk,
 )
 from millgate.published.entropy_gating import integrate_and_fire as fire
-from millgate.text.entropy import count_words, information_scores
 
 WORDS = [
     "refund",
@@ -78,8 +77,6 @@ def test_entropies_and_scores_are_those_of_the_plain_formula(cases):
         words = plain_entropy(text.lower().split())
         assert calculate_token_entropy(text) == pytest.approx(words, abs=1e-9)
         assert abs(score_chunk(text) - plain_score(text)) <= 0.5e-4 + 1e-9
-    together = information_scores(texts, [count_words(text) for text in texts])
-    assert together == pytest.approx([score_chunk(text) for text in texts], abs=1e-4)
 
 
 def plain_prune(rows, max_tokens, min_entropy):

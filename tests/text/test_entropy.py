@@ -13,7 +13,6 @@ from millgate.text.entropy import (
     SlidingEntropy,
     count_words,
     information_score,
-    information_scores,
     shannon_entropy,
     token_entropy,
 )
@@ -107,15 +106,6 @@ def test_a_window_of_nothing_is_refused():
         SlidingEntropy(0)
 
 
-@given(st.lists(st.text(max_size=300), max_size=8))
-def test_texts_scored_together_have_the_scores_they_have_alone(texts):
-    assert information_scores(texts, list(map(count_words, texts))) == pytest.approx(
-        list(map(information_score, texts)), abs=1e-4
-    )
-
-
-def test_neighbors_do_not_count_for_a_text_scored_with_them():
-    texts = ["tide tables", "", "潮の満ち引き 潮", "a b a b c", "\ud800 x"]
-    assert information_scores(texts, list(map(count_words, texts))) == list(
-        map(information_score, texts)
-    )
+@given(st.text(max_size=300))
+def test_a_text_whose_words_are_counted_has_the_same_score(text):
+    assert information_score(text, count_words(text)) == information_score(text)

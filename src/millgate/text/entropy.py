@@ -6,20 +6,12 @@ H = log2 L - S/L. The counts are integers and S is held as an exact sum of table
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable
 from math import fsum, log2
 
-import numpy as np
 from numpy import bincount, frombuffer, uint8
-from numpy.typing import NDArray
 
 from millgate.errors import InputError
-
-Ints = NDArray[np.int64]
-
-_CODE_BITS = 21  # of a character; those above have the number of its text
-_AT_ONCE = 1 << 8  # texts counted together
 
 TOKEN_FULL = 6.0  # bits of word entropy that count as full
 CHAR_FULL = 5.5  # bits of character entropy that count as full
@@ -37,53 +29,25 @@ def shannon_entropy(text: str) -> float:
     return _entropy(Counter(text).values(), len(text))
 
 
-def token_entropy(text: str) -> float:
-    """Entropy over lower-cased, white-space separated words, in bits; 0 for an empty text."""
-    words = count_words(text)
+def token_entropy(text: str, words: Counter[str] | None = None) -> float:
+    """Entropy over lower-cased, white-space separated words, in bits; 0 for an empty text.
+
+    `words` are what `count_words` gives for the text, if the caller has them already.
+    """
+    words = count_words(text) if words is None else words
     return _entropy(words.values(), words.total())
 
 
-def information_score(text: str) -> float:
+def information_score(text: str, words: Counter[str] | None = None) -> float:
     """The score in 0..1: 0.6 of the word entropy over 6 bits, 0.4 of the characters' over 5.5."""
-    words = min(token_entropy(text) / TOKEN_FULL, 1.0)
-    chars = min(shannon_entropy(text) / CHAR_FULL, 1.0)
-    return round(0.6 * words + 0.4 * chars, 4)
+    by_word = min(token_entropy(text, words) / TOKEN_FULL, 1.0)
+    by_char = min(shannon_entropy(text) / CHAR_FULL, 1.0)
+    return round(0.6 * by_word + 0.4 * by_char, 4)
 
 
 def count_words(text: str) -> Counter[str]:
     """How often each lower-cased, white-space separated word stands in a text."""
     return Counter(text.lower().split())
-
-
-def information_scores(texts: Sequence[str], words: Sequence[Counter[str]]) -> list[float]:
-    """The scores of many texts, given the words of each; some are counted together, which takes half the time."""
-    slabs = [slice(at, at + _AT_ONCE) for at in range(0, len(texts), _AT_ONCE)]
-    return [score for slab in slabs for score in _score_together(texts[slab], words[slab])]
-
-
-def _score_together(texts: Sequence[str], words: Sequence[Counter[str]]) -> list[float]:
-    counts = np.fromiter(chain.from_iterable(map(Counter.values, words)), np.int64)
-    owner = np.repeat(np.arange(len(texts)), list(map(len, words)))
-    by_word = np.minimum(_entropies(counts, owner, len(texts)) / TOKEN_FULL, 1.0)
-    by_char = np.minimum(_entropies(*_count_characters(texts), len(texts)) / CHAR_FULL, 1.0)
-    return [round(share, 4) for share in (0.6 * by_word + 0.4 * by_char).tolist()]
-
-
-def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
-    """How often each character occurs in each text, and the number of that text."""
-    codes = frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
-    owner = np.arange(len(texts), dtype=np.uint32) << _CODE_BITS
-    # sorted and counted in runs: twice as fast as in a table
-    keys = np.sort(np.repeat(owner, list(map(len, texts))) | codes)
-    ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], True)[: len(keys)])
-    return np.diff(ends, prepend=-1), (keys[ends] >> _CODE_BITS).astype(np.int64)
-
-
-def _entropies(counts: Ints, owner: Ints, texts: int) -> NDArray[np.float64]:
-    """The entropy of each text in bits, given how often each of its words or characters occurs."""
-    totals = np.maximum(bincount(owner, counts, texts), 1)
-    weighed = bincount(owner, counts * np.log2(counts), texts)
-    return np.maximum(0.0, np.log2(totals) - weighed / totals)
 
 
 def _entropy(counts: Iterable[int], total: int) -> float:

@@ -28,7 +28,7 @@ from millgate.published.entropy_gating import annotate_chunks, eviction_report, 
 from millgate.ranking.model import new_part
 from millgate.ranking.question import Question
 from millgate.text.cache import Cache
-from millgate.text.entropy import count_words, information_scores
+from millgate.text.entropy import count_words, information_score
 from millgate.text.fence import NOTICE, fence_cost, frame
 from millgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, Sifted
 from millgate.types.notes import Fate, NoteCode, Stage
@@ -314,7 +314,7 @@ def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
 
 def _measure(texts: Sequence[str]) -> Iterable[tuple[float, float]]:
     words = list(map(count_words, texts))
-    return zip(information_scores(texts, words), map(_ratio, texts, words), strict=True)
+    return zip(map(information_score, texts, words), map(_ratio, texts, words), strict=True)
 
 
 def _ratio(text: str, words: Counter[str]) -> float:
