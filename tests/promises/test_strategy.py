@@ -192,3 +192,15 @@ def test_a_context_asks_memory_for_what_the_window_allows(used, query, asked):
         context = gate.context(query, context_budget=Window(256_000, used, 128_000))
     assert facts.asked == asked
     assert bool(context.chunks) == (used < 125_000)
+
+
+@pytest.mark.parametrize("used", [10_000, 100_000, 125_000, 255_000])
+def test_a_crisis_is_never_stuffed_and_never_skipped(used):
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "line", "text": "Whoever wants to end their life can call 988 at night."}])
+        context = gate.context(
+            "I want to end my life, whom can I call?",
+            context_budget=Window(256_000, used, 128_000),
+        )
+    assert [chunk.id for chunk in context.chunks] == ["line"]
+    assert context.trace.plan.strategy != "STUFF"
