@@ -35,6 +35,7 @@ from millgate.circles.action import as_json
 from millgate.circles.reader import is_from_model
 from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.pointer import find_pointers, read_shown, resolve
+from millgate.sessions.folding.report import FoldReport
 from millgate.sessions.folding.rules import RULES
 from millgate.sessions.folding.texts import TextReader
 from millgate.spending.prices import Price, Prices
@@ -141,7 +142,7 @@ def simulate(conversation: Conversation, saved: dict[int, int], price: Price) ->
     return cost, spared
 
 
-def saved_by(report: millgate.sessions.folding.FoldReport) -> dict[int, int]:
+def saved_by(report: FoldReport) -> dict[int, int]:
     """The tokens that folds save, by message."""
     saved: dict[int, int] = {}
     for fold in report.folds:
@@ -263,9 +264,7 @@ def show_sessions(name: str, conversations: list[Conversation], console: Console
     console.print(table)
 
 
-def _fold(
-    messages: list[dict[str, Any]], rules: frozenset[Any]
-) -> millgate.sessions.folding.FoldReport:
+def _fold(messages: list[dict[str, Any]], rules: frozenset[Any]) -> FoldReport:
     folder = Folder(rules=rules)
     folder.extend(messages)
     return folder.report
