@@ -272,8 +272,7 @@ def notice_among(
 
 def _has_lost(old: Prompt, new: Prompt) -> bool:
     """Whether the later request lacks so much of the messages, or has so few, that it may be compacted."""
-    kept = {segment.checksum for segment in new.segments if segment.kind == "message"}
-    had = [segment for segment in old.segments if segment.kind == "message"]
+    kept, had = {segment.checksum for segment in new.message_segments}, old.message_segments
     lost = sum(segment.chars for segment in had if segment.checksum not in kept)
     is_shorter = new.messages < old.messages
     return lost > 0 and (is_shorter or lost >= least_lost(sum(segment.chars for segment in had)))
@@ -306,9 +305,7 @@ def _goes_on(old: Prompt, new: Prompt) -> bool:
 
 def _extends(new: Prompt, old: Prompt) -> bool:
     """Whether a request has all messages of an earlier one, of which a model wrote some."""
-    return old.messages > 2 and common_messages(old, new) >= sum(
-        1 for s in old.segments if s.kind == "message"
-    )
+    return old.messages > 2 and common_messages(old, new) >= len(old.message_segments)
 
 
 def _size(known: Sequence[Conversation]) -> int:

@@ -23,6 +23,7 @@ from millgate.sessions.compaction.items import (
 )
 from millgate.sessions.compaction.notice import Compaction
 from millgate.sessions.compaction.window import Message, Window
+from millgate.text.table import count_of
 from millgate.text.terms import terms_of
 from millgate.text.tokens import estimate_tokens
 
@@ -99,7 +100,7 @@ class Account:
         if self.by_service:
             return self.by_service
         where = f"compaction at turn {self.turn}" if self.turn else "compaction"
-        gone = [f"{n} of {_count(left, kind.replace('todo', 'to-do'))}" for kind, (left, n) in self.counts.items() if n]  # fmt: skip
+        gone = [f"{n} of {count_of(left, kind.replace('todo', 'to-do'))}" for kind, (left, n) in self.counts.items() if n]  # fmt: skip
         told = f"{_join(gone)} are gone" if gone else "nothing that it named is gone"
         return f"{where}: {self.tokens:,} tokens left the window, {told}"
 
@@ -113,8 +114,8 @@ def account_service(edits: Sequence[Mapping[str, Any]]) -> tuple[Account, int] |
         sum(min(n, MOST_CLEARED) for edit in edits if isinstance(n := edit.get(name), int) and n > 0)
         for name in ("cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens")
     )  # fmt: skip
-    named = [_count(results, "tool result")] if results else []
-    named += [_count(turns, "turn") + " of thinking"] if turns else []
+    named = [count_of(results, "tool result")] if results else []
+    named += [count_of(turns, "turn") + " of thinking"] if turns else []
     if not named:
         return None
     told = f"the service cleared {_join(named)} ({tokens:,} tokens)"
@@ -219,7 +220,3 @@ def _says(line: str, sentence: str, names: Sequence[str]) -> bool:
 
 def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

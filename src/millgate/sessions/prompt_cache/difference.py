@@ -1,6 +1,6 @@
 """Difference: where a request stops being an extension of an earlier one, and what happened there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -104,25 +104,13 @@ def _describe_change(found: Difference, first: Segment, now: Segment) -> Differe
 
 def common_messages(old: Prompt, new: Prompt) -> int:
     """How many messages both begin with."""
-    return _count_same(list(_messages(old)), list(_messages(new)))
+    return _count_same(old.message_segments, new.message_segments)
 
 
 def same_beginning(old: Prompt, new: Prompt) -> bool:
     """Whether tools and system are the same."""
-    mine, theirs = (
-        [
-            s.checksum
-            for element in prompt.elements
-            if element.kind != "message"
-            for s in element.segments
-        ]
-        for prompt in (old, new)
-    )
+    mine, theirs = ([s.checksum for s in p.segments if s.kind != "message"] for p in (old, new))
     return mine == theirs
-
-
-def _messages(prompt: Prompt) -> Iterator[Segment]:
-    return (s for element in prompt.elements if element.kind == "message" for s in element.segments)
 
 
 def _count_same(before: Sequence[Segment], after: Sequence[Segment]) -> int:

@@ -89,6 +89,11 @@ class Prompt:
         return chain.from_iterable(element.segments for element in self.elements)
 
     @property
+    def message_segments(self) -> list[Segment]:
+        """Those of the messages."""
+        return [segment for segment in self.segments if segment.kind == "message"]
+
+    @property
     def messages(self) -> int:
         """How many messages it has."""
         return sum(element.kind == "message" for element in self.elements)

@@ -13,7 +13,7 @@ from typing import Any
 from millgate.sessions.prompt_cache.difference import Difference, compare
 from millgate.sessions.prompt_cache.judgment import HIT, judge
 from millgate.sessions.prompt_cache.segments import LONG_TTL_S, TTL_S, Prompt, read_prompt
-from millgate.sessions.xray.findings import CacheBreak, CacheUse
+from millgate.sessions.xray.findings import CacheBreak, CacheUse, add
 from millgate.sessions.xray.usage import CallUsage
 from millgate.spending.prices import Price, Prices
 
@@ -87,31 +87,19 @@ class CacheFollower:
             return
         cost = judged.cost(self._price(usage), long=usage.is_long)
         broke = CacheBreak(turn, time, judged.blame, judged.reason, judged.lost, cost)
-        self.use = replace(
-            self.use,
-            breaks=(*self.use.breaks, broke)[:MOST_BREAKS],
-            lost=self.use.lost + judged.lost,
-            lost_cost=_sum(self.use.lost_cost, cost),
-        )
+        listed = (broke,) if len(self.use.breaks) < MOST_BREAKS else ()
+        self.use = add(self.use, CacheUse(breaks=listed, lost=judged.lost, lost_cost=cost))
 
     def _add(self, usage: CallUsage) -> None:
-        counts, use = usage.counts, self.use
-        price = self._price(usage)
+        counts, price = usage.counts, self._price(usage)
         cost = None
         if price is not None:
             hour = counts.written if usage.is_long else 0
             cost = price.cost(
                 fresh=counts.fresh, read=counts.read, written=counts.written, hour=hour, output=usage.output,
             )  # fmt: skip
-        self.use = replace(
-            use,
-            calls=use.calls + 1,
-            read=use.read + counts.read,
-            written=use.written + counts.written,
-            fresh=use.fresh + counts.fresh,
-            output=use.output + usage.output,
-            cost=_sum(use.cost, cost),
-        )
+        use = CacheUse(1, counts.read, counts.written, counts.fresh, usage.output, cost)
+        self.use = add(self.use, use)
 
     def _grow(self, usage: CallUsage) -> None:
         """A further line of the same answer: what it gave out is more by now."""
@@ -122,7 +110,7 @@ class CacheFollower:
         last.usage = replace(last.usage, output=usage.output)
         price = self._price(usage)
         cost = price.cost(output=more) if price else None
-        self.use = replace(self.use, output=self.use.output + more, cost=_sum(self.use.cost, cost))
+        self.use = add(self.use, CacheUse(output=more, cost=cost))
 
     def _price(self, usage: CallUsage) -> Price | None:
         return self.prices.find(usage.model, input_tokens=usage.counts.total)
@@ -134,7 +122,3 @@ def read_time(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _sum(known: float | None, more: float | None) -> float | None:
-    return known if more is None else (known or 0.0) + more

@@ -3,9 +3,8 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from millgate.sessions.xray.codex import CodexReader
 from millgate.sessions.xray.files import Lines
-from millgate.sessions.xray.formats import Entry, entries_of, kind_of_line
+from millgate.sessions.xray.formats import CodexReader, Entry, entries_of, kind_of_line
 from millgate.sessions.xray.gemini import GeminiReader
 from millgate.sessions.xray.opencode import SUFFIX, read_database
 

@@ -3,8 +3,10 @@
 All sizes are tokens by the built-in estimate, unless `reported` says that the provider counted them.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from typing import TypeVar
 
 KINDS = ("system", "human", "text", "thinking", "call", "result")
 
@@ -167,14 +169,7 @@ class Xray:
         """The tools of all sessions, those that brought most first."""
         total: dict[str, ToolUse] = {}
         for use in (use for session in self.sessions for use in session.tools):
-            had = total.get(use.tool, ToolUse(use.tool))
-            total[use.tool] = ToolUse(
-                use.tool,
-                had.calls + use.calls,
-                had.tokens + use.tokens,
-                had.repeated + use.repeated,
-                had.stale + use.stale,
-            )
+            total[use.tool] = add(total[use.tool], use) if use.tool in total else use
         return tuple(sorted(total.values(), key=lambda use: (-use.tokens, use.tool)))
 
     @property
@@ -195,20 +190,13 @@ class Xray:
     @property
     def cache(self) -> CacheUse:
         """What all sessions read from their providers' caches, without the breaks one by one."""
-        return add_up(session.cache for session in self.sessions)
+        uses = (replace(session.cache, breaks=()) for session in self.sessions)
+        return reduce(add, uses, CacheUse())
 
     @property
     def fold(self) -> FoldSaving:
         """What folding would have saved in all sessions."""
-        found = [session.fold for session in self.sessions]
-        costs = [one.cost for one in found if one.cost is not None]
-        return FoldSaving(
-            sum(one.folds for one in found),
-            sum(one.tokens for one in found),
-            sum(one.input for one in found),
-            sum(costs) if costs else None,
-            sum(one.stops for one in found),
-        )
+        return reduce(add, (session.fold for session in self.sessions), FoldSaving())
 
     @property
     def stale(self) -> int:
@@ -216,22 +204,14 @@ class Xray:
         return sum(session.stale for session in self.sessions)
 
 
-def add_up(uses: Iterable[CacheUse]) -> CacheUse:
-    """Several sessions as one, without the breaks one by one."""
-    found = list(uses)
+Counts = TypeVar("Counts", ToolUse, CacheUse, FoldSaving)
 
-    def total(name: str) -> int:
-        return sum(getattr(use, name) for use in found)
 
-    costs = [use.cost for use in found if use.cost is not None]
-    lost = [use.lost_cost for use in found if use.lost_cost is not None]
-    return CacheUse(
-        total("calls"),
-        total("read"),
-        total("written"),
-        total("fresh"),
-        total("output"),
-        sum(costs) if costs else None,
-        lost=total("lost"),
-        lost_cost=sum(lost) if lost else None,
-    )
+def add(one: Counts, other: Counts) -> Counts:
+    """Both together: numbers and lists are added up, and what is not known of either is left out."""
+    sums = {}
+    for field_ in fields(one):
+        mine, more = getattr(one, field_.name), getattr(other, field_.name)
+        if not isinstance(mine, str) and more is not None:
+            sums[field_.name] = more if mine is None else mine + more
+    return replace(one, **sums)

@@ -5,11 +5,11 @@ its cache, and what is folded for the first time is text that it would not have 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from millgate.sessions.folding.folder import Folder
-from millgate.sessions.xray.findings import FoldSaving
+from millgate.sessions.xray.findings import FoldSaving, add
 from millgate.sessions.xray.usage import CallUsage
 from millgate.spending.prices import Prices
 
@@ -53,13 +53,9 @@ class FoldFollower:
         self._known, self._new = before.saved_tokens, report.saved_tokens - before.saved_tokens
         stops = report.stopped_at is not None and not self._stopped
         self._stopped |= stops
-        self.saving = replace(
-            self.saving,
-            folds=self.saving.folds + len(report.folds) - len(before.folds),
-            tokens=self.saving.tokens + self._new,
-            input=self.saving.input + report.saved_tokens,
-            stops=self.saving.stops + stops,
-        )
+        folds = len(report.folds) - len(before.folds)
+        saving = FoldSaving(folds, self._new, report.saved_tokens, stops=int(stops))
+        self.saving = add(self.saving, saving)
 
     def note_usage(self, usage: CallUsage) -> None:
         """What the provider counted for the call; the lines of one answer report the same call."""
@@ -78,4 +74,4 @@ class FoldFollower:
             read = self._known if counts.read >= counts.written else 0
             written = self._known + self._new - read
             cost = price.cost(read=read, written=written, hour=written if usage.is_long else 0)
-        self.saving = replace(self.saving, cost=(self.saving.cost or 0.0) + cost)
+        self.saving = add(self.saving, FoldSaving(0, 0, 0, cost))

@@ -5,7 +5,7 @@ Codex         {"type": "response_item", "payload": {…}}, {"type": "compacted",
 pi            {"type": "message", "message": {…}}, {"type": "compaction", "summary": …}, {"type": "session", "id": …}
 logs          a message a line; or a request a line: {"messages": […]} or {"input": […]}, with or without a response
 Lines of other kinds are part of these files too and say nothing about the window: they give no entry. gemini.py and
-opencode.py read those two agents; codex.py says what of Codex's lines counts once.
+opencode.py read those two agents.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +15,7 @@ from typing import Any
 
 from millgate.circles.reader import opening
 from millgate.sessions.xray.usage import CallUsage, count_of, read_usage
+from millgate.transcript.parts import read
 
 Message = dict[str, Any]
 Line = Mapping[str, Any]
@@ -124,6 +125,38 @@ def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
         yield Entry(
             time=time, reported=count_of(usage, "input_tokens"), usage=read_usage(usage, id=id)
         )
+
+
+class CodexReader:
+    """One session of Codex, line by line.
+
+    The base instructions stand in `session_meta`, and newer models get them as a message too: they count once.
+    """
+
+    def __init__(self) -> None:
+        self._base = ""  # base instructions that stand in the window
+
+    def entries(self, line: dict[str, Any]) -> list[Entry] | None:
+        """What a line says; None if it is not Codex's, or cannot hold instructions."""
+        kind = line.get("type")
+        if not isinstance(line.get("payload"), dict):
+            return None
+        if kind == "compacted":
+            self._base = ""
+        if kind not in ("session_meta", "response_item"):
+            return None
+        return [self._once(entry, begins=kind == "session_meta") for entry in entries_of(line)]
+
+    def _once(self, entry: Entry, *, begins: bool) -> Entry:
+        message = entry.message or {}
+        if message.get("role") not in ("system", "developer"):
+            return entry
+        text = "\n".join(part.text for part in read(message))
+        if text and text == self._base:
+            return Entry(time=entry.time)
+        if begins:
+            self._base = text
+        return entry
 
 
 def _replacement(payload: Message) -> Iterator[Message]:

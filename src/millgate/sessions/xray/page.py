@@ -19,6 +19,7 @@ from millgate.sessions.xray.summary import (
     share,
     short,
     tokens_of,
+    tool_rows,
     worst_breaks,
 )
 from millgate.text.table import count_of
@@ -37,6 +38,7 @@ SEGMENT_COLORS = {
     "repeated": "#c8553d", "new": "#1f8a9c", "folded": "#c8553d44", "free": "#8883",
 }  # fmt: skip
 
+TOOL_HEAD = ("tool", "calls", "tokens", "of all", "there already", "made stale")
 CACHE_COLORS = {"cached": "#7da7b3", "written": "#d99a2b", "fresh": "#c8553d"}
 
 STYLE = """
@@ -99,14 +101,7 @@ def _tools(found: Xray) -> Iterator[str]:
     if not found.tools:
         return
     yield "<h2>Tool results by tool</h2>"
-    yield _table(
-        ("tool", "calls", "tokens", "of all", "there already", "made stale"),
-        (
-            (use.tool, f"{use.calls:,}", short(use.tokens), share(use.tokens, found.added),
-             share(use.repeated, use.tokens), share(use.stale, use.tokens))
-            for use in found.tools[:40]
-        ),
-    )  # fmt: skip
+    yield _table(TOOL_HEAD, tool_rows(found.tools[:40], found.added))
 
 
 def _breaks(found: Xray) -> Iterator[str]:
@@ -143,13 +138,7 @@ def _session(session: Session) -> Iterator[str]:
         f"{share(session.stale, session.added)} was made stale by a later edit.</p>"
     )
     if session.tools:
-        yield _table(
-            ("tool", "calls", "tokens", "there already", "made stale"),
-            (
-                (use.tool, f"{use.calls:,}", short(use.tokens), share(use.repeated, use.tokens), share(use.stale, use.tokens))
-                for use in session.tools[:12]
-            ),
-        )  # fmt: skip
+        yield _table(TOOL_HEAD, tool_rows(session.tools[:12], session.added))
     for loop in session.loops[:20]:
         yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {tokens_of(loop.tokens)} after the first.</p>"
     for cut in session.compactions[:20]:

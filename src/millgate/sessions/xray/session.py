@@ -37,8 +37,6 @@ from millgate.transcript.touched import Touched, touched_files
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
 _KINDS = {"summary": "human", "compaction": "system", "image": "human"}  # as the figures count them
-LARGEST = 200  # sessions of which windows are kept
-OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
 
 @dataclass(slots=True)

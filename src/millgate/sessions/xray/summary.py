@@ -1,6 +1,6 @@
 """Summary: the findings on one screen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millgate.circles.finder import clip
-from millgate.sessions.xray.findings import KINDS, CacheBreak, Session, Xray
+from millgate.sessions.xray.findings import KINDS, CacheBreak, Session, ToolUse, Xray
 from millgate.text.table import count_of
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
@@ -101,12 +101,22 @@ def describe_rest(found: Xray) -> list[str]:
 
 def _tools(found: Xray) -> Table:
     table = Table("tool results", "calls", "tokens", "share", "again", "stale", box=None, header_style="bold")  # fmt: skip
-    for use in found.tools[:TOOLS]:
-        table.add_row(
-            escape(clip(use.tool, 32)), f"{use.calls:,}", short(use.tokens), share(use.tokens, found.added),
-            share(use.repeated, use.tokens), share(use.stale, use.tokens),
-        )  # fmt: skip
+    for tool, *figures in tool_rows(found.tools[:TOOLS], found.added):
+        table.add_row(escape(clip(tool, 32)), *figures)
     return table
+
+
+def tool_rows(tools: Iterable[ToolUse], added: int) -> Iterator[tuple[str, ...]]:
+    """For each tool its calls, its tokens, their share of all, and of them what stood there already or went stale."""
+    for use in tools:
+        yield (
+            use.tool,
+            f"{use.calls:,}",
+            short(use.tokens),
+            share(use.tokens, added),
+            share(use.repeated, use.tokens),
+            share(use.stale, use.tokens),
+        )
 
 
 def _sessions(sessions: tuple[Session, ...]) -> Table:
