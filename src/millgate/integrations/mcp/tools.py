@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from millgate.errors import InputError, LimitError
 from millgate.integrations.mcp import schemas
 from millgate.integrations.mcp.access import Access
-from millgate.integrations.mcp.fitting import fit
+from millgate.integrations.mcp.fitting import Ask, fit
 from millgate.operations.presence import describe_empty
 from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
 from millgate.text.fence import quote
@@ -105,23 +105,13 @@ async def get_context(
             context_budget=window,
         )
 
-    def render(context: Context | None) -> CallToolResult:
-        if context is None:
-            none = schemas.ContextResult(text="", sources=[], tokens=0, trace="", notes=[NO_ROOM])
-            return style.render(NO_ROOM, none)
-        data = _context_data(context)
-        if not data.text and access.local and (empty := describe_empty(access.gate)):
-            data.notes[:] = [empty]
-        head = [data.text] if data.text else []
-        return style.render("\n".join([*head, *data.notes, f"trace: {data.trace}"]), data)
-
     highest = access.gate.settings.limits.budget
     if asked.max_tokens > highest:
         raise LimitError(
             f"max_tokens is {asked.max_tokens:,}; it must be {schemas.LEAST_TOKENS} to {highest:,}",
             hint="the limit is set by limits.budget",
         )
-    return await fit(ask, render, access.gate.count_tokens, asked.max_tokens)
+    return await _fit_passages(access, style, ask, asked.max_tokens, traced=True)
 
 
 async def recall_session(
@@ -134,15 +124,25 @@ async def recall_session(
     async def ask(budget: int) -> Context:
         return await access.gate.arecall_session(asked.query, asked.session or "", budget=budget)
 
+    return await _fit_passages(access, style, ask, asked.max_tokens, traced=False)
+
+
+async def _fit_passages(
+    access: Access, style: Style, ask: Ask, max_tokens: int, *, traced: bool
+) -> CallToolResult:
+    """A result of passages within its budget; one that `why` can explain names its trace."""
+
     def render(context: Context | None) -> CallToolResult:
         if context is None:
             none = schemas.ContextResult(text="", sources=[], tokens=0, trace="", notes=[NO_ROOM])
             return style.render(NO_ROOM, none)
         data = _context_data(context)
-        head = [data.text] if data.text else []
-        return style.render("\n".join([*head, *data.notes]), data)
+        if traced and not data.text and access.local and (empty := describe_empty(access.gate)):
+            data.notes[:] = [empty]
+        lines = [data.text, *data.notes, f"trace: {data.trace}" if traced else ""]
+        return style.render("\n".join(filter(None, lines)), data)
 
-    return await fit(ask, render, access.gate.count_tokens, asked.max_tokens)
+    return await fit(ask, render, access.gate.count_tokens, max_tokens)
 
 
 def _context_data(context: Context) -> schemas.ContextResult:
