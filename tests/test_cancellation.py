@@ -55,7 +55,6 @@ CALLS = {
     "acontext_for": lambda hg: hg.acontext_for(hg.trace(hg.known).request),
     "awhy": lambda hg: hg.awhy(hg.known, "p29"),
     "areplay": lambda hg: hg.areplay(hg.known, {"budget": 40}),
-    "atry_context": lambda hg: hg.atry_context(hg.trace(hg.known).request, {"budget": 40}),
     "aadd": lambda hg: hg.aadd([LONG, *ROWS]),
     "aadd_files": lambda hg: hg.aadd_files(hg.folder / "page.md"),
     "aadd_stream": lambda hg: hg.aadd_stream(LONG["text"].encode(), id="stream"),

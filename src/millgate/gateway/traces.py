@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,15 +25,6 @@ _RECENT = 100  # traces that the beginning of an id may stand for
 _SHORTEST, _WHOLE = 8, 32  # digits of such a beginning, and of an id
 _NAMED = 5  # chunks that may have been meant
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-@contextmanager
-def _changes_checked() -> Iterator[None]:
-    """A change that no setting takes is the caller's mistake, and not one of the settings file."""
-    try:
-        yield
-    except ConfigError as error:
-        raise InputError(error.message, hint=error.hint) from error
 
 
 class ChangedRun:
@@ -186,17 +176,10 @@ class Traces(Lifecycle):
 
         check_type("changes", changes, Mapping)
         found = await self.atrace(trace)
-        with _changes_checked():
+        try:
             return await replay(found, {**changes, **asked}, ChangedRun(self._components))
-
-    async def atry_context(
-        self, request: Request, changes: Mapping[str, Any] = _NOTHING
-    ) -> Context:
-        """The context for a request that is only tried, under the changes that a replay takes: no trace is kept."""
-        from millgate.explain.replay import apply_changes  # noqa: PLC0415  (few ask, and opening stays light)
-
-        with _changes_checked():
-            return await ChangedRun(self._components)(*apply_changes(request, changes))
+        except ConfigError as error:  # the caller's mistake, and not one of the settings file
+            raise InputError(error.message, hint=error.hint) from error
 
     atrace = async_version(trace)
     atraces = async_version(traces)
