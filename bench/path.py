@@ -1,6 +1,6 @@
-"""How far a reader must walk: functions and files of ours that README's example runs, and the modules that it loads.
+"""How far a reader must walk: functions and files of ours that README's example and one chat request run.
 
-    make bench-path [ARGS=--list]      1 second
+    make bench-path [ARGS=--list]      10 seconds
 
 `--list` names each file with its functions. Comprehensions and lambdas do not count; a thread's functions do.
 """
@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from bench.path_chat import count_chat
 
 ROWS = [
     {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
@@ -49,12 +51,17 @@ def show(what: str, work: Callable[[], Any], *, is_listed: bool) -> Any:
     seen: set[tuple[str, str]] = set()
     with watch(seen):
         result = work()
+    tell(what, seen, is_listed=is_listed)
+    return result
+
+
+def tell(what: str, seen: set[tuple[str, str]], *, is_listed: bool) -> None:
+    """Print what ran, and how many modules of ours are loaded behind it."""
     files = sorted({file for file, _ in seen})
     loaded = sum(name.split(".")[0] == "millgate" for name in sys.modules)
     print(f"{what:8} {len(seen):4} functions in {len(files):3} files; {loaded:3} modules loaded")
     for file in files if is_listed else ():
         print(f"  {file}: {', '.join(sorted(name for where, name in seen if where == file))}")
-    return result
 
 
 def main() -> None:
@@ -72,6 +79,10 @@ def main() -> None:
             lambda: hg.context(question, window=WINDOW, budget=100),
             is_listed=is_listed,
         )
+    import millgate
+
+    for part, seen in count_chat(str(Path(millgate.__file__).parent)).items():
+        tell(part, seen, is_listed=is_listed)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine
 from millgate.service.proxy import answer as proxy_answer
-from millgate.service.proxy import cache_steps, compaction_steps, prepare, request, steps
+from millgate.service.proxy import compaction_steps, prepare, request, steps
 from millgate.sessions.conversation import Conversation, Conversations
 
 # A text that is held back for a while, since its second copy begins, and then goes on otherwise.
@@ -36,7 +36,7 @@ BEFORE = [
     (Conversations, "find"),
     (Conversations, "remember"),
     (Conversation, "measure"),
-    (cache_steps, "counts_of"),
+    (steps, "counts_of"),
     (compaction_steps, "account_service"),
     (proxy_answer, "_request_digest"),
     (StreamMachine, "__init__"),

@@ -21,7 +21,6 @@ from tests.proxy.upstream import (
 )
 from tests.waiting import MOST_S
 
-from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.guard.resume import ANSWER_NOW, CLOSING, FINISH, NUDGE
 
 TEXT = "".join(PROSE)
@@ -279,10 +278,3 @@ def test_text_that_came_in_pieces_adds_up(rig, served):
     script = response_stream(message_item(TEXT))
     assert len(pieces_of(TEXT)) > 3
     assert post(served, rig.script(script)).content == b"".join(script)
-
-
-@pytest.mark.parametrize("index", [[], {}, "0", None])
-def test_a_delta_at_a_place_that_is_no_number_is_not_taken_for_plain_text(index):
-    event = {"type": "response.output_text.delta", "item_id": "i", "output_index": index, "delta": "hi"}  # fmt: skip
-    assert ResponsesDialect().plain_text(event) is None
-    assert ResponsesDialect().plain_text({**event, "output_index": 0}) == "hi"

@@ -58,27 +58,6 @@ def test_reasoning_is_shortened_only_if_it_was_asked_for():
     assert ChatDialect().answer_now({}) == {}
 
 
-@pytest.mark.parametrize(
-    ("event", "text"),
-    [
-        (chunk({"content": "hi"}), "hi"),
-        (chunk({"content": ""}), None),
-        (chunk({"content": None}), None),
-        (chunk({"content": "hi", "role": "assistant"}), None),
-        (chunk({"content": "hi"}, finish="stop"), None),
-        (chunk({"content": "hi"}, index=1), None),
-        (chunk({"content": "hi"}, usage={"prompt_tokens": 1}), None),
-        ({"choices": []}, None),
-        ({"choices": ["odd"]}, None),
-        ({"choices": [{"delta": "odd"}]}, None),
-        ({"choices": [{"delta": {"content": "a"}}, {"delta": {"content": "b"}}]}, None),
-        ({"choices": "odd"}, None),
-    ],
-)
-def test_only_a_chunk_with_content_and_nothing_else_is_plain(event, text):
-    assert ChatDialect().plain_text(event) == text
-
-
 def test_each_kind_of_text_is_on_its_channel():
     dialect = ChatDialect()
     assert said(dialect.read(chunk({"content": "a"}))) == [(CONTENT, "a", 0)]

@@ -40,20 +40,6 @@ def test_what_was_said_stands_behind_the_prompt_and_a_block_in_front():
     assert dialect.add_block(messages[0], "[block]")["content"] == "[block]\n\nOnce"
 
 
-@pytest.mark.parametrize(
-    ("event", "text"),
-    [
-        (chunk("hi"), "hi"),
-        (chunk(""), None),
-        (chunk("hi", finish="stop"), None),
-        (chunk("hi", index=1), None),
-        (chunk("hi", usage={"total_tokens": 1}), None),
-    ],
-)
-def test_only_a_chunk_with_text_and_nothing_else_is_plain(event, text):
-    assert CompletionsDialect().plain_text(event) == text
-
-
 def test_text_and_end_are_two_pieces():
     dialect = CompletionsDialect()
     (piece,) = dialect.read(chunk("hi"))

@@ -83,21 +83,6 @@ def test_the_system_prompt_is_a_text_or_parts():
     assert dialect.preamble({}) == ()
 
 
-@pytest.mark.parametrize(
-    ("event", "text"),
-    [
-        (delta(0, "text_delta", text="hi"), "hi"),
-        (delta(0, "text_delta", text=""), None),
-        (delta(0, "text_delta", text=5), None),
-        (delta(0, "thinking_delta", thinking="hi"), None),
-        ({"type": "content_block_delta", "delta": "odd"}, None),
-        ({"type": "ping", "delta": {"type": "text_delta", "text": "hi"}}, None),
-    ],
-)
-def test_only_a_text_delta_is_plain(event, text):
-    assert MessagesDialect().plain_text(event) == text
-
-
 def test_each_kind_of_delta_is_on_its_channel():
     dialect = MessagesDialect()
 

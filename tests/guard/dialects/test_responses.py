@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.errors import UpstreamError
-from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL
 from millgate.guard.dialects import ResponsesDialect
 from millgate.guard.dialects.dialect import OwnAnswer
 
@@ -91,23 +91,6 @@ def test_reasoning_is_shortened_only_if_it_was_asked_for():
     assert ResponsesDialect().answer_now({"reasoning": None}) == {}
     assert ResponsesDialect().preamble({"instructions": "Be brief."}) == ("Be brief.",)
     assert ResponsesDialect().preamble({"instructions": None}) == ()
-
-
-@pytest.mark.parametrize(
-    ("given", "plain"),
-    [
-        (text(0, "m", "hi"), "hi"),
-        (text(0, "m", ""), None),
-        (text("0", "m", "hi"), None),
-        (text(1, "c", "hi"), None),
-        (text(0, "m", 5), None),
-        (event("reasoning_text.delta", output_index=0, delta="hi"), None),
-    ],
-)
-def test_only_the_delta_of_a_text_is_plain(given, plain):
-    dialect = ResponsesDialect()
-    dialect.read(added(1, "function_call", "c"))
-    assert dialect.plain_text(given) == plain
 
 
 def test_each_kind_of_delta_is_on_its_channel():
@@ -228,19 +211,6 @@ def test_a_part_that_is_no_text_stays_and_one_that_is_right_keeps_its_annotation
     assert done["part"] == refusal
     (done,) = send(dialect, item_done(0, item("m1", "One")))
     assert done["item"] == item("m1", "One")
-
-
-def test_text_that_passed_by_the_short_way_is_numbered_and_remembered():
-    dialect = ResponsesDialect()
-    dialect.restart()
-    send(dialect, created(), added(0, "message", "m1"))
-    plain = text(0, "m1", "One")
-    assert dialect.plain_text(plain) == "One"
-    dialect.note_passed(plain, "One")
-    (done,) = send(dialect, event("output_text.done", output_index=0, item_id="m1", text=""))
-    assert (done["text"], done["sequence_number"]) == ("One", 3)
-    (ours,) = dialect.write(Piece(CONTENT, "x"))
-    assert (ours["type"], ours["delta"], ours["sequence_number"]) == ("response.output_text.delta", "x", 4)  # fmt: skip
 
 
 def test_an_event_of_an_unknown_item_belongs_to_the_open_message():

@@ -57,21 +57,6 @@ class ChatDialect(Dialect):
 
     # The stream
 
-    def plain_text(self, event: Event) -> str | None:
-        """The content of a chunk with one delta that holds nothing else."""
-        # Every token comes here: plain lookups cost a third of a match statement.
-        choices = event.get("choices")
-        if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
-            return None
-        choice = choices[0]
-        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("index"):
-            return None
-        delta = choice.get("delta")
-        if not isinstance(delta, dict) or len(delta) != 1:
-            return None
-        text = delta.get("content")
-        return text if isinstance(text, str) and text else None
-
     def read(self, event: Event) -> list[Piece]:
         """The parts of a chunk that carry text, each with a chunk of its own, then what is left of it."""
         if not self._first:

@@ -41,11 +41,6 @@ class ClientItems:
         self._number += 1
         return event
 
-    def note_passed(self, id: str, text: str) -> None:
-        """A delta of this item went to the client as it came."""
-        self._number += 1
-        self._texts.setdefault(id, []).append(text)
-
     def add(self, event: Event) -> list[Event]:
         """An item begins: at the next free place, or as part of the message that is open."""
         index, item = int(event["output_index"]), event["item"]

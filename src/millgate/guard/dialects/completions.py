@@ -44,12 +44,6 @@ class CompletionsDialect(ChatDialect):
     def answer_now(self, fields: Fields) -> dict[str, Any]:  # no reasoning here
         return {}
 
-    def plain_text(self, event: Event) -> str | None:
-        match event:
-            case {"choices": [{"text": str(text), "finish_reason": None, "index": 0}]}:
-                return text if text and not event.get("usage") else None
-        return None
-
     def read(self, event: Event) -> list[Piece]:
         """The text of a chunk, and its end apart from it."""
         if not self._first:

@@ -229,14 +229,6 @@ class Dialect(ABC):
         self.ended = False
 
     @abstractmethod
-    def plain_text(self, event: Event) -> str | None:
-        """The text of an event that brings content and nothing else, as nearly all do; else None."""
-
-    def note_passed(self, event: Event, text: str) -> None:
-        """An event of plain text went to the client as it came, without `write`."""
-        return
-
-    @abstractmethod
     def read(self, event: Event) -> Sequence[Piece]:
         """An event of the current call as pieces."""
 

@@ -123,20 +123,6 @@ class GeminiDialect(Dialect):
         super().restart()
         self._tools = 0
 
-    def plain_text(self, event: Event) -> str | None:
-        """The text of an event with one candidate and one part that holds nothing else."""
-        candidates = event.get("candidates")
-        if not isinstance(candidates, list) or len(candidates) != 1:
-            return None
-        candidate = candidates[0]
-        if not isinstance(candidate, dict) or candidate.get("finishReason"):
-            return None
-        parts = _parts(candidate.get("content"))
-        if len(parts) != 1 or len(parts[0]) != 1:
-            return None
-        text = parts[0].get("text")
-        return text if isinstance(text, str) and text else None
-
     def read(self, event: Event) -> list[Piece]:
         """The parts that carry text or a call, each with an event of its own, then what is left."""
         if not self._first:

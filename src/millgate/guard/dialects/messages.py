@@ -115,15 +115,6 @@ class MessagesDialect(Dialect):
         self._tools.clear()
         self._blocks.clear()
 
-    def plain_text(self, event: Event) -> str | None:
-        if event.get("type") != "content_block_delta":
-            return None
-        delta = event.get("delta")
-        if not isinstance(delta, dict) or delta.get("type") != "text_delta":
-            return None
-        text = delta.get("text")
-        return text if isinstance(text, str) and text else None
-
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool block on its call; the rest as events."""
         kind, index = event.get("type"), int(event.get("index") or 0)

@@ -99,23 +99,6 @@ class ResponsesDialect(Dialect):
         self._tools.clear()
         self._items.restart()
 
-    def plain_text(self, event: Event) -> str | None:
-        if event.get("type") == TEXT_DELTA:
-            index, text = event.get("output_index"), event.get("delta")
-            if (
-                isinstance(index, int)
-                and index not in self._tools
-                and isinstance(text, str)
-                and text
-            ):
-                self._deltas[CONTENT] = event
-                return text
-        return None
-
-    def note_passed(self, event: Event, text: str) -> None:
-        """Keep the text for later events that repeat it, and count the event."""
-        self._items.note_passed(str(event.get("item_id")), text)
-
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool call on that call; the rest as events."""
         kind, index = str(event.get("type")), int(event.get("output_index") or 0)

@@ -6,13 +6,19 @@ a compaction gets the instructions and to-dos that are gone; later ones get what
 session's own collection. Questions before the compaction, and conversations that were never compacted, get nothing.
 
 What the service cleared itself is told with its answer, and kept when the next request comes.
+
+A compaction is told by the window before it. So the last window of each session outlives the process, where what a
+compaction takes is to be put back. After a restart those of a caller's latest sessions are read from where the blocks
+are kept too, once, before the first request is compared with anything.
 """
 
 import asyncio
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
+from pydantic import TypeAdapter
 
 from millgate.calls.bugs import surviving
 from millgate.errors import MillgateError
@@ -21,15 +27,23 @@ from millgate.guard.dialects.dialect import Dialect
 from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Noticed, Observer
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
-from millgate.service.proxy.kept_windows import keep_window
 from millgate.service.proxy.request import UNNAMED, ProxyRequest
 from millgate.sessions.compaction.account import account, account_service
+from millgate.sessions.compaction.items import Item
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.sessions.compaction.notice import begins_with_summary, find_results
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window
-from millgate.sessions.conversation import Conversation, Conversations, Owed, notice_among
-from millgate.text.bounded_json import loads
+from millgate.sessions.conversation import (
+    RECENT,
+    Conversation,
+    Conversations,
+    Owed,
+    Owner,
+    notice_among,
+)
+from millgate.sessions.prompt_cache.segments import read_prompt
+from millgate.text.bounded_json import HUGE, loads
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import read
 from millgate.types import Request
@@ -274,3 +288,59 @@ class _PutBack:
         )
         reason = "" if text else next(reasons, "")
         return replace(block, text=text, tokens=block.tokens + estimate_tokens(said), reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is written of a conversation beside its last request."""
+
+    session: str
+    turn: int
+    owed: Owed | None
+    carried: tuple[Item, ...]
+    cleared: tuple[int, int] | None
+
+
+_FORM = TypeAdapter(_Kept)
+
+
+async def keep_window(
+    owner: Owner, now: Conversation, conversations: Conversations, remembered: ConversationState
+) -> None:
+    """Write the last window of a session, in the place of the one before it."""
+    if not now.body or not remembered.is_kept:
+        return
+    cleared = (now.cleared.start, now.cleared.stop) if now.cleared else None
+    head = _FORM.dump_json(_Kept(now.session, now.turn, now.owed, now.carried, cleared))
+    packed = zlib.compress(b"%d\n%b%b" % (len(head), head, now.body), 1)
+    await remembered.put(_key(owner, now.session), packed, replace=True)
+    names = orjson.dumps(conversations.sessions_of(owner)[:RECENT])
+    await remembered.put(_key(owner), names, replace=True)
+
+
+async def restore_windows(
+    owner: Owner, conversations: Conversations, remembered: ConversationState
+) -> None:
+    """Read the windows of a caller of whom nothing is known in this process."""
+    if not remembered.is_kept or conversations.sessions_of(owner):
+        return
+    names = orjson.loads(await remembered.get(_key(owner)) or b"[]")
+    keys = [_key(owner, name) for name in reversed(names)]
+    known = await remembered.get_all(keys)
+    for key in keys:
+        if key in known:
+            conversations.remember(owner, _unpack(known[key]), None)
+
+
+def _unpack(packed: bytes) -> Conversation:
+    size, _, rest = zlib.decompressobj().decompress(packed, 2 * HUGE).partition(b"\n")
+    kept, body = _FORM.validate_json(rest[: int(size)]), rest[int(size) :]
+    prompt = read_prompt(loads(body))
+    cleared = range(*kept.cleared) if kept.cleared else None
+    return Conversation(
+        kept.session, prompt, prompt, body=body, turn=kept.turn, owed=kept.owed, carried=kept.carried, cleared=cleared
+    )  # fmt: skip
+
+
+def _key(owner: Owner, session: str = "") -> bytes:
+    return b"window:" + orjson.dumps([*owner, session])

@@ -33,7 +33,6 @@ from millgate.service.edge.reply import Reply, break_connection, run_while_conne
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller
 from millgate.service.proxy.answer import relay
-from millgate.service.proxy.cache_steps import judge_cache
 from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
 from millgate.service.proxy.fuse_steps import fuse, settle
@@ -46,6 +45,7 @@ from millgate.service.proxy.steps import (
     choose_upstream,
     end_turn,
     inject_context,
+    judge_cache,
     prepare_request,
     read,
     recall,

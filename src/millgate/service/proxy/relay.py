@@ -33,7 +33,6 @@ from millgate.service.proxy.sse import (
     encode,
     encode_data,
     parse,
-    parse_apart,
     payload,
 )
 from millgate.service.proxy.transport import Response
@@ -256,7 +255,7 @@ class Relay:
             if data == self.dialect.done:
                 out = self._emit(self.machine.end())
                 return [*out, event] if self._calls == 1 else out
-            found = await parse_apart(data)
+            found = parse(data) if len(data) <= LARGE else await asyncio.to_thread(parse, data)
         except UpstreamError:
             return self._pass_strange(event)
         if self._hides_usage and "usage" in found:
@@ -280,8 +279,11 @@ class Relay:
             if self.dialect.is_error(found):
                 self.fault = "upstream_error_event"
                 return [*self._release_clean(), event]
-            self.usage.note(self.dialect.usage(found))
-            self.usage.note_diagnosis(found)
+            if (
+                b'"usage' in event or b"diagnos" in event
+            ):  # as in few: what was spent, and why a cache broke
+                self.usage.note(self.dialect.usage(found))
+                self.usage.note_diagnosis(found)
             pieces = self.dialect.read(found)
         except SHAPE_ERRORS:
             return self._pass_strange(event)

@@ -4,7 +4,6 @@ Events are given as the bytes they came in, blank line included, so that what is
 Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs is read from the data lines alone.
 """
 
-import asyncio
 import re
 from typing import Any
 
@@ -100,11 +99,6 @@ def parse(data: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UpstreamError(f"the stream holds an event that is not an object: {_beginning(data)}")
     return found
-
-
-async def parse_apart(data: bytes) -> dict[str, Any]:
-    """The same; in a thread if that takes so long that other streams would wait."""
-    return parse(data) if len(data) <= LARGE else await asyncio.to_thread(parse, data)
 
 
 def encode(data: object, *, name: str = "") -> bytes:

@@ -1,7 +1,10 @@
 """Steps: what the proxy does with one exchange, a function a step, in the order in which `Proxy._answer` calls them.
 
 A step reads what the steps before it have put into the Exchange, and adds its own. Those about caps on spending are in
-fuse_steps.py, and those about the provider's cache in cache_steps.py.
+fuse_steps.py.
+
+What a conversation sent before folding was switched on stays as it was, since the provider may hold it in its cache. So
+the first request that is folded says where folding begins, and the conversation's state keeps that.
 """
 
 import asyncio
@@ -11,28 +14,32 @@ from uuid import uuid4
 
 from millgate.calls.bugs import surviving
 from millgate.circles.policy import CirclesPolicy
-from millgate.circles.reader import last_results
+from millgate.circles.reader import last_results, opening
 from millgate.circles.steps import ending
 from millgate.errors import MillgateError
-from millgate.guard.dialects.dialect import Dialect, OwnAnswer
+from millgate.guard.dialects.dialect import Dialect, OwnAnswer, digest
+from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
 from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.body import read_apart
+from millgate.service.observe.model_call import FoldGroup
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.answer import SEVERED
+from millgate.service.proxy.compaction_steps import restore_windows
 from millgate.service.proxy.exchange import Exchange, Observer
-from millgate.service.proxy.fold_steps import choose_group, find_start, stop_folding
 from millgate.service.proxy.inject import MAX_QUERY, find_blocks
-from millgate.service.proxy.kept_windows import restore_windows
-from millgate.service.proxy.prepare import Known, Policies, prepare
+from millgate.service.proxy.prepare import Known, Policies, find_unseen, prepare
 from millgate.service.proxy.request import ProxyRequest, parse_request, session_of
 from millgate.service.proxy.send import Upstreams
 from millgate.service.proxy.sse import encode
 from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.conversation import Conversations
 from millgate.sessions.folding.policy import FoldPolicy
+from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.text.bounded_json import HUGE
+from millgate.transcript.parts import is_from_model
 from millgate.types import Context, Request
 from millgate.types.policy import ProxyPolicy
 
@@ -226,3 +233,71 @@ async def end_turn(exchange: Exchange) -> None:
         await reply.write(encode(event, name=dialect.event_name(event)))
     if dialect.done:
         await reply.write(b"data: " + dialect.done + b"\n\n")
+
+
+FOLDED = b"fold:"  # before the digest of a conversation: where its folding begins
+STOPPED = b"fold stopped:"  # before the digest of a session in which folding stopped
+NEVER = 1 << 30  # begins behind every conversation
+
+
+def choose_group(exchange: Exchange, policy: FoldPolicy) -> FoldGroup | None:
+    """Whether the request is folded, only measured, or neither, by the settings and its header."""
+    request, call = exchange.request, exchange.call
+    mode = request.options.fold or policy.mode_for(
+        upstream=exchange.upstream_name, key=call.key, session=call.session
+    )
+    if mode == "off" or len(request.body) > HUGE:
+        return None
+    return "holdout" if mode == "on" and policy.is_held_out(call.session) else mode
+
+
+async def find_start(exchange: Exchange, folds: ConversationState) -> int:
+    """The first message of a conversation that may be folded, decided when it is first seen.
+
+    All of a new conversation may be. Of one that has begun without folding only what the model has not seen. None of
+    one whose session stopped folding, or whose state cannot be kept: it must be the same for every request.
+    """
+    owner, messages = exchange.conversation_owner, exchange.original.messages
+    key, stopped = FOLDED + digest(f"{owner}\0{opening(messages)}"), STOPPED + digest(owner)
+    known = await folds.get_all([key, stopped])
+    if key not in known:
+        is_new = not any(map(is_from_model, messages))
+        start = 0 if is_new else find_unseen(messages)
+        if stopped in known or folds.failure:
+            start = NEVER
+        if folds.failure:
+            exchange.reply_headers["x-millgate-degraded"] = f"fold: {folds.failure}"
+        known[key] = await folds.put(key, b"%d" % start)
+    return int(known[key])
+
+
+async def stop_folding(exchange: Exchange, folds: ConversationState) -> None:
+    """Fold no later conversation of the session."""
+    await folds.put(STOPPED + digest(exchange.conversation_owner), b"1")
+
+
+def judge_cache(exchange: Exchange) -> None:
+    """Judge what the provider says that it read."""
+    call = exchange.call
+    observed = exchange.prepared.observation if exchange.prepared else None
+    if observed is None or not call.answered:
+        return
+    with surviving("the cache witness"):
+        call.cache_observation, call.cache_counts = observed, counts_of(call, exchange.dialect)
+        call.cache_judgment = observed.judge(
+            call.cache_counts, time.time(), diagnosis=call.cache_diagnosis
+        )
+
+
+def counts_of(call: ModelCall, dialect: Dialect) -> CacheCounts | None:
+    """The input of the client's request as the provider counted it; None if it did not."""
+    tokens, cached = call.first_input
+    if not tokens and not cached.read and not cached.written:
+        return None
+    # OpenAI counts what it read within its input, Anthropic beside it
+    return CacheCounts(
+        cached.within + cached.read,
+        cached.written,
+        tokens - cached.within,
+        is_automatic=not isinstance(dialect, MessagesDialect),
+    )
