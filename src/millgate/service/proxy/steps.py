@@ -23,8 +23,7 @@ from millgate.guard.resume import Message
 from millgate.keys import KEYLESS
 from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.body import read_apart
-from millgate.service.observe.model_call import FoldGroup
-from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.model_call import FoldGroup, ModelCall
 from millgate.service.proxy.answer import SEVERED
 from millgate.service.proxy.compaction_steps import restore_windows
 from millgate.service.proxy.exchange import Exchange, Observer
