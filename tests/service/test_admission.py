@@ -18,6 +18,7 @@ from millgate.service.edge.auth import Auth
 from millgate.service.edge.body import weigh
 from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, machine_memory
 from millgate.service.edge.limits import CallerLimits
+from millgate.service.edge.reply import Reply
 from millgate.settings import Settings
 from millgate.types.policy import ServicePolicy
 
@@ -350,3 +351,25 @@ async def test_a_body_that_was_refused_need_not_wait_for_the_garbage_collector(g
         finally:
             tracemalloc.stop()
             gc.enable()
+
+
+@pytest.mark.parametrize("theirs", [[], [(b"X-Request-Id", b"upstream")]])
+async def test_an_answer_has_one_request_id_which_is_the_upstreams_if_it_gave_one(admit, theirs):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": theirs})
+        await send({"type": "http.response.body"})
+
+    caller = Caller(CHAT)
+    await caller.ask(admit(app, ByteBudget(LARGE)))
+    found = [value for name, value in caller.sent[0]["headers"] if name.lower() == b"x-request-id"]
+    assert len(found) == 1
+    assert not theirs or found == [b"upstream"]
+
+
+@pytest.mark.parametrize(("kind", "told"), [(b"text/event-stream", True), (b"text/plain", False)])
+async def test_a_proxy_in_between_is_told_to_pass_a_stream_on_at_once(kind, told):
+    caller = Caller(CHAT)
+    reply = Reply(caller.send)
+    reply.head(200, [(b"Content-Type", kind)])
+    await reply.end(b"data: 1\n\n")
+    assert (caller.headers.get(b"x-accel-buffering") == b"no") is told

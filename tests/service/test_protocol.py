@@ -130,6 +130,30 @@ def test_a_body_that_goes_on_after_the_answer_is_cut(address):
     assert answer.count(b"HTTP/1.1") <= 1
 
 
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+
+
+@pytest.mark.parametrize("name", [b"upgrade: h2c\r\n", b"Upgrade:h2c \r\n"])
+def test_an_offer_of_http_2_is_ignored_with_its_body_and_what_follows(address, name):
+    body = b'{"query": "refunds"}'
+    asked = b"POST /v1/context HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20\r\n"
+    answer = exchange(address, asked + OFFER + name + b"\r\n", body, GET + b"\r\n", GET + b"connection: close\r\n\r\n")  # fmt: skip
+    assert answer.count(b"HTTP/1.1 401") == 1, "a key is needed there"
+    assert answer.count(b"HTTP/1.1 200") == 2
+
+
+def test_a_body_that_looks_like_an_offer_of_http_2_is_left_as_it_is():
+    for data in (b"POST / HTTP/1.1\r\na: b\r\n\r\nx\r\nupgrade: h2c\r\n", b"a\r\nupgrade: websocket\r\n\r\n"):  # fmt: skip
+        assert protocol._without_http2_offer(data) is data
+
+
+def test_a_load_balancer_may_ask_for_the_head_of_its_health_only(address):
+    answer = exchange(address, GET.replace(b"GET", b"HEAD") + b"connection: close\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == b""
+
+
 @pytest.mark.parametrize("size", [1 << 20, 48 << 20])
 def test_a_client_that_sends_all_before_it_reads_hears_why_it_was_refused(tmp_path, size):
     service = ServicePolicy(port=0, log=False)

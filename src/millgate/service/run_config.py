@@ -10,7 +10,7 @@ from millgate.service.edge.protocol import MARGIN_S, BoundedProtocol
 from millgate.types.policy import ServicePolicy
 
 BACKLOG = 2048
-# A worker that says nothing for longer is replaced. Importing everything takes seconds on a busy machine.
+# A worker that served and then says nothing for longer is replaced.
 HEALTHCHECK_S = 20
 
 # Request lines as they are, everything else with its level, both on stderr.

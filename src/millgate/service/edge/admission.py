@@ -236,10 +236,11 @@ class _Sender:
         if message["type"] == "http.response.start":
             self.started = True
             self._state.status = message["status"]
-            message["headers"] = [
-                *message.get("headers", ()),
-                (b"x-request-id", self._state.id.encode()),
-            ]
+            headers = list(message.get("headers", ()))
+            # an upstream's own id stays: its service finds the call by it, and ours is in x-millgate-call
+            if not any(name.lower() == b"x-request-id" for name, _ in headers):
+                headers.append((b"x-request-id", self._state.id.encode()))
+            message["headers"] = headers
         body, more = message.get("body", b""), message.get("more_body", False)
         if len(body) <= PIECE:
             await self._send(message)

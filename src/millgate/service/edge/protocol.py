@@ -6,6 +6,7 @@ not read its answer for five minutes is cut off. When connections run out, the o
 is closed. A shutdown starts the app's drain.
 """
 
+import re
 import sys
 from asyncio import TimerHandle, Transport
 from contextlib import suppress
@@ -32,12 +33,25 @@ SINGLE = frozenset(
 )
 
 
+_HTTP2_OFFER = re.compile(rb"\r\nupgrade:[ \t]*h2c[ \t]*(?=\r\n)", re.IGNORECASE)
+
+
 class RefusedHead(Exception):
     """A request that ends here: its status, and why."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+
+def _without_http2_offer(data: bytes) -> bytes:
+    """A head without the offer to go on in HTTP/2, which a server may ignore; Java's client and `curl --http2` make it.
+
+    To the parser any upgrade is the end of HTTP: it would not read the body, and refuse what follows.
+    """
+    end = data.find(b"\r\n\r\n")
+    found = _HTTP2_OFFER.search(data, 0, end + 2 if end >= 0 else len(data))
+    return data if found is None else data[: found.start()] + data[found.end() :]
 
 
 def connection_limit() -> int:
@@ -99,6 +113,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._without_progress += len(data)
+        if not self._in_message or self._in_head:
+            data = _without_http2_offer(data)
         super().data_received(data)
         if self.transport.is_closing():
             return

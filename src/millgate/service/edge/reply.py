@@ -71,6 +71,10 @@ class Reply:
 
     async def _begin(self) -> None:
         self.begun, self.begun_at = True, time.perf_counter()
+        kinds = (value for name, value in self._headers if name.lower() == b"content-type")
+        if any(kind.startswith(b"text/event-stream") for kind in kinds):
+            # else nginx keeps a stream until it has some kB of it
+            self._headers.append((b"x-accel-buffering", b"no"))
         await self._send(
             {"type": "http.response.start", "status": self.status, "headers": self._headers}
         )

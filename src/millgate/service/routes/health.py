@@ -43,12 +43,14 @@ class ReadyOut(BaseModel):
     parts: dict[str, str]
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", summary="Is the process alive?", responses=response_schema(HealthOut))
 async def health() -> Response:
     """Respond at once, without checking any part."""
     return respond({"status": "ok", "version": __version__})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Can it serve?",
