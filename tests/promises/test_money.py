@@ -246,35 +246,66 @@ def test_a_cap_that_cannot_count_is_closed_if_the_operator_says_so(rig, tmp_path
 # -- under wrap ------------------------------------------------------------------------------------
 
 AGENT = """
-import json, os, sys, urllib.error, urllib.request
-for _ in range(4):
+import json, os, signal, subprocess, sys, urllib.error, urllib.request
+
+def ask():
     body = {"model": sys.argv[1], "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "Well?"}]}
     url, head = os.environ["OPENAI_BASE_URL"] + "/chat/completions", {"content-type": "application/json", "authorization": "Bearer k"}
     try:
         urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), head)).read()
-        print(200)
     except urllib.error.HTTPError as error:
-        print(error.code)
+        return error.code
+    return 200
+
+def stop_gateway():
+    listed = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid="], text=True).splitlines()
+    for parent, pid in (map(int, line.split()) for line in listed):
+        if parent == os.getppid() and pid != os.getpid():
+            os.kill(pid, signal.SIGSTOP)
+
+if sys.argv[2:] == ["stop"]:
+    while ask() == 503:  # the gateway still loads
+        pass
+    stop_gateway()
+    print(ask())
+else:
+    print(*(ask() for _ in range(4)))
 """
+
+
+def wrap(rig, folder, settings, *words, patience=60):
+    """Run the agent under wrap, with these settings: what it printed, and what wrap said."""
+    file = folder / "caps.toml"
+    file.write_text(settings)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "HOME": str(folder),
+        "MILLGATE_CONFIG": str(file),
+        "OPENAI_API_KEY": "k",
+        "OPENAI_BASE_URL": rig.at().url,
+    }
+    line = [sys.executable, "-P", "-m", "millgate", "wrap", f"--patience={patience}", "--", sys.executable, "-P", "-c", AGENT, *words]  # fmt: skip
+    return subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, timeout=MOST_S, check=False)  # fmt: skip
 
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-9-turbo"])
 def test_a_wrapped_agent_is_stopped_at_its_cap_and_told_at_the_end(rig, tmp_path, model):
     price, output = UNKNOWN[model][1:] if model in UNKNOWN else LISTED[model][1:3]
     script(rig, "chat", model)
-    file = tmp_path / "caps.toml"
-    file.write_text(capped(2 * ((READ + FRESH) * price + OUTPUT * output)))
-    environ = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "HOME": str(tmp_path),
-        "MILLGATE_CONFIG": str(file),
-        "OPENAI_API_KEY": "k",
-        "OPENAI_BASE_URL": rig.at().url,
-    }
-    line = [sys.executable, "-P", "-m", "millgate", "wrap", "--patience", "60", "--", sys.executable, "-P", "-c", AGENT, model]  # fmt: skip
-    done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=MOST_S, check=False)  # fmt: skip
+    cap = capped(2 * ((READ + FRESH) * price + OUTPUT * output))
+    done = wrap(rig, tmp_path, cap, model)
     assert done.stdout.split() == ["200", "200", "402", "402"], done.stderr
     assert len(rig.upstream.seen[model]) == 2
     told_price = f"{model} has no price: 2 calls counted as o1-pro under the cap"
     assert (told_price in done.stderr) == (model in UNKNOWN)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_call_past_a_gateway_that_hangs_is_refused_if_the_operator_says_so(rig, tmp_path, closed):
+    script(rig, "chat", "gpt-5.5")
+    settings = f"[fuse]\nfail_closed = {str(closed).lower()}\n" + capped(10**9)
+    done = wrap(rig, tmp_path, settings, "gpt-5.5", "stop", patience=2)
+    assert int(done.stdout) == (503 if closed else 200), done.stderr
+    assert len(rig.upstream.seen["gpt-5.5"]) == (1 if closed else 2)
+    assert ("refused that could not be counted under a cap" in done.stderr) == closed

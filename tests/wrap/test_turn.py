@@ -80,8 +80,8 @@ class Gateway:
 class OneGateway:
     """The gateway that is there, if any, and those that were replaced or answered."""
 
-    def __init__(self, gateway=None, patience_s=5.0):
-        self.spec, self.gateway = GatewaySpec(patience_s=patience_s), gateway
+    def __init__(self, gateway=None, **spec):
+        self.spec, self.gateway = GatewaySpec(**spec), gateway
         self.replaced, self.answered, self.tasks = [], [], []
 
     async def find(self):
@@ -98,13 +98,19 @@ class OneGateway:
 
 
 async def take(
-    upstream, gateway=None, patience_s=5.0, body=b"{}", reply_class=AgentReply, read_when=None
+    upstream,
+    gateway=None,
+    patience_s=5.0,
+    body=b"{}",
+    reply_class=AgentReply,
+    read_when=None,
+    fail_closed=False,
 ):
     """A turn over this gateway: the turn, the gateways, the status and the body that the agent got (None: broken).
 
     The agent reads its answer when the event `read_when` has come.
     """
-    one, turns = OneGateway(gateway, patience_s), []
+    one, turns = OneGateway(gateway, patience_s=patience_s, fail_closed=fail_closed), []
     request = AgentRequest("POST", "/chat", HEADERS, body, Address("http", "127.0.0.1", 1))
 
     async def serve(http):
@@ -219,6 +225,33 @@ async def test_a_gateway_that_takes_its_time_is_not_waited_for():
     slow = Gateway(b"late", silent_s=30)
     turn, gateways, _, got = await take(Upstream(Answer(b"straight")), slow, patience_s=0.1)
     assert (turn.route, got, gateways.replaced) == ("straight", b"straight", [])
+
+
+@pytest.mark.parametrize("gateway", [None, Gateway(alive=False, silent_s=30)])
+async def test_where_every_call_must_be_counted_one_without_a_gateway_is_refused(gateway):
+    upstream = Upstream()
+    turn, _, status, got = await take(upstream, gateway, patience_s=0.1, fail_closed=True)
+    assert (turn.route, turn.ending, status, upstream.asked) == ("refused", "503", 503, [])
+    assert b"fuse.fail_closed refuses such calls" in got
+
+
+async def test_where_every_call_must_be_counted_a_slow_gateway_is_waited_for():
+    slow = Gateway(b"counted", silent_s=0.3)
+    turn, _, _, got = await take(Upstream(), slow, patience_s=0.1, fail_closed=True)
+    assert (turn.route, got) == ("guarded", b"counted")
+
+
+async def test_where_every_call_must_be_counted_an_error_of_the_gateway_is_the_agents_to_read():
+    upstream = Upstream()
+    uncounted = Gateway(b"not counted", status=503)
+    turn, _, status, got = await take(upstream, uncounted, fail_closed=True)
+    assert (turn.route, status, got, upstream.asked) == ("guarded", 503, b"not counted", [])
+
+
+async def test_where_every_call_must_be_counted_an_answer_that_was_goes_on_behind_the_last_byte():
+    dead = Gateway(b"one ", UpstreamError("died"), alive=False, calls=[b"{}"])
+    turn, _, _, got = await take(Upstream(Answer(b"one two")), dead, fail_closed=True)
+    assert (turn.route, got) == ("straight", b"one two")
 
 
 async def test_a_gateway_that_falls_silent_while_the_model_writes_is_replaced():

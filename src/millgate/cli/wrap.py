@@ -77,7 +77,7 @@ def wrap(
         raise InputError("wrap needs a POSIX system", hint="use the proxy: millgate serve")
     args = args[1:] if args[:1] == ("--",) else args
     upstreams = dict(map(_parse_upstream, given))
-    _check_settings()
+    fail_closed = _check_settings()
     wanted = store is not None if inject is None else inject
     spec = GatewaySpec(
         store or (None if wanted else MEMORY),
@@ -85,6 +85,7 @@ def wrap(
         remember=remember,
         fold=fold,
         patience_s=patience,
+        fail_closed=fail_closed,
     )
     code, summary = asyncio.run(
         run_wrapped((agent, *args), environ=os.environ, spec=spec, upstreams=upstreams)
@@ -109,12 +110,14 @@ def _describe_empty(store: str | None) -> str:
     return ""
 
 
-def _check_settings() -> None:
-    """Settings that cannot be used are an error before anything starts."""
-    if has_settings():
-        from millgate.settings import load  # noqa: PLC0415
+def _check_settings() -> bool:
+    """Whether calls are refused that are not counted; settings that cannot be used are an error before all else."""
+    if not has_settings():
+        return False
+    from millgate.settings import load  # noqa: PLC0415
 
-        load()
+    fuse = load().fuse
+    return fuse.fail_closed and bool(fuse.caps)
 
 
 def _parse_upstream(given: str) -> tuple[str, str]:

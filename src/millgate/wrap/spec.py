@@ -25,6 +25,8 @@ class GatewaySpec:
     """What gateways may take of one turn while nothing is under way upstream; half of it without a sign of life is too
     long.
     """
+    fail_closed: bool = False
+    """Whether a call that no gateway can count under a cap is refused, and none goes straight to its service."""
     upstream: str = ""
     """The supervisor's address, which the supervisor sets, as it does the secret."""
     secret: str = ""

@@ -139,9 +139,11 @@ class Summary:
     def _describe_failures(self) -> list[str]:
         """What gateways that failed meant for the calls."""
         straight, broken = self.routes["straight"], self.routes["broken"]
+        refused = self.routes["refused"]
         became = {
             f"{count_of(straight, 'call')} went straight to the service and unguarded": straight,
             f"{count_of(broken, 'answer')} could not be brought to an end": broken,
+            f"{count_of(refused, 'call')} refused that could not be counted under a cap": refused,
         }
         late = "the gateway did not answer in time"
         failed = f"{count_of(self.failures, 'gateway')} failed" if self.failures else late

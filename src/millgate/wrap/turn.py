@@ -5,7 +5,8 @@
 The supervisor stands on both sides of the gateway: it hands the request in, and makes the calls that the gateway
 makes of it. So it knows what the agent has, and holds what the upstream said. If the gateway dies, falls silent or
 takes its time, the upstream's own bytes go on, as long as what the agent has is how they begin. Else the connection
-breaks, as it does where the upstream broke off or a tool call looped, and the agent asks again.
+breaks, as it does where the upstream broke off or a tool call looped, and the agent asks again. Only where a cap is set
+and `fuse.fail_closed`, a call that no gateway counts is refused.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from typing import Literal
 import orjson
 from aiohttp import web
 
-from millgate.errors import UpstreamError
+from millgate.errors import MillgateError, StoreError, UpstreamError
+from millgate.guard.dialects.error_codes import openai_error
 from millgate.service.edge.reply import BROKEN_OFF, forwardable
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.proxy.transport import (
@@ -39,9 +41,9 @@ CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal tha
 TURN_HEADER = b"millgate-turn"
 NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)
 
-Route = Literal["guarded", "straight", "broken", "given up"]
-"""How a turn was answered: by the gateway; by the upstream directly; not to its end; not at all, for the agent left
-before anything came.
+Route = Literal["guarded", "straight", "broken", "refused", "given up"]
+"""How a turn was answered: by the gateway; by the upstream directly; not to its end; not at all, for no gateway would
+have counted it, or for the agent left before anything came.
 """
 NOT_REACHED = "not reached"
 """The service could not be reached, or closed the connection without an answer."""
@@ -139,12 +141,11 @@ class AgentReply:
         assert self.response is not None
         await self.response.write_eof()
 
-    async def fail(self, error: UpstreamError) -> None:
+    async def fail(self, error: MillgateError) -> None:
         """The reply cannot be completed: an error with a status if nothing was sent, else a severed connection."""
         if self.response is None:
-            body = {"error": {"message": error.message, "type": "upstream_error", "code": "upstream_failed"}}  # fmt: skip
-            await self.begin(502, [(b"content-type", b"application/json")])
-            await self.write(orjson.dumps(body))
+            await self.begin(error.status, [(b"content-type", b"application/json")])
+            await self.write(orjson.dumps(openai_error(error, None)))
             await self.end()
         else:
             sever(self._request, error)
@@ -229,7 +230,9 @@ class AgentTurn:
     async def _watch(self, gateway: Gateway) -> None:
         """Return when the gateway has failed, or has used its time; waiting for the upstream does not count."""
         used_s = silent_s = 0.0
-        while used_s < self._gateways.spec.patience_s:
+        spec = self._gateways.spec
+        # a call that must be counted waits for a gateway as long as that one lives
+        while used_s < spec.patience_s or (spec.fail_closed and await gateway.is_alive()):
             heard = gateway.heard
             try:
                 async with asyncio.timeout(STEP_S):
@@ -276,7 +279,12 @@ class AgentTurn:
         return data
 
     def _is_refusal(self, status: int) -> bool:
-        """Whether this is an error of the gateway's own: neither the upstream's nor a cap that the user has set."""
+        """Whether this is an error of the gateway's own: neither the upstream's nor a cap that the user has set.
+
+        If every call must be counted, the gateway's word is the last one.
+        """
+        if self._gateways.spec.fail_closed:
+            return False
         statuses = {call.status for call in self.calls}
         return status >= FIRST_ERROR and status not in CAPS and status not in statuses
 
@@ -296,6 +304,15 @@ class AgentTurn:
                 "guarded" if error else "broken"
             )  # the guard has seen what the upstream did
             await self.reply.fail(error or UpstreamError("the gateway failed while it went on with an answer"))  # fmt: skip
+            return
+        if call is None and self._gateways.spec.fail_closed:
+            self.route = "refused"
+            await self.reply.fail(
+                StoreError(
+                    "what this call spends cannot be counted: the gateway of wrap failed",
+                    hint="fuse.fail_closed refuses such calls; another gateway starts with the next one",
+                )
+            )
             return
         if call is None:
             call = self.call(self.request.body)
@@ -321,7 +338,7 @@ def response_for(status: int, headers: Headers) -> web.StreamResponse:
     return response
 
 
-def sever(request: web.BaseRequest, error: UpstreamError | None = None) -> None:
+def sever(request: web.BaseRequest, error: MillgateError | None = None) -> None:
     """Break off a reply, so that its reader knows it is not complete: by a reset if the upstream's was one."""
     if request.transport is not None:
         if isinstance(error, UpstreamReset):
