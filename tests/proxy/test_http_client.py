@@ -10,7 +10,18 @@ from contextlib import suppress
 import httpx2
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import CLOSE, PROSE, RESET, Endless, Head, Pause, chunk, json_head, said
+from tests.proxy.upstream import (
+    CLOSE,
+    PROSE,
+    RESET,
+    Endless,
+    Head,
+    Pause,
+    Upstream,
+    chunk,
+    json_head,
+    said,
+)
 from tests.waiting import MOST_S, until
 
 from millgate.errors import ConfigError, UpstreamError
@@ -105,6 +116,17 @@ def test_a_redirect_to_another_host_is_passed_on_and_not_followed(rig, narrow, u
     got = post(narrow, rig.script([Head(307, (("location", target),))]))
     assert got.status_code == 307
     assert upstream.seen[elsewhere] == []
+
+
+def test_an_upstream_of_ipv6_is_reached_and_named_in_errors(rig):
+    upstream = rig.run(Upstream().start(host="::1"))
+    upstream.script("m", said("ok"))
+    for port, status in ((upstream.port, 200), (9, 502)):
+        main = UpstreamPolicy(url=f"http://[::1]:{port}/v1")
+        got = post(rig.serve(ProxyPolicy(upstreams={"main": main})), "m")
+        assert got.status_code == status, got.text
+    rig.run(upstream.stop())
+    assert "[::1]:9 cannot be reached" in got.json()["error"]["message"]
 
 
 def test_cookies_of_an_upstream_are_not_kept(rig, narrow, upstream):

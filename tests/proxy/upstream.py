@@ -60,10 +60,8 @@ class Upstream:
     written: int = 0
     port: int = 0
 
-    async def start(self, tls=None):
-        self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", 0, limit=1 << 20, ssl=tls
-        )
+    async def start(self, tls=None, host="127.0.0.1"):
+        self._server = await asyncio.start_server(self._serve, host, 0, limit=1 << 20, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
         self._tasks = set()
         return self

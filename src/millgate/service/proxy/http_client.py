@@ -64,7 +64,7 @@ class HttpClient:
 
     async def send(self, request: UpstreamRequest) -> Response:
         """The response, once its head has come; UpstreamError says why there is none."""
-        place = f"{request.address.host}:{request.address.port}"
+        place = request.address.place
         try:
             async with asyncio.timeout(request.timeouts.answer_s):
                 try:
@@ -89,8 +89,7 @@ class HttpClient:
         address = request.address
         url = URL.build(
             scheme=address.scheme,
-            host=address.host,
-            port=address.port,
+            authority=address.place,
             path=(address.path + request.target) or "/",
             encoded=True,
         )

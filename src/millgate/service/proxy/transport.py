@@ -44,6 +44,12 @@ class Address:
     port: int
     path: str = ""  # of the base address, without a last slash
 
+    @property
+    def place(self) -> str:
+        """Host and port as an address has them: of IPv6, the host stands in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
