@@ -67,6 +67,8 @@ HELD = UpstreamPolicy(url="http://model.example:8080", key="sk-HELD")
         ("POST", "/v1/fine_tuning/jobs"),
         ("POST", "/v1/organization/admin_api_keys"),
         ("GET", "/v1/responses/r"),
+        ("HEAD", "/v1/files"),
+        ("POST", "/v1/audio/voices"),
     ],
 )
 async def test_a_held_key_serves_nothing_but_calls_of_models(method, path):
@@ -78,7 +80,7 @@ async def test_a_held_key_serves_nothing_but_calls_of_models(method, path):
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "/v1/chat/completions"), ("POST", "/v1/messages"), ("POST", "/v1/embeddings"), ("GET", "/v1/models"), ("GET", "/v1/models/owner/name")],
+    [("POST", "/v1/chat/completions"), ("POST", "/v1/messages"), ("POST", "/v1/embeddings"), ("GET", "/v1/models"), ("GET", "/v1/models/owner/name"), ("HEAD", "/v1/models"), ("POST", "/v1/images/generations"), ("POST", "/v1/audio/speech"), ("POST", "/v1/audio/transcriptions"), ("POST", "/v1/score"), ("POST", "/v1/tokenize")],
 )  # fmt: skip
 def test_calls_of_models_are_shared(method, path):
     assert is_shared(method, path)
@@ -189,7 +191,7 @@ def test_an_upstream_does_not_speak_for_our_origin():
     answer.headers = [
         (b"content-type", b"text/html"), (b"set-cookie", b"a=b"), (b"access-control-allow-origin", b"*"),
         (b"clear-site-data", b"*"), (b"refresh", b"0"), (b"strict-transport-security", b"max-age=1"),
-        (b"alt-svc", b"h3"), (b"x-accel-redirect", b"/etc"), (b"x-request-id", b"r"), (b"openai-version", b"1"),
+        (b"alt-svc", b"h3"), (b"location", b"https://evil.example"), (b"x-accel-redirect", b"/etc"), (b"x-request-id", b"r"), (b"openai-version", b"1"),
     ]  # fmt: skip
     kept = dict(returned_headers(answer))
     assert kept.keys() == {b"content-type", b"x-request-id", b"openai-version", b"x-content-type-options", b"content-security-policy"}  # fmt: skip

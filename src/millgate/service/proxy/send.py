@@ -48,7 +48,8 @@ NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
 SHARED = {
     "POST": re.compile(
         r"/v1/(?:chat/completions|completions|messages|messages/count_tokens|embeddings|responses"
-        r"|responses/input_tokens|responses/compact|rerank|moderations)"
+        r"|responses/input_tokens|responses/compact|rerank|score|moderations|tokenize|detokenize"
+        r"|images/(?:generations|edits|variations)|audio/(?:speech|transcriptions|translations))"
         r"|/v1(?:beta)?/models/[^/?]{1,300}:(?:countTokens|embedContent|batchEmbedContents)"
     ),
     "GET": re.compile(r"/v1(?:beta)?/models(?:/[^?]{1,300})?"),
@@ -75,6 +76,7 @@ NO_PAGE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"sandbox; default-src 'none'"),
 ]
+REDIRECTS = (301, 302, 303, 307, 308)
 REFUSED = (400, 422)  # what upstreams answer to fields that they do not know
 FORGET_S = 600.0  # one refused call in ten minutes is little beside the calls that it saves
 MOST_FACTS = 1_000  # facts about upstreams: clients choose the names of models
@@ -280,11 +282,12 @@ async def _drain(response: Response) -> None:
 
 
 def returned_headers(response: Response) -> Headers:
-    """The headers of a response that the client may have."""
+    """The headers of a response that the client may have; of a redirect, where to."""
+    names = RETURNED | {b"location"} if response.status in REDIRECTS else RETURNED
     kept = [
         (name, value)
         for name, value in forwardable(response.headers)
-        if (name.lower() in RETURNED or name.lower().startswith(RETURNED_PREFIXES))
+        if (name.lower() in names or name.lower().startswith(RETURNED_PREFIXES))
         and not name.lower().startswith(NEVER_RETURNED)
     ]
     return kept + NO_PAGE
@@ -292,7 +295,7 @@ def returned_headers(response: Response) -> Headers:
 
 def is_shared(method: str, path: str) -> bool:
     """Whether a request is one that a held key may be used for."""
-    allowed = SHARED.get(method)
+    allowed = SHARED.get("GET" if method == "HEAD" else method)
     return allowed is not None and allowed.fullmatch(path) is not None
 
 
