@@ -20,7 +20,7 @@ ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
 TRUSTED = {"millgate.settings.environment"}
 # What may go back into a repeated group, because it reads no more than this.
-SHORT = {"millgate.text.small_talk": "80 characters", "millgate.text.names": "20 000 characters"}
+SHORT = {"millgate.text.wanted": "80 characters", "millgate.text.names": "20 000 characters"}
 
 
 ROOT = Path(millgate.__file__).parent

@@ -24,7 +24,7 @@ from millgate.knowledge.providers import (
 from millgate.published.context_strategy import pick_accepted
 from millgate.testing import FixedClock
 from millgate.text.fence import LABEL
-from millgate.text.small_talk import asks_nothing
+from millgate.text.wanted import asks_nothing
 from millgate.types import Plan, Strategy, Tier
 
 # for those that never answer; the others may take their time, as on a busy machine

@@ -217,7 +217,7 @@ def test_lost_instructions_are_put_back_once_and_what_a_question_needs_when_it_a
     talk.ask(after)
     assert talk.sent[: len(second)] == second
     assert "<ref" not in json.dumps(talk.sent[len(second) :])
-    reason = "a greeting, thanks or a command asks for nothing"
+    reason = "the message asks for nothing that could be looked up"
     assert step_of(keeping).facts["not_put_back"] == reason
     assert keeping.calls[-1].new_blocks == ()
 

@@ -304,7 +304,7 @@ async def test_a_reply_adds_nothing_to_the_context_of_the_question_before_it(rep
     assert [one.query for one in heard] == ["How do refunds work?"]
     assert request.fields["messages"][1:] == talk[1:]
     assert told["x-millgate-context-tokens"] == "0"
-    assert "question before it" in told["x-millgate-context-reason"]
+    assert "asks for nothing" in told["x-millgate-context-reason"]
     longer = [*talk, *spoken("What is a parcel?")]
     again, told = await sent("chat", longer, changing_gate(heard), conversations)
     assert heard[-1].query == "What is a parcel?"
@@ -312,17 +312,28 @@ async def test_a_reply_adds_nothing_to_the_context_of_the_question_before_it(rep
     assert "x-millgate-context-reason" not in told
 
 
-async def test_a_reply_is_looked_up_with_its_question_if_that_has_no_context():
-    heard = []
+async def test_a_reply_brings_the_context_that_its_question_missed_and_no_other():
+    heard, failing = [], iter([True, False])
 
     async def gate(request):
         heard.append(request.query)
-        return context("" if len(heard) < 3 else "<context/>", request)
+        if next(failing, False):
+            raise StoreError("the store is gone")
+        return context("<context/>", request)
 
     talk = spoken("How do refunds work?", "?", "go on", "?", "more", "?", "fix it")
     await sent("chat", talk, gate, ConversationState())
+    assert heard == ["How do refunds work?", "How do refunds work?"]
+
+
+async def test_a_question_that_points_back_is_looked_up_with_the_one_before_it():
+    heard = []
+    talk = spoken(
+        "How do refunds work?", "Like this.", "thanks", "Sure.", "and which items are excluded?"
+    )
+    await sent("chat", talk, changing_gate(heard), ConversationState())
     first = "How do refunds work?"
-    assert heard == [first, f"{first}\ngo on", f"{first}\nmore"]
+    assert [one.query for one in heard] == [first, f"{first}\nand which items are excluded?"]
 
 
 async def test_what_is_hardly_likely_to_help_is_not_added_unasked():
@@ -368,10 +379,11 @@ async def test_what_names_more_or_asks_is_looked_up_by_itself(said):
     assert heard[-1].query == said
 
 
-async def test_a_first_message_is_looked_up_whatever_it_says():
+async def test_a_first_message_is_looked_up_if_it_names_something():
     heard = []
-    await sent("chat", spoken("continue"), changing_gate(heard), ConversationState())
-    assert [one.query for one in heard] == ["continue"]
+    for said in ("continue", "ferry"):
+        await sent("chat", spoken(said), changing_gate(heard), ConversationState())
+    assert [one.query for one in heard] == ["ferry"]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -403,10 +415,10 @@ async def test_the_system_prompt_is_part_of_the_window():
 async def test_a_block_stands_in_the_text_of_the_words_and_behind_what_stands_before(
     api, field, before, type
 ):
-    said = {"type": type, "text": "And now?"}
+    said = {"type": type, "text": "And the ferry?"}
     talk = [{"role": "user", "content": [before, said]}]
     request, _ = await sent(api, talk, changing_gate(), ConversationState())
-    changed = {**said, "text": "<context 0/>\n\nAnd now?"}
+    changed = {**said, "text": "<context 0/>\n\nAnd the ferry?"}
     assert request.fields[field][0]["content"] == [before, changed]
 
 
@@ -417,20 +429,33 @@ async def test_a_prompt_is_one_question():
     assert request.fields["prompt"] == "<context 0/>\n\nOnce upon a time"
 
 
-async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
+async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was_once_it_is_answered():
     calls = count()
 
     async def failing(request):
         next(calls)
         raise StoreError("the store is gone")
 
-    conversations = ConversationState()
-    request, told = await sent("chat", chat_turn("ask", 0), failing, conversations)
-    assert request.fields["messages"] == chat_turn("ask", 0)
+    conversations, ask = ConversationState(), chat_turn("ask", 0)
+    request, told = await sent("chat", ask, failing, conversations)
+    assert request.fields["messages"] == ask
     assert told["x-millgate-degraded"] == "context: the store is gone"
-    again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), conversations)
-    assert again.body == request.body
+    answered = [*ask, {"role": "assistant", "content": "I see."}, *chat_turn("ask", 2)]
+    again, _ = await sent("chat", answered, changing_gate(), conversations)
+    assert again.body.startswith(prefix(request.body, ask))
     assert next(calls) == 1
+
+
+async def test_a_question_whose_context_failed_is_looked_up_again_while_nothing_stands_behind_it():
+    async def failing(request):
+        raise StoreError("the store is gone")
+
+    conversations, ask = ConversationState(), chat_turn("ask", 0)
+    await sent("chat", ask, failing, conversations)
+    first, _ = await sent("chat", ask, changing_gate(), conversations)
+    again, _ = await sent("chat", ask, changing_gate(), conversations)
+    assert "<context 0/>" in first.body.decode()
+    assert again.body == first.body
 
 
 async def test_a_pasted_file_is_looked_up_by_its_beginning_and_a_limit_costs_no_call():

@@ -21,6 +21,7 @@ from millgate.knowledge.trust import highest_praise
 from millgate.pipeline.recorder import survive
 from millgate.protocols import ClusterStore, Snapshot
 from millgate.text.meant import nearest
+from millgate.transcript.topic import read_with_topic
 from millgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 from millgate.types.check import check_type
 from millgate.types.notes import Stage
@@ -212,6 +213,7 @@ class Millgate(Compactions):
         floor: float | None = _DEFAULT.floor,
         detail: Literal["whole", "preview"] = _DEFAULT.detail,
         order: Literal["rank", "edges"] = _DEFAULT.order,
+        follow: bool = True,
     ) -> Context:
         """The best context for a query that fits the budget and is new to the window.
 
@@ -224,11 +226,13 @@ class Millgate(Compactions):
         conversation it belongs to, `cwd` in which folder the caller works. `penalize` pushes down what the window
         holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees if there is
         nothing else. `floor` leaves out chunks of which 1,000 tokens hold less than this share of the evidence, though
-        there is space; 0 fills the budget. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks
-        first and last.
+        there is space; 0 fills the budget. `follow` looks up a question that points back ("and its filter part?") with
+        the question before it in the window. `detail` "preview" shortens each chunk; `order` "edges" puts the best
+        chunks first and last.
         """
         request = Request(
-            query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
+            read_with_topic(query, window) if follow else query,
+            tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
             collection=collection, context_budget=context_budget, task=task, session=session,
             cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, floor=floor,
             detail=detail, order=order,
@@ -253,10 +257,12 @@ class Millgate(Compactions):
         floor: float | None = _DEFAULT.floor,
         detail: Literal["whole", "preview"] = _DEFAULT.detail,
         order: Literal["rank", "edges"] = _DEFAULT.order,
+        follow: bool = True,
     ) -> Context:
         """As `context`, for code in an event loop; graders, searches and providers of your own run on that loop."""
         request = Request(
-            query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
+            read_with_topic(query, window) if follow else query,
+            tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
             collection=collection, context_budget=context_budget, task=task, session=session,
             cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, floor=floor,
             detail=detail, order=order,

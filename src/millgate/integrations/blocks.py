@@ -2,8 +2,7 @@
 
 A question gets its block once. It is remembered by a hash of the conversation up to there, so that it stands in every
 later request with the same bytes, and the provider's prompt cache holds, while the store may change.
-A reply such as "go on" gets nothing of its own if a block stands in the window: it is about the question before it. A
-greeting gets nothing.
+A greeting and a reply such as "go on" get nothing, and a question that points back is read with the one before it.
 A gate that fails costs the block and never the turn: the reason is logged as a warning.
 """
 
@@ -20,8 +19,9 @@ from millgate.gateway import Millgate
 from millgate.sessions.conversation import Conversation, Conversations
 from millgate.text.cache import Cache
 from millgate.text.fence import without_fences
-from millgate.text.small_talk import asks_nothing, is_reply
+from millgate.text.wanted import asks_nothing, is_reply, names_nothing
 from millgate.transcript.parts import question_of, read, texts_of
+from millgate.transcript.topic import Topic
 from millgate.types import Context, ContextBudget, Request, Window
 
 LOGGER = logging.getLogger("millgate.integrations")
@@ -95,13 +95,13 @@ class Blocks:
     ) -> "Placed":
         """The messages with the blocks that are known, and the question that still needs one, if there is any."""
         placed: list[Any] = []
-        texts, new = list(preamble), None
+        texts, new, topic = list(preamble), None, Topic()
         for message in messages:
             question, own = question_of(read(message)), texts_of(message)
             if question and not (texts and is_block(texts[-1])):
                 seen = [*texts, *own]
-                known = self.known_block(seen)
-                new = None if known is not None else (len(placed), question, seen)
+                known, asked = self.known_block(seen), topic.read(question) or question
+                new = None if known is not None else (len(placed), asked, seen)
                 if known:
                     placed.append(as_message(known))
                     texts.append(known)
@@ -212,7 +212,8 @@ def _text_of(context: Context) -> str:
 
 
 def _needs_none(query: str, texts: Sequence[str]) -> bool:
-    return asks_nothing(query) or (is_reply(query) and any(map(is_block, texts)))
+    is_first = not any(map(is_block, texts))
+    return asks_nothing(query) or names_nothing(query) or (is_reply(query) and not is_first)
 
 
 def is_block(text: str) -> bool:

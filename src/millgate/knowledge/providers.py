@@ -36,7 +36,7 @@ from millgate.protocols import Clock, MemoryProvider
 from millgate.published.context_strategy import pick_accepted
 from millgate.text.fence import fence, quote
 from millgate.text.lazy_pattern import lazy_compile
-from millgate.text.small_talk import asks_nothing
+from millgate.text.wanted import asks_nothing
 from millgate.types import Candidate, Chunk, Plan, Sifted
 from millgate.types.notes import Fate, NoteCode, Stage
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit

@@ -73,9 +73,11 @@ from millgate.ranking.score import (
 from millgate.text.fence import fence_cost, fence_secret
 from millgate.text.fingerprint import KIND
 from millgate.text.meant import did_you_mean
+from millgate.text.wanted import read_wanted
 from millgate.types import (
     SIDE_SOURCES,
     Candidate,
+    Chunk,
     Context,
     Edge,
     Plan,
@@ -687,11 +689,23 @@ class RequestRun:
                 for c in composed.shown
                 if (mark := verdict.confidences.get(c.id)) is not None
             },
+            held_weight=self._held_weight(composed.shown),
             fallback=verdict.fallback,
             fallback_reason=reason,
             review=verdict.review,
             latency_ms=1000 * self.recorder.seconds,
         )
+
+    def _held_weight(self, shown: Sequence[Chunk]) -> float | None:
+        """How much of the message what is shown holds; None where words did not decide that it is shown.
+
+        A vector finds the answer to a question in other words. Something like an order is in every collection.
+        """
+        found = [self.chances[chunk.id] for chunk in shown if chunk.id in self.chances]
+        by_vector = self.embedded and read_wanted(self.request.query) == "question"
+        if by_vector or len(found) < len(shown):
+            return None
+        return max((one.held_weight for one in found), default=None)
 
     def _candidates_in_window(self) -> Candidates:
         """The candidates that were left out because the window holds them already."""

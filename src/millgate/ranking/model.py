@@ -42,6 +42,7 @@ from millgate.errors import ConfigError
 from millgate.protocols import Snapshot
 from millgate.ranking.arrays import Floats, within
 from millgate.ranking.question import Match, Question, match_known
+from millgate.ranking.score import idf
 from millgate.text.bounded_json import describe_json_error
 from millgate.text.languages import likeness_to_code
 from millgate.types import SIDE_SOURCES, WEB, Candidate
@@ -139,12 +140,14 @@ class Chance(NamedTuple):
     """How likely one candidate is evidence: the chance that its collection knows, and its own if so.
 
     `evidence_share` is its part of all the evidence that is expected in the ranking. What the window shows already
-    counts there too, so the shares of the others do not add up to 1.
+    counts there too, so the shares of the others do not add up to 1. `held_weight` is how much of the question one of
+    the best candidates holds, in weights of a term that one chunk has; less is asked of a small collection.
     """
 
     known: float
     held: float
     evidence_share: float
+    held_weight: float = 0.0
 
     @property
     def confidence(self) -> float:
@@ -178,6 +181,7 @@ def chances(
         best = sorted(members, key=lambda c: -c.score)[:LOOK] + list(seen[:LOOK] if own else ())
         matches = match_known(question, [c.chunk for c in best], words)
         features = query_features(question, matches, [c.chunk.text for c in best], words)
+        weight = features["held_weight"]
         known = model.chance_known(features)
         if embedded or not has_enough_terms_to_refuse(question, matches):
             known = max(known, model.lower)
@@ -186,7 +190,7 @@ def chances(
         shares = model.shares(scores / (scores.max() or 1.0))
         held = model.chances_held(features, shares)
         rows = zip(group, held.tolist(), shares.tolist(), strict=False)  # without those seen
-        made |= {at: Chance(known, chance, share) for at, chance, share in rows}
+        made |= {at: Chance(known, chance, share, weight) for at, chance, share in rows}
     return [made[at] for at in range(len(candidates))]
 
 
@@ -253,8 +257,10 @@ def query_features(
     held = max((sum(map(weights.__getitem__, one.held)) for one in best), default=0.0)
     phrase = max((one.phrase for one in best), default=0.0) / question.full
     code = likeness_to_code(texts)
+    rare = float(idf(words.count, [1])[0])
     return {
         "bias": 1.0,
+        "held_weight": held / rare / min(0.5 + math.log10(words.count + 1) / 4, 1.0),
         "cover": held / (sum(weights.values()) or 1.0),
         "phrase": min(phrase, _FULL_PHRASE) / _FULL_PHRASE,
         "unseen": len(unseen) / max(1, len(weights)) * unseen_share * (1 - code),

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from millgate.text.table import clip, count_of, table
+from millgate.text.wanted import LEAST_HELD, read_wanted
 from millgate.types.chunks import Chunk
 from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.plan import Plan, Strategy
@@ -56,6 +57,9 @@ class Context:
     """What grading came to; empty if nothing was graded, as when the window shows all that is relevant."""
     confidences: Mapping[str, float] = field(default_factory=dict, hash=False)
     """For each chunk shown that was graded, by id, the chance that it is evidence."""
+    held_weight: float | None = None
+    """How much of what the message names the texts found hold, in weights of a word that one text has; None if
+    words did not decide."""
     fallback: str = ""
     fallback_reason: str = ""
     review: str = ""
@@ -74,8 +78,24 @@ class Context:
 
     @property
     def is_worth_adding(self) -> bool:
-        """Whether it is likely enough to be evidence that it may be added to a conversation unasked."""
-        return self.best_confidence >= LEAST_UNASKED
+        """Whether it may be added to a conversation unasked: it is likely to be evidence for what a person asks."""
+        return bool(self.text) and not self.reason_not_to_add
+
+    @property
+    def reason_not_to_add(self) -> str:
+        """Why it should not be added to a conversation unasked; "" if it may be."""
+        if not self.text:
+            return self.fallback_reason or "nothing was found"
+        if self.best_confidence < LEAST_UNASKED:
+            return f"the best that was found is evidence with a chance of {self.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
+        wanted = read_wanted(self.trace.request.query)
+        least = LEAST_HELD[wanted]
+        if self.held_weight is not None and self.held_weight < least:
+            return (
+                f"what was found holds {self.held_weight:.2f} of what the message names, and one that is read as"
+                f" {wanted} needs {least:.1f}"
+            )
+        return ""
 
     @property
     def strategy(self) -> Strategy:

@@ -132,7 +132,7 @@ def test_a_full_window_skips():
 
 
 def test_a_collection_that_fits_both_window_and_budget_is_stuffed():
-    request = Request("hello", budget=1000, context_budget=ContextBudget(128_000, 0))
+    request = Request("bread", budget=1000, context_budget=ContextBudget(128_000, 0))
     assert decide(request, POLICY, content_tokens=1000).strategy is Strategy.STUFF
     assert decide(request, POLICY, content_tokens=1001).strategy is Strategy.HYBRID
     assert decide(request, POLICY, content_tokens=2_000_000).strategy is Strategy.RAG_GRAPH
@@ -188,7 +188,7 @@ def test_the_fuller_the_window_the_less_comes_in(length, content):
 
 
 def test_if_no_token_is_free_nothing_is_retrieved_and_the_plan_says_why():
-    request = Request("hello", context_budget=ContextBudget(8000, 8000, threshold_tokens=10_000))
+    request = Request("bread", context_budget=ContextBudget(8000, 8000, threshold_tokens=10_000))
     plan = decide(request, POLICY)
     assert (plan.skip, plan.budget, plan.limit, plan.min_trust) == (True, 0, 0, 1.0)
     assert "No token of the window is free" in plan.reasoning
@@ -227,3 +227,11 @@ def test_a_word_of_a_crisis_is_not_skipped_either_and_leaves_space_for_the_answe
 def test_a_named_task_overrules_the_words_and_reaches_the_crisis_advice():
     plan = decide(Request("hello", task="crisis_intervention"), POLICY)
     assert (plan.task, plan.group, plan.in_danger) == ("rag_critical", "crisis", True)
+
+
+def test_a_courtesy_is_looked_up_nowhere_and_a_word_is():
+    for said in ("thanks, looks good", "hi there!", "ok"):
+        plan = decide(Request(said), POLICY)
+        assert (plan.skip, plan.budget) == (True, 0)
+        assert "nothing is retrieved" in plan.reasoning
+    assert not decide(Request("night"), POLICY).skip

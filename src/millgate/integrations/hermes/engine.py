@@ -33,7 +33,7 @@ from millgate.sessions.compaction.account import account
 from millgate.sessions.compaction.items import Item
 from millgate.sessions.compaction.notice import Compaction
 from millgate.sessions.compaction.window import read_window as read_messages
-from millgate.text.small_talk import asks_nothing
+from millgate.text.wanted import asks_nothing
 from millgate.transcript.parts import question_of, read, texts_of
 from millgate.types import ContextBudget
 

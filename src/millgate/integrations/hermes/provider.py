@@ -28,7 +28,7 @@ from millgate.integrations.hermes.tools import TOOLS, call
 from millgate.knowledge.facts import FactHit
 from millgate.sessions.conversation import Conversation
 from millgate.text.fence import fence, fence_secret, quote
-from millgate.text.small_talk import asks_nothing
+from millgate.text.wanted import asks_nothing
 from millgate.types import ContextBudget, Plan, fact_key
 
 PROMPT = (
@@ -142,8 +142,9 @@ class MillgateMemory(PressureAware):
             query, window=[*self._seen, lost, *(hit.fact.content for hit in hits)], budget=self._budget,
             collection=self._existing_collections(gate), session=session, context_budget=window,
         )  # fmt: skip
-        self._recalled = len(hits) + len(context.chunks)
-        return "\n\n".join(part for part in (lost, _facts(gate, hits), context.text) if part)
+        found = context.text if context.is_worth_adding else ""
+        self._recalled = len(hits) + (len(context.chunks) if found else 0)
+        return "\n\n".join(part for part in (lost, _facts(gate, hits), found) if part)
 
     def recall_status(self) -> RecallStatus | None:
         """How much the last prefetch gave; None for nothing."""

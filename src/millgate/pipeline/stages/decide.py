@@ -24,6 +24,7 @@ from millgate.published.context_strategy import (
     compute_prefetch_params,
     estimate_content_tokens,
 )
+from millgate.text.wanted import is_courtesy
 from millgate.types import ContextBudget, Plan, Request, Strategy, Tier
 from millgate.types.check import check_count
 from millgate.types.policy import PositiveCount, Tuning
@@ -98,6 +99,11 @@ def decide(
     task = _task(request, policy)
     is_crisis = task.group == CRISIS
     window = request.context_budget
+    if is_courtesy(request.query) and not is_crisis:
+        return Plan(
+            skip=True, tier=Tier.HYBRID, strategy=Strategy.HYBRID, budget=0, task=task.task, group=task.group,
+            reasoning="The message is a greeting, thanks or an answer: nothing is retrieved.",
+        )  # fmt: skip
     if window is None:
         return Plan(
             skip=False, tier=Tier.HYBRID, strategy=Strategy.HYBRID, budget=request.budget,

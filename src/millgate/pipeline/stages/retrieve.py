@@ -8,9 +8,10 @@ The found chunks carry s1; a note's `share` is the part of the query's lexical w
 other numbers are what words, phrases, heads and related terms (feedback and vectors) add to s1.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Annotated
 
@@ -35,11 +36,15 @@ from millgate.ranking.score import (
     phrases,
     read_chunks,
 )
+from millgate.text.lazy_pattern import lazy_compile
 from millgate.types import Candidate
 from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
+# A query of fewer words stands in many texts by chance; one of more is a text itself.
+_QUOTED_WORDS, MOST_QUOTED_WORDS = 3, 60
+_WORD = lazy_compile(r"\w+")
 _DECIMALS = 4  # of the numbers that a note tells
 _FEW = 1 / 16  # share of all chunks up to which a part is looked through faster than all
 
@@ -117,7 +122,34 @@ def retrieve(
     parts |= _parts(match, kept, scores, peak)
     found, ords = _read_candidates(view, kept, scores, parts)
     ranking = RankingScores(every, seeds, strength, ords, len(found), match.hits)
+    found = _put_quotes_first(query, found)
     return Found(kept=found, added=found, scores=ranking)
+
+
+def _put_quotes_first(query: str, found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The candidates with those first that say the query word for word: as a title or a line, or within their text."""
+    asked = _WORD.findall(query.casefold())
+    if not _QUOTED_WORDS <= len(asked) <= MOST_QUOTED_WORDS:
+        return found
+    quote = re.compile(r"\b" + r"\W+".join(map(re.escape, asked)) + r"\b", re.IGNORECASE)
+    line = re.compile(rf"^\W*{quote.pattern}\W*$", re.IGNORECASE | re.MULTILINE)
+    said = [
+        2 if line.search(c.chunk.title) or line.search(c.chunk.text)
+        else 1 if quote.search(c.chunk.text) else 0
+        for c in found
+    ]  # fmt: skip
+    if not any(said):
+        return found
+    lifted = [_lift(c, how) for c, how in zip(found, said, strict=True)]
+    return tuple(sorted(lifted, key=lambda c: -c.score))
+
+
+def _lift(candidate: Candidate, said: int) -> Candidate:
+    """A candidate with its place among those that say the query, or below them."""
+    least, scale = ((0.0, 0.85), (0.9, 0.05), (0.95, 0.05))[said]
+    score, note = least + scale * candidate.score, candidate.notes[-1]
+    numbers = {**note.numbers, "quotes": said} if said else note.numbers
+    return replace(candidate, score=score, notes=(*candidate.notes[:-1], replace(note, score=score, numbers=numbers)))  # fmt: skip
 
 
 def _score(

@@ -6,8 +6,9 @@ turns, restarts and several workers. A question is a human turn; its block stand
 every later request. The block is built once, when the question is new, and kept under a hash of the conversation up
 to there: the store may change, the block does not.
 
-"Continue", "fix it" and "yes" are replies: what they are about stands in the question before them. A reply is looked up
-with the words of that question, and gets no block if the question has one. A greeting gets none.
+A greeting gets no block. "Continue", "fix it" and "yes" are replies, which name nothing: they get what the question
+before them missed, if its context could not be built. A question that points back ("and its filter part?") is looked up
+with the words of the question before it.
 """
 
 from bisect import bisect_left
@@ -23,10 +24,10 @@ from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.body import read_apart
 from millgate.service.proxy.request import Options, ProxyRequest
 from millgate.sessions.compaction.window import first_visible
-from millgate.text.small_talk import asks_nothing, is_reply
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.digests import digest
 from millgate.transcript.parts import Part, question_of, read_all, texts_of
+from millgate.transcript.topic import Topic
 from millgate.types import Context, ContextBudget, Request, Window
 
 BuildContext = Callable[[Request], Awaitable["Context | Block"]]
@@ -37,9 +38,8 @@ Blocks = Mapping[int, str]
 MAX_NEW = 32
 # characters of a question that are looked up and that its trace keeps: as many as limits.query_chars allows by default
 MAX_QUERY = 100_000
-_ASKS_NOTHING = "a greeting, thanks or a command asks for nothing"
+_ASKS_NOTHING = "the message asks for nothing that could be looked up"
 _NOBODY_ASKS = "no message is a person's"
-_REPLY_HAS_CONTEXT = "the message names nothing, and the question before it has its context"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Block:
     reason: str = ""
     """Why it is empty, if that is known."""
 
+    @property
+    def was_missed(self) -> bool:
+        """Whether its context could not be built. It is tried again with the next message that is new."""
+        return bool(self.degraded) and not self.text
+
     def headers(self) -> dict[str, str]:
         """What the reply says about it."""
         headers = {"x-millgate-context-tokens": str(self.tokens)}
@@ -65,6 +70,9 @@ class Block:
         if self.reason:
             headers["x-millgate-context-reason"] = self.reason
         return headers | ({"x-millgate-degraded": self.degraded} if self.degraded else {})
+
+
+_EMPTY = Block()
 
 
 async def find_blocks(
@@ -93,36 +101,48 @@ async def find_blocks(
         request.body, _read_questions, request, before, summaries=summaries
     )
     questions = list(asked)  # their positions
-    known = await conversations.get_all(keys)
-    if begin is None and not known:
+    kept = await conversations.get_all(keys)
+    if begin is None and not kept:
         return None, {}
+    known = _read_blocks(kept, keys[-1] if questions[-1:] == [len(messages) - 1] else b"")
     for at, shown_there in shown.items():
         messages[at] = dialect.add_block(messages[at], shown_there)
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
     blocks: dict[int, str] = {}
-    block, topic = Block(reason=_NOBODY_ASKS), _Topic()
+    block, topic = Block(reason=_NOBODY_ASKS), Topic()
     seen = _Seen([], counts=bool(options.window))
     seen.read = first_visible(messages)
     seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
         query, is_new = topic.read(asked[at]), number >= first_new
+        query = query or (asked[at] if summaries and at == begin else "")
         if is_new or (begin and at < begin and key not in known):
-            new = Block(reason=_REPLY_HAS_CONTEXT if query else _ASKS_NOTHING)
-            if is_new and query and not topic.has_block:
+            known[key] = Block(reason=_ASKS_NOTHING)
+            if is_new and query:
                 await read_apart(request.body, seen.read_up_to, messages, at)
                 about = _context_request(options, query, seen, tenant, asker)
-                new = await _build_block(build, about)
-            known[key] = await conversations.put(key, orjson.dumps(asdict(new)))
-        block = Block(**orjson.loads(known[key])) if key in known else Block()
+                known[key] = await _build_block(build, about)
+            made = orjson.dumps(asdict(known[key]))
+            first = await conversations.put(key, made, replace=key in kept)
+            known[key] = Block(**orjson.loads(first))
+        block = known.get(key, _EMPTY)
+        topic.was_missed = block.was_missed if query else topic.was_missed
         if block.text:
             blocks[at] = block.text
             messages[at] = dialect.add_block(messages[at], block.text)
-            topic.has_block = True
     headers = block.headers()
     if conversations.failure:
         headers["x-millgate-degraded"] = f"remembered: {conversations.failure}"
     return blocks, headers
+
+
+def _read_blocks(kept: Mapping[bytes, bytes], last: bytes) -> dict[bytes, Block]:
+    """The blocks that are known. One that was missed is unknown in the last message: no prefix is changed there."""
+    known = {key: Block(**orjson.loads(block)) for key, block in kept.items()}
+    if last in known and known[last].was_missed:
+        del known[last]
+    return known
 
 
 async def _build_block(build: BuildContext, request: Request) -> Block:
@@ -141,12 +161,7 @@ async def _build_block(build: BuildContext, request: Request) -> Block:
 
 def block_of(context: Context) -> Block:
     """The block that a context is; an empty one if nothing in it is likely enough to be added unasked."""
-    reason = ""
-    if not context:
-        reason = context.fallback_reason or "nothing was found"
-    elif not context.is_worth_adding:
-        reason = f"the best that was found is evidence with a chance of {context.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
-    if reason:
+    if reason := context.reason_not_to_add:
         return Block(trace=context.trace.id, degraded="; ".join(context.degraded), reason=reason)
     return Block(
         context.text,
@@ -180,23 +195,6 @@ def read_question(parts: Sequence[Part], *, summaries: bool = False) -> str:
     """What a person asks in a message, or the summary that stands there."""
     told = (part.text for part in parts if part.kind == "summary") if summaries else ()
     return question_of(parts) or "\n".join(told)
-
-
-@dataclass(slots=True)
-class _Topic:
-    """The last question that is no reply, and whether it, or a reply to it, has a block."""
-
-    question: str = ""
-    has_block: bool = False
-
-    def read(self, said: str) -> str:
-        """What to look up for a message: its words, behind the question if it is a reply; "" if it is a greeting."""
-        if asks_nothing(said):
-            return ""
-        if self.question and is_reply(said):
-            return f"{self.question}\n{said}"
-        self.question, self.has_block = said, False
-        return said
 
 
 @dataclass(slots=True)

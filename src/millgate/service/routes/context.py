@@ -27,6 +27,7 @@ from millgate.service.routes.parse import Body, Name, StrictRoute
 from millgate.service.routes.responses import respond, response_schema
 from millgate.settings.schema import field_docs
 from millgate.text.fingerprint import WindowFingerprint
+from millgate.transcript.topic import read_with_topic
 from millgate.types import ContextBudget, Request, Window
 from millgate.types.lengths import MOST_COLLECTIONS, NOT_BLANK
 from millgate.types.policy import Limits
@@ -93,6 +94,8 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     """What the model already sees, as texts or chat messages; goes before the text."""
     current_window_text: str | None = None
     """What the model already sees, as one text."""
+    follow: bool = True
+    """Whether a question that points back is looked up with the question before it in the window."""
     debug: bool = False
     """Whether to add the numbers behind each chunk."""
     include_report: bool = False
@@ -102,17 +105,21 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
         """The request that the library understands. Only a local caller's folder is looked for on this machine."""
         fingerprint = self.current_window_fingerprint
         text = self.current_window_blocks or self.current_window_text
-        window = text if fingerprint is None else fingerprint
+        window = (
+            (text if fingerprint is None else fingerprint) if self.window is None else self.window
+        )
         budget = None
         if self.context_length is not None:
             budget = ContextBudget(**self._read(_FROM_BUDGET))
         asked = Request(
             tenant=tenant,
             asker=asker,
-            window=Window.of(window if self.window is None else self.window),
+            window=Window.of(window),
             context_budget=budget,
             **self._read(_FROM_REQUEST),
         )
+        if self.follow:
+            asked = replace(asked, query=read_with_topic(asked.query, window))
         return asked if local else replace(asked, cwd=folder_name(asked.cwd))
 
     def _read(self, names: list[str]) -> dict[str, Any]:

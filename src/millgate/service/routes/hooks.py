@@ -16,7 +16,7 @@ from millgate.service.observe.request_state import state_of
 from millgate.service.routes.callers import Reader, ReadGate
 from millgate.service.routes.parse import Body, Collection, Folder, SessionName, StrictRoute
 from millgate.service.routes.responses import respond
-from millgate.text.small_talk import asks_nothing, is_reply
+from millgate.text.wanted import asks_nothing, is_reply
 
 router = APIRouter(prefix="/v1/hooks", tags=["hooks"], route_class=StrictRoute)
 
@@ -65,7 +65,7 @@ async def prompt(
     )
     state = state_of(request)
     state.trace, state.tokens = context.trace, context.token_estimate
-    if not (context.text and context.is_worth_adding):
+    if not context.is_worth_adding:
         return Response(status_code=204)
     output = {"hookEventName": "UserPromptSubmit", "additionalContext": context.text}
     return respond({"hookSpecificOutput": output})

@@ -15,8 +15,8 @@ from millgate.sessions.compaction.items import Item
 from millgate.sessions.compaction.window import Message
 from millgate.text.fence import fence, quote
 from millgate.text.redact import redact
-from millgate.text.small_talk import is_reply
 from millgate.text.terms import terms
+from millgate.text.wanted import is_reply
 from millgate.transcript.parts import Part
 from millgate.types import Context, Step
 from millgate.types.notes import Fate, NoteCode, Stage
@@ -89,7 +89,7 @@ def leave_out_unneeded(context: Context) -> Context:
     """A context as it is if its question needs it; else an empty one, whose trace says why."""
     reason, trace = why_unneeded(context), context.trace
     if not reason:
-        return context
+        return replace(context, held_weight=None)  # the words of the question were compared here
     candidates = tuple(
         c
         if c.dropped
