@@ -8,6 +8,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -235,3 +236,49 @@ def is_setting(variable: str) -> bool:
         if not fields:
             return True
     return True
+
+
+# -- files, targets, settings and rooms ------------------------------------------------------------
+
+over_present_pages = pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in HISTORY], ids=lambda page: str(page.relative_to(ROOT))
+)  # fmt: skip
+PLACES = [ROOT, ROOT / "src/millgate"]
+
+
+@over_present_pages
+def test_every_python_file_on_a_page_exists(page):
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
+    gone = [name for name in named if not any((place / name).exists() for place in PLACES)]
+    assert gone == []
+
+
+@over_present_pages
+def test_every_make_target_on_a_page_exists(page):
+    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
+    targets |= {f"bench-{file.stem}" for file in (ROOT / "bench").iterdir()} | {"bench-NAME"}
+    named = set(re.findall(r"(?:`|^)make ([\w-]+)", page.read_text(), re.MULTILINE))
+    assert named <= targets
+
+
+@over_present_pages
+def test_every_setting_on_a_page_exists(page):
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?:`| = )", page.read_text()))
+    others = ("guard.report", "proxy.db")  # an attribute in Python, and a file
+    settings = [name for name in named if not name.startswith(others)]
+    gone = [
+        name
+        for name in settings
+        if name.split(".")[0] in Settings.model_fields
+        and not is_setting(name.upper().replace(".", "__"))
+    ]
+    assert gone == []
+
+
+def test_the_rooms_of_the_architecture_are_those_that_import_linter_holds():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
+    held = [{name.strip(" ()") for name in layer.split("|")} for layer in layers if layer != "__main__"]  # fmt: skip
+    rows = re.findall(r"^\| (\d+) \| `(\w+)`", (ROOT / "docs/ARCHITECTURE.md").read_text(), re.MULTILINE)  # fmt: skip
+    told = [{room for number, room in rows if int(number) == n} for n in range(1, len(held) + 1)]
+    assert told == held
