@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.hostile import grows_faster
 
 from millgate.cli import app
 from millgate.errors import InputError
@@ -287,3 +288,14 @@ def test_a_pipe_a_link_to_itself_and_a_huge_file_are_left_as_they_are(tmp_path, 
     for client in ("claude", "opencode", "cursor"):
         with pytest.raises(InputError, match="is left as it is"):
             find_place(client, "project").install(Entry("millgate", "millgate"))
+
+
+@pytest.mark.parametrize(
+    ("start", "unit"), [("{}", ",/*\t"), ('{"a": 1} /* ', "* /"), ('{"a": "', '\\"')]
+)
+def test_what_is_never_closed_is_refused_in_linear_time(start, unit):
+    def refuse(text):
+        with pytest.raises(ValueError, match="line"):
+            load_json(text)
+
+    assert not grows_faster(refuse, lambda size: start + unit * size)

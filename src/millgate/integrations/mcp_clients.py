@@ -231,8 +231,9 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 _COMMENT = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
+# The last group stays: strings, and what is never closed, which is taken to its end or each sign in it would be tried.
 _NOT_JSON = re.compile(
-    rf"""("(?:[^"\\\n]|\\.)*+")|\A\ufeff|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])"""
+    rf"""\A\ufeff|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])|("(?:[^"\\\n]|\\.)*+"?|/\*(?s:.*))"""
 )
 
 
