@@ -6,6 +6,7 @@ times the text takes four times as long if time is linear, and sixteen times if 
 """
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, product
@@ -35,6 +36,23 @@ def grows_faster(work: Callable[[str], object], make: Callable[[int], str]) -> b
         _seconds(work, make(SMALL * factor)) > ALLOWED[factor] * _seconds(work, make(SMALL))
         for factor in (4, 4, 4, 8)
     )
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """How many functions the work calls, and how often it resumes generators: the same on every machine."""
+    calls = 0
+
+    def profile(_, event, __):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
 
 
 def pumped(pattern: re.Pattern[str]) -> Iterator[Callable[[int], str]]:

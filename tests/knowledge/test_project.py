@@ -1,9 +1,10 @@
 """The project of a folder: the nearest repository or project file, not the last folder's name."""
 
 import pytest
+from tests.hostile import count_calls
 
 from millgate.gateway import Millgate
-from millgate.knowledge.project import MARKERS, project_of
+from millgate.knowledge.project import MARKERS, MOST_PARENTS, project_of
 from millgate.types import Edge
 
 
@@ -58,3 +59,8 @@ def test_asking_again_names_the_project(tmp_path):
         assert "new" in {c.chunk.id for c in made.trace.candidates}
         other = hg.context("why is the cache slow", window=[seen], cwd=str(tmp_path / "osprey"))
         assert "new" not in {c.chunk.id for c in other.trace.candidates}
+
+
+def test_each_look_for_a_marker_costs_the_same_in_a_long_path():
+    looks = (MOST_PARENTS + 1) * len(MARKERS)
+    assert count_calls(lambda: project_of("/a" * 2_000)) < 20 * looks
