@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.hostile import count_calls
 
 from millgate.errors import InputError
 from millgate.published.self_reference import compute_overlaps
@@ -214,3 +215,8 @@ def test_a_sketch_of_a_window_without_repeats_holds_little_on_the_way():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * index.tokens.size
+
+
+def test_many_short_texts_cost_as_much_each_as_few():
+    few, many = (count_calls(lambda n=n: fingerprints(["word"] * n)) for n in (300, 1_200))
+    assert many < 5 * few

@@ -104,13 +104,16 @@ def _minhash_rows(parts: Sequence[U32]) -> NDArray[np.uint32]:
     """A row for each text, from so many texts, or pieces of one, at a time that little is held."""
     rows = np.full((len(parts), MINHASH_PERM), _EMPTY, dtype=np.uint32)
     batch: list[tuple[int, U64]] = []
+    held = 0  # shingles in the batch
     for i, part in enumerate(parts):
         size = shingle_size(part.size)
         for at in range(0, max(0, part.size - size + 1), _AT_ONCE):
-            batch.append((i, shingle_hashes(part[at : at + _AT_ONCE + size - 1], size)))
-            if sum(hashes.size for _, hashes in batch) >= _AT_ONCE:
+            hashes = shingle_hashes(part[at : at + _AT_ONCE + size - 1], size)
+            batch.append((i, hashes))
+            held += hashes.size
+            if held >= _AT_ONCE:
                 _take_least(rows, batch)
-                batch = []
+                batch, held = [], 0
     _take_least(rows, batch)
     return rows
 
