@@ -2,9 +2,11 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.hostile import grows_faster
 
 from millgate.errors import InputError
 from millgate.ingest.ignore import Ignore
@@ -92,3 +94,26 @@ def test_a_pattern_of_many_stars_ends(pattern, path):
 )  # fmt: skip
 def test_brackets_that_other_tools_warn_of_are_read_without_a_word(pattern, path):
     assert parse_pattern(pattern).matches(path, is_folder=False)
+
+
+@pytest.mark.parametrize("end", ["", "b", "\\", "\\ "])
+def test_a_line_of_spaces_is_read_in_linear_time(end):
+    def read(line):
+        with suppress(ValueError):
+            parse_pattern(line)
+
+    assert not grows_faster(read, lambda size: "a" + " " * 50 * size + end)
+
+
+def test_spaces_at_the_end_do_not_count_unless_a_backslash_keeps_one():
+    assert parse_pattern("a" + " " * 1_000_000) == parse_pattern("a")
+    assert parse_pattern("a\\" + " " * 9) == parse_pattern("a\\ ")
+
+
+def test_a_pattern_longer_than_any_path_matches_nothing(tmp_path):
+    with pytest.raises(ValueError, match="longer than any path"):
+        parse_pattern("*a" * 200_000)
+    (tmp_path / ".gitignore").write_text("*a" * 200_000 + "\nb\n")
+    (tmp_path / "b").write_text("text")
+    (tmp_path / "c").write_text("text")
+    assert [file.path.name for file in walk([tmp_path]) if isinstance(file, SourceFile)] == ["c"]

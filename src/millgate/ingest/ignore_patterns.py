@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from millgate.types.lengths import FOLDER_CHARS
+
 _STAR = "*"
 _SLASH = "/"
 _ONE = "[^/]"  # any character of a name
@@ -54,6 +56,8 @@ def parse_pattern(line: str) -> Pattern | None:
     text = _without_spaces(line)
     if not text or text.startswith("#"):
         return None
+    if len(text) > FOLDER_CHARS:
+        raise ValueError("it is longer than any path")
     leaves_out = not text.startswith("!")
     text = text if leaves_out else text[1:]
     folders_only = text.endswith("/")
@@ -65,12 +69,9 @@ def parse_pattern(line: str) -> Pattern | None:
 
 def _without_spaces(line: str) -> str:
     """The line without the spaces at its end that no backslash keeps."""
-    while line.endswith(" "):
-        before = line[:-1]
-        if (len(before) - len(before.rstrip("\\"))) % 2:
-            break
-        line = before
-    return line
+    kept = line.rstrip(" ")
+    escapes = len(kept) - len(kept.rstrip("\\"))
+    return line[: len(kept) + escapes % 2]
 
 
 def _expression(text: str) -> str:
