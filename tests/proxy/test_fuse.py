@@ -122,6 +122,25 @@ def test_a_paused_session_is_refused_by_the_other_apis_too(rig, gate, address, u
     assert post(address, model, path=path, session="other", **PASSED_ON[path]).status_code == 200
 
 
+@pytest.mark.parametrize("coding", ["", "br"])
+def test_a_body_that_cannot_be_read_is_counted_and_refused_at_a_cap(
+    rig, gate, address, upstream, coding
+):
+    post(address, rig.script(said(*PROSE, usage=(CAP, 1))))
+    answered = [json_head(), b'{"usage": {"prompt_tokens": 7, "completion_tokens": 1}}']
+    model = rig.script(answered)
+    upstream.script(
+        "/v1/chat/completions", answered
+    )  # what it takes for the model of a packed body
+    content = b"packed" if coding else b'{"model": "%b", "messages": [NaN]}' % model.encode()
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    for session, status in (("s", 402), ("other", 200)):
+        asked = headers | {"x-millgate-session": session}
+        reply = web.post(f"{address}/v1/chat/completions", content=content, headers=asked)
+        assert reply.status_code == status, reply.text
+    assert spent(gate, "other") == 8
+
+
 def test_what_another_api_takes_is_booked_as_told_else_as_it_was_estimated(rig, gate, address):
     told_usage = b'{"data": [], "usage": {"prompt_tokens": 77, "total_tokens": 77}}'
     body = PASSED_ON["/v1/embeddings"]

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import Head, answer, json_head, said
+from tests.proxy.upstream import Head, Upstream, answer, json_head, said
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, NotFound
@@ -32,7 +32,6 @@ BAD = {
     "a message without a role": (b'{"model": "m", "messages": [{"content": "Hi"}]}', {}, 400, "messages[0]"),
     "content of a wrong kind": (GOOD.replace(b'"Hi"', b"7"), {}, 400, "messages[0].content"),
     "form data": (GOOD, {"content-type": "multipart/form-data"}, 415, None),
-    "compressed by something else": (GOOD, {"content-encoding": "br"}, 415, None),
     "not compressed as it says": (GOOD, {"content-encoding": "gzip"}, 400, None),
     "not zstd as it says": (GOOD, {"content-encoding": "zstd"}, 400, None),
     "a switch that is none": (GOOD, {"x-millgate-guard": "maybe"}, 400, "x-millgate-guard"),
@@ -68,6 +67,36 @@ def test_a_bad_request_gets_the_error_of_its_api(routed, path, body, headers, st
         assert got.json()["type"] == "error"
     else:
         assert (error["type"], error["param"]) == ("invalid_request_error", param)
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest"),
+    [
+        (b"\xef\xbb\xbf{", b'"messages": []}'),
+        (b"{", b'"temperature": NaN}'),
+        (b"{", b'"messages": [{"role": "user", "content": "\\ud83d"}]}'),
+    ],
+    ids=["a byte order mark", "a number that is none", "half a character"],
+)
+def test_json_that_only_some_readers_take_goes_to_the_upstream_of_its_model(routed, rig, upstream, begin, rest):  # fmt: skip
+    model = rig.script(said("one", "two"))
+    body = begin + b'"model": "%b", ' % model.encode() + rest
+    upstream.seen[model] = []
+    got = web.post(f"{routed.url}/v1/chat/completions", content=body, headers={"content-type": "application/json"})  # fmt: skip
+    assert (got.status_code, got.content) == (200, b"".join(said("one", "two")))
+    assert (got.headers["x-millgate-guard"], got.headers["x-millgate-upstream"]) == ("off", "b")
+    assert "not valid JSON" in got.headers["x-millgate-guard-reason"]
+
+
+def test_a_body_in_a_coding_that_we_do_not_know_is_passed_on_as_it_came(rig):
+    alone = rig.run(Upstream().start())
+    alone.script("/v1/chat/completions", said("one"))
+    served = rig.serve(ProxyPolicy(upstreams={"main": UpstreamPolicy(url=f"http://127.0.0.1:{alone.port}/v1")}))  # fmt: skip
+    headers = {"content-type": "application/json", "content-encoding": "br"}
+    got = web.post(f"{served.url}/v1/chat/completions", content=b"\x0b\x02", headers=headers)
+    rig.run(alone.stop())
+    assert got.content == b"".join(said("one"))
+    assert "compressed: br" in got.headers["x-millgate-guard-reason"]
 
 
 def test_the_longest_fitting_pattern_decides():

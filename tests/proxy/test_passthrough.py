@@ -9,9 +9,10 @@ from tests.waiting import MOST_S
 
 from millgate.errors import NotFound
 from millgate.service.proxy import answer as proxy_answer
-from millgate.service.proxy import passthrough, request
+from millgate.service.proxy import request
 from millgate.service.proxy.passthrough import _find, _is_reached, _model_of
 from millgate.service.proxy.send import Upstreams
+from millgate.text import bounded_json
 from millgate.text.bounded_json import loads
 from millgate.types.policy import ProxyPolicy
 
@@ -66,7 +67,7 @@ def test_a_large_body_is_not_parsed_on_the_event_loop(rig, served, monkeypatch, 
         threads.append(threading.current_thread())
         return loads(body)
 
-    for module in (passthrough, request, proxy_answer):
+    for module in (bounded_json, request, proxy_answer):
         monkeypatch.setattr(module, "loads", spy)
     model = rig.script(answer(" ".join(str(n * n) for n in range(40_000))))
     asked = {"model": model, "input": [], "messages": [{"role": "user", "content": "word " * 500_000}]}  # fmt: skip

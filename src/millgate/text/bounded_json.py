@@ -7,7 +7,9 @@ orjson reads lists in lists four times as deep as it writes them. A value that i
 it is read.
 """
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from json import JSONDecodeError
 from math import isfinite
@@ -47,6 +49,20 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
     if len(data) > 2 * DEEPEST and (len(data) > _SHORT or _count_openings(data) > DEEPEST):
         _check_depth(value)
     return value
+
+
+def loads_loosely(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
+    """The same for what only some readers take for JSON: with NaN, half a character or a byte order mark."""
+    try:
+        return loads(data)
+    except orjson.JSONDecodeError:
+        if len(data) > HUGE or why_too_large(data):
+            raise
+        with suppress(ValueError, RecursionError):
+            value = json.loads(data.decode("utf-8-sig", "surrogatepass"))
+            _check_depth(value)
+            return value
+        raise
 
 
 def why_too_large(data: bytes) -> str:

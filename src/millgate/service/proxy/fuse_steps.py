@@ -9,22 +9,18 @@ the user's own network it is free, if nobody is known to provide it.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import orjson
-
 from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import StoreError
 from millgate.guard.dialects.usage import estimate_prompt
 from millgate.service.edge.body import read_apart
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.request import ProxyRequest, named_session
-from millgate.service.proxy.transport import header
-from millgate.service.wire import Headers
+from millgate.service.proxy.request import ProxyRequest, fields_of, named_session
+from millgate.service.proxy.transport import codings_of
 from millgate.sessions.prompt_cache.segments import TTL_S
 from millgate.spending.limits import Cap
 from millgate.spending.prices import Price, Prices, is_table_loaded
 from millgate.spending.spending import Hold, Spending, amount_of
-from millgate.text.bounded_json import loads
 from millgate.types import Amount
 from millgate.types.notes import Stage
 
@@ -57,26 +53,19 @@ async def fuse_passed_on(exchange: Exchange, body: bytes) -> None:
     if exchange.gate is None or exchange.method != "POST":
         return
     spending, call = exchange.gate.spending, exchange.call
-    fields = await read_apart(body, _fields_of, exchange.headers, body)
+    fields = await read_apart(body, fields_of, exchange.headers, body)
     call.session = named_session(exchange.headers, fields)
     if caps := spending.policy.caps_of(call.session, exchange.caller.key):
         is_free = _is_free(exchange.path)
 
         async def count() -> tuple[int, int]:
-            return 0 if is_free else await read_apart(body, estimate_prompt, fields), 0
+            if is_free:
+                return 0, 0
+            if codings_of(exchange.headers):  # a packed byte is rarely more than a token
+                return len(body), 0
+            return await read_apart(body, estimate_prompt, fields), 0
 
         await _hold(exchange, spending, caps, count)
-
-
-def _fields_of(headers: Headers, body: bytes) -> dict[str, object]:
-    """The fields of a JSON body; none of any other."""
-    if b"json" not in header(headers, b"content-type").lower():
-        return {}
-    try:
-        fields = loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _is_free(path: str) -> bool:

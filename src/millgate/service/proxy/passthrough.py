@@ -14,9 +14,8 @@ from millgate.service.edge.body import read_apart
 from millgate.service.proxy.answer import copy
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.fuse_steps import fuse_passed_on
-from millgate.service.proxy.request import parse_options
+from millgate.service.proxy.request import fields_of, parse_options
 from millgate.service.proxy.send import Upstreams
-from millgate.service.proxy.transport import header
 from millgate.service.wire import Headers
 from millgate.text.bounded_json import loads
 from millgate.types.check import check_length
@@ -67,13 +66,7 @@ def _model_of(path: str, headers: Headers, body: bytes) -> str:
     """The model that a request names in its path or body, if it names one."""
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")
-    if b"json" not in header(headers, b"content-type"):
-        return ""
-    try:
-        fields = loads(body)
-    except orjson.JSONDecodeError:
-        return ""
-    model = fields.get("model") if isinstance(fields, dict) else None
+    model = fields_of(headers, body).get("model")
     if not isinstance(model, str):
         return ""
     check_length("model", model, NAME_CHARS)

@@ -37,7 +37,7 @@ from millgate.service.proxy.compaction_steps import observe_compaction, put_back
 from millgate.service.proxy.exchange import Exchange, Gate, Observer
 from millgate.service.proxy.fuse_steps import fuse, settle
 from millgate.service.proxy.passthrough import pass_on
-from millgate.service.proxy.request import unpack
+from millgate.service.proxy.request import UnreadBody, unpack
 from millgate.service.proxy.send import Upstreams, send
 from millgate.service.proxy.sse import encode
 from millgate.service.proxy.steps import (
@@ -135,12 +135,17 @@ class Proxy:
     async def _answer(self, exchange: Exchange, body: bytes) -> None:
         """One request to a model and its answer, step by step; `_serve` reports it and ends the reply.
 
-        A bug in what we do to a call does not cost the client its answer: the call goes on without that.
+        A bug in what we do to a call does not cost the client its answer: the call goes on without that. So does one
+        whose body the upstream may read and we do not.
         """
         is_read = False
         with surviving("reading a model call", but=MillgateError):
-            await read(exchange, body, self.policy, self._remembered)
-            is_read = True
+            try:
+                await read(exchange, body, self.policy, self._remembered)
+                is_read = True
+            except UnreadBody as error:
+                exchange.call.unwatched = error.message
+                exchange.reply_headers["x-millgate-guard-reason"] = error.message
         if not is_read:
             await self._pass_on(exchange, body)
             return

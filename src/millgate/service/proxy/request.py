@@ -29,7 +29,7 @@ from millgate.sessions.compaction.policy import MODES as COMPACTION_MODES
 from millgate.sessions.compaction.policy import Mode as CompactionMode
 from millgate.sessions.folding.policy import MODES as FOLD_MODES
 from millgate.sessions.folding.policy import Mode as FoldMode
-from millgate.text.bounded_json import loads
+from millgate.text.bounded_json import loads, loads_loosely
 from millgate.text.redact import redact
 from millgate.types.lengths import NAME_CHARS, SESSION_CHARS
 from millgate.types.policy import ProxyPolicy
@@ -241,6 +241,10 @@ class WrongContentType(InputError):
     status = 415
 
 
+class UnreadBody(InvalidRequest):
+    """A body that an upstream may read and we do not: it is passed on as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
     """A checked request: its bytes, its fields, its conversation, and the options."""
@@ -277,7 +281,8 @@ def parse_request(
     try:
         fields = loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+        kind = UnreadBody if fields_of(headers, body) else InvalidRequest
+        raise kind(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRequest("the body is not a JSON object")
     model = dialect.model(fields)
@@ -291,17 +296,25 @@ def parse_request(
     return ProxyRequest(body, fields, messages, model, parse_options(headers, policy))
 
 
+def fields_of(headers: Headers, body: bytes) -> dict[str, Any]:
+    """The fields of a JSON body, however loosely it is written; none of any other."""
+    if b"json" not in header(headers, b"content-type").lower():
+        return {}
+    try:
+        fields = loads_loosely(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
 def _check_content_type(headers: Headers) -> None:
     kind = header(headers, b"content-type").split(b";")[0].strip().lower()
     if kind and kind != b"application/json" and not kind.endswith(b"+json"):
         raise WrongContentType(
             f"content-type is {kind.decode('latin-1')!r}; it must be application/json"
         )
-    packed = header(headers, b"content-encoding").strip().lower()
-    if packed not in (b"", b"identity"):
-        raise WrongContentType(
-            f"content-encoding is {packed.decode('latin-1')!r}", hint="send it plain"
-        )
+    if codings := codings_of(headers):
+        raise UnreadBody(f"the body is compressed: {b', '.join(codings).decode('latin-1')}")
 
 
 WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # which tell zlib the format
