@@ -75,6 +75,14 @@ def test_what_a_given_edge_leads_to_is_shown_beside_a_window_that_holds_the_rest
     assert "adjacent" in [n.code for n in fate(seen, "redis").notes if n.stage is Stage.GATE]
 
 
+def test_half_of_the_evidence_in_the_window_does_not_hide_the_other_half():
+    with Millgate.open(":memory:") as gate:
+        audit = "Whoever allowed it signs in the ledger, and the auditor reads that in May."
+        gate.add([{"id": "refund", "text": REFUND}, {"id": "audit", "text": audit}, *ROWS[3:]])
+        question = "how are refunds of Kestrel paid to the card, and who reads the ledger?"
+        assert ids(gate.context(question, window=[REFUND])) == ["audit"]
+
+
 def test_the_token_of_a_slice_comes_through_as_it_was_made():
     with Millgate.open(":memory:") as gate:
         gate.add_turns("monday", [{"role": "user", "content": text} for text in (REFUND, RECEIPT, REDIS)])  # fmt: skip

@@ -725,8 +725,8 @@ class RequestRun:
     def _window_share(self, fresh: Candidates, beside: Container[str]) -> float:
         """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
 
-        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. A chunk with every
-        word of the question is on the subject: while one is new, the window does not show all.
+        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. The window does not
+        show all while a new chunk has every word of the question, or one that no chunk in the window has.
         """
         if not self.request.window:
             return 0.0
@@ -739,18 +739,22 @@ class RequestRun:
             held = {c.chunk.id: self.chances[c.chunk.id].evidence_share for c in fresh_of[name]}
             missing = sum(share for id, share in held.items() if id not in beside)
             shown = 1 - sum(held.values()) if seen[name] else 0.0
-            if shown and self._says_all(name, fresh_of[name]):
+            if shown and self._may_say_more(name, seen[name], fresh_of[name]):
                 shown = 0.0
             if seen[name] or held:
                 shares.append(shown / ((shown + missing) or 1.0))
         return min(shares, default=0.0)
 
-    def _says_all(self, name: str, fresh: Candidates) -> bool:
-        """Whether a chunk of a collection holds every word of the question that the collection knows."""
-        question = self.questions[name]
+    def _may_say_more(self, name: str, seen: Candidates, fresh: Candidates) -> bool:
+        """Whether a new chunk has every word of the question that its collection knows, or one that those seen lack."""
+        question, view = self.questions[name], self.views[name]
         wanted = question.asked - question.unseen
-        matches = match_known(question, [c.chunk for c in fresh], self.views[name])
-        return len(wanted) > 1 and any(wanted <= match.held for match in matches)
+        in_window, new = (
+            [match.held for match in match_known(question, [c.chunk for c in some], view)]
+            for some in (seen, fresh)
+        )
+        known = frozenset[int]().union(*in_window)
+        return any(held - known or (len(wanted) > 1 and wanted <= held) for held in new)
 
     def _describe_empty(self) -> str:
         """What to know if none of the collections that were asked holds anything; empty if one does."""
