@@ -185,6 +185,7 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
                 "unchanged": made.unchanged,
                 "removed": made.removed,
                 "missing": made.missing,
+                "packed": made.packed,
                 "skips": made.skips,
                 "skipped": skipped,
             }
@@ -197,6 +198,9 @@ def _print_summary(made: Summary, *, as_json: bool) -> None:
             f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
             f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
         )
+    if made.packed and made.documents:
+        rows = count_of(made.packed, "short row")
+        echo(f"{rows} of large tables share documents; each has its id in the text")
     if made.missing:
         gone = count_of(made.missing, "file")
         echo(f"{gone} gone, but still in the store: --prune removes such documents", err=True)

@@ -39,10 +39,11 @@ _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
 
 
 class Passage(NamedTuple):
-    """A part of a text, and the headings above it."""
+    """A part of a text, and the headings above it; of packed rows, which rows it holds."""
 
     text: str
     path: tuple[str, ...] = ()
+    rows: str = ""
 
 
 def split_text(

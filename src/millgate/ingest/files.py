@@ -21,7 +21,8 @@ from millgate.ingest.child import ParserProcess
 from millgate.ingest.load import LATER_STANDS, Kind, Loader, OnProgress, Summary
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.readers import SourceFile, read
-from millgate.ingest.rows import LINE, READ_FORMAT, ROW, Skip
+from millgate.ingest.rows import LINE, READ_FORMAT, ROW, Skip, Text
+from millgate.ingest.tables import pack_rows
 from millgate.ingest.walk import (
     beginnings_of,
     check_paths,
@@ -31,6 +32,7 @@ from millgate.ingest.walk import (
     walk,
 )
 from millgate.protocols import DocumentStore
+from millgate.text.turns import CONVERSATION
 
 NAME = "added_files.json"
 MOST_DOCUMENTS = (
@@ -133,7 +135,7 @@ def add_files(
     """Add files and folders, as `walk` finds them. What a file no longer holds goes.
 
     With `prune`, documents of files that are gone from a folder go too, and rows with ids of their own that are gone
-    from their file.
+    from their file. Rows that are packed go with their file's lines.
     `own_folder` is the folder of the store, which is never read.
     """
     policy = policy or IngestPolicy()
@@ -145,7 +147,7 @@ def add_files(
     loader.progress.total = sum(one.size for one in found)
     added = AddedFiles(own_folder, tenant, collection, kind, policy)
     unchanged = _unchanged_files(found, added, store.digests, tenant, collection)
-    whole: set[str] = set()
+    whole, packed = set[str](), set[str]()
     may_have_lost = False
     with ParserProcess() as parser:
         for one in found:
@@ -160,6 +162,7 @@ def add_files(
                 ending = _read_file(loader, one, collection, parser, added)
                 may_have_lost |= ending.may_have_lost
                 whole |= {one.id} if ending.is_whole else set()
+                packed |= {one.id} if ending.is_packed else set()
     loader.flush()
     base = (root or Path.cwd()).resolve()
     folders = [document_id(place, base) for place in places if place.is_dir()]
@@ -170,6 +173,7 @@ def add_files(
         lost += stale_parts(
             store.digests(tenant, collection),
             read=whole,
+            packed=packed,
             is_met=lambda name: hash((collection, name)) in loader.seen,
             prune=prune,
         )
@@ -224,11 +228,12 @@ class _Ending(NamedTuple):
     """How the reading of a file ended.
 
     `is_whole`: all that it holds is known now. `may_have_lost`: it can have lost documents, as one of several (a .json
-    file may have been), or one that is empty now.
+    file may have been), or one that is empty now. `is_packed`: it is a table whose short rows share documents.
     """
 
     is_whole: bool
     may_have_lost: bool
+    is_packed: bool
 
 
 def _read_file(
@@ -236,15 +241,22 @@ def _read_file(
 ) -> _Ending:
     """Add everything that a file holds, and list it as added."""
     documents, skips, own_ids = dict[str, str](), list[Skip](), False
-    before, may_have_lost = loader.progress.skips, False
+    before, may_have_lost, is_packed = loader.progress.skips, False, False
     max_bytes = loader.policy.max_bytes
-    for item in read(file, collection=collection, max_bytes=max_bytes, parser=parser):
+    items = read(file, collection=collection, max_bytes=max_bytes, parser=parser)
+    if loader.kind != CONVERSATION:
+        items = pack_rows(items, file.id, loader.policy.chunk)
+    for item in items:
+        if isinstance(item, Text) and item.origin == ROW and not own_ids:
+            pack = f"{file.id}:{item.line}"  # that the file began with when it was larger
+            may_have_lost |= bool(loader.store.digests(loader.tenant, item.collection, [pack]))
         mark = loader.add(item)
         if isinstance(item, Skip):
             skips.append(item)
             continue
         documents[item.id] = mark
         own_ids |= item.origin == ROW
+        is_packed |= item.packed > 0
         may_have_lost |= item.origin == LINE or file.path.suffix == ".json"
     if own_ids or (documents and skips) or len(skips) > 1:
         added.note(file, "")  # other files may hold the same ids; and each skip is to be told again
@@ -252,4 +264,4 @@ def _read_file(
         added.note(file, documents or "".join(skip.reason for skip in skips))
     is_empty = not documents and all(skip.is_empty for skip in skips)
     is_whole = is_empty or loader.progress.skips == before
-    return _Ending(is_whole, may_have_lost or is_empty)
+    return _Ending(is_whole, may_have_lost or is_empty, is_packed)

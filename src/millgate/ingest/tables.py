@@ -1,22 +1,32 @@
 """Tables: files whose lines are rows: JSON lines, CSV, and JSON that is a row or a list of rows.
 
 A row without an id is named by its file and line. A line that is not a row is skipped with its number and reason.
+A document takes much more than a few words do, so the short rows of a large table are packed: many rows are one
+document, its chunks say which rows they hold, and a row's own id is in its text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import orjson
 
 from millgate.errors import InputError
+from millgate.ingest.chunk import Passage
 from millgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
-from millgate.ingest.rows import FILE, Skip, Text, parse_row
+from millgate.ingest.policy import ChunkPolicy
+from millgate.ingest.rows import FILE, LINE, ROW, Skip, Text, parse_row
 from millgate.text.bounded_json import describe_json_error, loads
 from millgate.text.csv_rows import split_csv
+from millgate.text.tokens import estimate_all
+from millgate.text.turns import part
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 MOST_COLUMNS = 100_000  # of a table: each has a name in memory
+# Rows from which a table of short ones is packed, and the most of one document. As documents of their own, so many take
+# about a second and 6 MB.
+PACKED_FROM = 10_000
 
 Items = Iterator[Text | Skip]
 
@@ -32,7 +42,7 @@ def json_lines(path: Path, id: str, collection: str) -> Items:
             yield Skip(id, "empty file", is_empty=True)
         elif bom_encoding(head) not in ("", "utf-8-sig"):
             for number, line in enumerate(decode(file.read()).split("\n"), 1):
-                yield from _parse_line(line.encode(), f"{id}:{number}", id, collection)
+                yield from _parse_line(line.encode(), number, id, collection)
         else:
             yield from json_line_stream(file, id, collection)
 
@@ -47,7 +57,7 @@ def json_line_stream(file: BinaryIO, id: str, collection: str) -> Items:
             while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                 yield Skip("", "", len(rest))
             continue
-        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", id, collection)
+        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), number, id, collection)
 
 
 def json_rows(data: bytes, id: str, collection: str) -> Items:
@@ -61,8 +71,8 @@ def json_rows(data: bytes, id: str, collection: str) -> Items:
     rows = value if isinstance(value, list) else [value]
     if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
         for number, row in enumerate(rows, 1):
-            name = f"{id}:{number}" if isinstance(value, list) else id
-            yield from _take_row(row, name, id, collection, len(data) // len(rows))
+            line = number if isinstance(value, list) else 0
+            yield from _take_row(row, line, id, collection, len(data) // len(rows))
     else:
         yield Text(
             id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
@@ -97,7 +107,7 @@ def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
         for number, cells in rows:
             full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
             size = sum(map(len, full.values()))
-            yield from _take_row(_with_text(full), f"{id}:{number}", id, collection, size)
+            yield from _take_row(_with_text(full), number, id, collection, size)
     except UnicodeDecodeError as error:
         yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
     else:
@@ -149,23 +159,95 @@ def _encoding(path: Path) -> str:
     return "utf-8"
 
 
-def _parse_line(line: bytes, name: str, file: str, collection: str) -> Items:
+def _parse_line(line: bytes, number: int, file: str, collection: str) -> Items:
     if not line.strip():
         return
     try:
         row = loads(line)
     except orjson.JSONDecodeError as error:
-        yield Skip(name, f"not valid JSON: {describe_json_error(error)}", len(line))
+        yield Skip(f"{file}:{number}", f"not valid JSON: {describe_json_error(error)}", len(line))
         return
-    yield from _take_row(row, name, file, collection, len(line))
+    yield from _take_row(row, number, file, collection, len(line))
 
 
-def _take_row(row: object, name: str, file: str, collection: str, size: int) -> Items:
+def _take_row(row: object, line: int, file: str, collection: str, size: int) -> Items:
+    name = f"{file}:{line}" if line else file
     try:
-        yield parse_row(row, collection=collection, id=name, size=size, file=file)
+        yield parse_row(row, collection=collection, id=name, size=size, file=file, line=line)
     except InputError as error:
         yield Skip(name, error.message, size)
 
 
 def _has_text(row: Mapping[str, object]) -> bool:
     return isinstance(row.get("text", row.get("content")), str)
+
+
+def pack_rows(items: Items, file: str, policy: ChunkPolicy) -> Items:
+    """The rows of a large table with its short ones packed. A smaller table and all else stay as they are.
+
+    Short is what has no more characters than an eighth of a full chunk. The mean of the first rows must be short too,
+    and turns of a conversation are not packed.
+    """
+    short = policy.target // 2  # at four characters for each token
+    head, chars = list[Text | Skip](), 0
+    for item in items:
+        head.append(item)
+        if isinstance(item, Text):
+            chars += len(item.text) if item.line else PACKED_FROM * short
+        if len(head) == PACKED_FROM or chars >= PACKED_FROM * short:
+            break
+    is_large = len(head) == PACKED_FROM and chars < PACKED_FROM * short
+    packs = is_large and 2 * sum(map(_is_turn, head)) < len(head)
+    rest = chain(head, items)
+    yield from _pack(rest, short, file, policy) if packs else rest
+
+
+def _pack(items: Items, short: int, file: str, policy: ChunkPolicy) -> Items:
+    """Neighbors that are short and differ in nothing but id and text, joined."""
+    pack, common = list[Text](), None
+    for item in items:
+        if isinstance(item, Skip) or len(item.text) > short or not item.text.strip():
+            yield item
+            continue
+        alike = item.title, item.collection, item.source, item.metadata
+        if pack and (alike != common or len(pack) == PACKED_FROM):
+            yield _join_rows(pack, file, policy)
+            pack = []
+        common = alike
+        pack.append(item)
+    if pack:
+        yield _join_rows(pack, file, policy)
+
+
+def _is_turn(item: Text | Skip) -> bool:
+    if isinstance(item, Skip):
+        return False
+    found = part(item.text, item.metadata)
+    return found.declared or (found.certain and found.date != "")  # "user: 7" may be a column
+
+
+def _join_rows(rows: Sequence[Text], file: str, policy: ChunkPolicy) -> Text:
+    """Rows as one document; one row stays what it is."""
+    first = rows[0]
+    if len(rows) == 1:
+        return first
+    texts = [f"id: {row.id}\n{row.text}" if row.origin == ROW else row.text for row in rows]
+    cuts, tokens = [0], 0
+    for at, more in enumerate(estimate_all(texts)):
+        if tokens + more > policy.target and at > cuts[-1]:
+            cuts.append(at)
+            tokens = 0
+        tokens += more + 1  # the blank line
+    passages = tuple(
+        Passage("\n\n".join(texts[start:end]), rows=f"{rows[start].line}-{rows[end - 1].line}")
+        for start, end in pairwise([*cuts, len(rows)])
+    )
+    return first._replace(
+        id=f"{file}:{first.line}",
+        text="\n\n".join(texts),
+        size=sum(row.size for row in rows),
+        origin=LINE,
+        file="",
+        passages=passages,
+        packed=len(rows),
+    )

@@ -161,16 +161,24 @@ def _is_encodable(id: str) -> bool:
 
 
 def stale_parts(
-    digests: Mapping[str, str], *, read: Set[str], is_met: Callable[[str], bool], prune: bool
+    digests: Mapping[str, str],
+    *,
+    read: Set[str],
+    packed: Set[str],
+    is_met: Callable[[str], bool],
+    prune: bool,
 ) -> list[str]:
     """Documents that their files, those `read` to the end, no longer hold.
 
-    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows.
+    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if their
+    file is `packed` now: they would be there twice.
     """
     return [
         id
         for id, digest in digests.items()
-        if file_of(id, digest) in read and not is_met(id) and (prune or not digest.startswith(ROW))
+        if (file := file_of(id, digest)) in read
+        and not is_met(id)
+        and (prune or file in packed or not digest.startswith(ROW))
     ]
 
 
