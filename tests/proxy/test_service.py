@@ -117,6 +117,27 @@ def test_context_is_injected_if_a_header_asks_for_it(rig, address, upstream):
     assert upstream.seen[model][0].json["model"] == model
 
 
+TOOLS = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
+TITLE = {"role": "system", "content": "Generate a short title for the conversation."}
+
+
+def test_a_call_for_a_title_gets_no_context(rig, address, upstream):
+    model = rig.script(answer("Refunds"))
+    post(address, model, headers={"x-millgate-context": "on"}, messages=[TITLE, *ASK])
+    assert upstream.seen[model][0].json["messages"] == [TITLE, *ASK]
+
+
+def test_a_call_without_tools_in_a_session_that_has_tools_gets_no_context(rig, address, upstream):
+    model = rig.script(answer("Within 14 days."), answer("Refunds"))
+    headers = {"x-millgate-context": "on", "x-millgate-session": "side-calls"}
+    post(address, model, headers=headers, tools=TOOLS)
+    other = [{"role": "user", "content": "When are refunds paid? Name the topic."}]
+    post(address, model, headers=headers, messages=other)
+    first, second = (seen.json["messages"] for seen in upstream.seen[model])
+    assert "paid within 14 days" in first[0]["content"]
+    assert second == other
+
+
 def test_what_the_window_holds_is_not_injected_again(rig, address, upstream):
     model = rig.script(answer("Yes."))
     seen = [{"role": "system", "content": ROWS[0]["text"]}, *ASK]

@@ -41,6 +41,11 @@ _PROGRAM = re.compile(
     r"|Provide a detailed prompt for continuing our conversation above|Summarize our conversation above)",
     re.IGNORECASE,
 )
+_TITLE = re.compile(
+    r"\b(?:generat|writ|creat|extract|produc|com[ei] up|suggest)\w*\b[^.\n]{0,80}\btitle\b"
+    r"|\btitle generator\b|new conversation topic",
+    re.IGNORECASE,
+)
 # Programs name their elements with hyphens or underscores, and people paste HTML, which has none.
 _OPENING = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,40}[_-][A-Za-z0-9_-]{0,40})(?:>|\s[^<>]{0,500}>)")
 _CLOSING = re.compile(r"</([A-Za-z][A-Za-z0-9]{0,40}[_-][A-Za-z0-9_-]{0,40})>")
@@ -64,6 +69,11 @@ def find_question(text: str) -> str:
             return ""
         text = _without_elements(text)
     return text.strip()
+
+
+def asks_for_title(instructions: str) -> bool:
+    """Whether instructions ask for a title or topic of a conversation, as agents do beside a person's first words."""
+    return _TITLE.search(instructions[:BEGINNING]) is not None
 
 
 def announces_summary(text: str) -> bool:

@@ -152,7 +152,7 @@ class Proxy:
         choose_upstream(exchange, self.upstreams)
         await recall(exchange, self._conversations, self._remembered)
         await observe_compaction(exchange, self._conversations, self._settings.compaction)
-        await inject_context(exchange, self._remembered, self._observer)
+        await inject_context(exchange, self._conversations, self._remembered, self._observer)
         await put_back(exchange, self._remembered, self._observer, self._settings.compaction)
         await prepare_request(exchange, self._conversations, self._folds, self._settings)
         if exchange.call.circles.ended:

@@ -39,6 +39,7 @@ from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.text.bounded_json import HUGE
 from millgate.transcript.parts import is_from_model
+from millgate.transcript.words import asks_for_title
 from millgate.types import Context, Request
 from millgate.types.policy import ProxyPolicy
 
@@ -138,11 +139,21 @@ def _recall(exchange: Exchange, conversations: Conversations) -> None:
 
 
 async def inject_context(
-    exchange: Exchange, remembered: ConversationState, observer: Observer | None
+    exchange: Exchange,
+    conversations: Conversations,
+    remembered: ConversationState,
+    observer: Observer | None,
 ) -> None:
-    """Find the block of context for each question, if the request or the settings ask for it."""
+    """Find the block of context for each question, if the request or the settings ask for it.
+
+    A call for a title gets none. A call without tools, in a session whose other calls have tools, keeps the blocks that
+    its conversation has and gets no other.
+    """
     gate, caller, call = exchange.gate, exchange.caller, exchange.call
+    fields = exchange.request.fields
     if gate is None or not exchange.request.options.context:
+        return
+    if not fields.get("tools") and any(map(asks_for_title, exchange.dialect.preamble(fields))):
         return
 
     async def build(question: Request) -> Context:
@@ -156,6 +167,7 @@ async def inject_context(
 
     # what a compaction left standing had its context before
     compacted = exchange.window.found if exchange.window else None
+    begin = compacted.at if compacted else 0
     with surviving("the injection of a context", but=MillgateError):
         exchange.blocks["context"], headers = await find_blocks(
             exchange.request,
@@ -164,11 +176,19 @@ async def inject_context(
             caller.tenant,
             remembered,
             asker=caller.key or KEYLESS,
-            begin=compacted.at if compacted else 0,
+            begin=None if _is_side_call(exchange, conversations) else begin,
         )
         call.context_trace = headers.get("x-millgate-trace", "")
         call.context_tokens = int(headers.get("x-millgate-context-tokens", "0"))
         exchange.reply_headers |= headers
+
+
+def _is_side_call(exchange: Exchange, conversations: Conversations) -> bool:
+    """Whether a call has no tools, and other calls of its session have."""
+    if exchange.request.fields.get("tools"):
+        return False
+    known = conversations.of_session(exchange.owner, exchange.call.session)
+    return any(element.kind == "tool" for one in known for element in one.original.elements)
 
 
 async def prepare_request(
