@@ -4,7 +4,7 @@
     millgate eval retrieval .bench/data/retrieval      what they are for
     millgate eval guard .bench/data/streams.jsonl
 
-    retrieval/docs        the pages of docs/ by section; 61 questions written for them, 10 that they do not answer
+    retrieval/docs        the pages of docs/ by section; 56 questions written for them, 10 that they do not answer
     retrieval/python      Python's own reference, as its `help()` has it; 50 questions and 10
     retrieval/chat        a conversation of two people, written for this; 30 questions and 5
     retrieval/code-std    functions of Python's standard library, asked by their docstrings (bench/sets.py)
