@@ -38,7 +38,7 @@ from millgate.sessions.folding.policy import FoldPolicy
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.text.bounded_json import HUGE
-from millgate.transcript.parts import is_from_model
+from millgate.transcript.parts import is_from_model, texts_of
 from millgate.transcript.words import asks_for_title
 from millgate.types import Context, Request
 from millgate.types.policy import ProxyPolicy
@@ -153,7 +153,8 @@ async def inject_context(
     fields = exchange.request.fields
     if gate is None or not exchange.request.options.context:
         return
-    if not fields.get("tools") and any(map(asks_for_title, exchange.dialect.preamble(fields))):
+    said = [*exchange.dialect.preamble(fields), *texts_of(next(iter(exchange.request.messages), None))]  # fmt: skip
+    if not fields.get("tools") and any(map(asks_for_title, said)):
         return
 
     async def build(question: Request) -> Context:
