@@ -2,9 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import anthropic
+import openai
 import pytest
 from tests.proxy import web
-from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
+from tests.proxy.upstream import LOOP, PROSE, Pause, Upstream, answer, json_head, said, told
 from tests.service.clients import until
 from tests.waiting import MOST_S
 
@@ -15,7 +17,7 @@ from millgate.service.proxy import app
 from millgate.service.routes import ROUTERS
 from millgate.settings import Settings
 from millgate.types.notes import Stage
-from millgate.types.policy import ProxyPolicy, ServicePolicy
+from millgate.types.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 
 ROWS = [
     {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
@@ -51,6 +53,34 @@ def test_a_client_changes_one_address_and_keeps_its_own_key(rig, address, upstre
     got = post(address, model, stream=True, headers={"authorization": "Bearer sk-own"})
     assert got.content == b"".join(script)
     assert upstream.seen[model][0].headers["authorization"] == "Bearer sk-own"
+
+
+@pytest.mark.parametrize("base", ["", "/v1"])
+def test_the_sdks_of_openai_and_anthropic_take_the_address_with_and_without_v1(rig, address, base):
+    model = rig.script(said("Well."), told("Well."))
+    asked = {"model": model, "messages": ASK, "stream": True}
+    with openai.OpenAI(base_url=address + base, api_key="sk-own", max_retries=0) as client:
+        chunks = client.chat.completions.create(**asked)
+        assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "Well."  # fmt: skip
+    with anthropic.Anthropic(base_url=address + base, api_key="sk-own", max_retries=0) as client:
+        kinds = [one.type for one in client.messages.create(**asked, max_tokens=9)]
+        assert kinds[0] == "message_start"
+
+
+def test_an_upstream_whose_address_lacks_v1_is_found_with_it_and_named(rig, caplog):
+    alone = rig.run(Upstream().start())
+    refused = [json_head(404), b'{"first": 1}']
+    alone.script("gone", refused, [json_head(404), b"{}"])
+    alone.script("m", refused, answer("Well."))
+    url = f"http://127.0.0.1:{alone.port}"
+    served = rig.serve(ProxyPolicy(upstreams={"main": UpstreamPolicy(url=url)}))
+    assert post(served.url, "gone").json() == {"first": 1}
+    assert not caplog.messages
+    assert [post(served.url, "m").status_code for _ in range(2)] == [200, 200]
+    paths = [seen.path for seen in alone.seen["m"]]
+    assert paths == ["/chat/completions", "/v1/chat/completions", "/v1/chat/completions"]
+    assert caplog.messages == [f"the upstream {url} answers below /v1: set its url to {url}/v1"]
+    rig.run(alone.stop())
 
 
 def test_a_loop_is_counted_in_the_metrics(rig, address):

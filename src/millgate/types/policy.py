@@ -203,7 +203,10 @@ class UpstreamPolicy(Policy):
     """One model service."""
 
     url: Address
-    """Its base address, with the version: everything that a client would write before /chat/completions."""
+    """Its base address, with the version: everything that a client would write before /chat/completions.
+
+    If it lacks /v1 and nothing is found there, /v1 is tried.
+    """
     models: tuple[str, ...] = ("*",)
     """Names of its models; * and ? stand for any characters and one."""
     key: SecretStr | None = None

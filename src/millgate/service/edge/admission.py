@@ -23,7 +23,7 @@ from millgate.service.edge.auth import Auth
 from millgate.service.edge.body import BufferedReceive, ClientGone, read_body, weigh
 from millgate.service.edge.byte_budget import ORDINARY, ByteBudget, Share
 from millgate.service.edge.limits import CallerLimits
-from millgate.service.edge.paths import is_open, is_proxied
+from millgate.service.edge.paths import is_open, is_proxied, set_version
 from millgate.service.edge.problems import refusal
 from millgate.service.edge.reply import BREAK
 from millgate.service.observe.request_state import RequestState, start
@@ -99,6 +99,7 @@ class Admission:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        set_version(scope)
         state = start(scope)
         sender = _Sender(send, state)
         try:

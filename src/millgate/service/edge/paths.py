@@ -1,7 +1,11 @@
-"""Paths: which belong to the dashboard, which need no key, and which are passed on to an upstream.
+"""Paths: which belong to the dashboard, which need no key, which are passed on to an upstream, and what a client meant.
 
 The dashboard is under one prefix, so that the cookie with the key is sent to no other route.
 """
+
+import re
+
+from starlette.types import Scope
 
 DASHBOARD = "/dashboard"
 HOME = f"{DASHBOARD}/"
@@ -26,6 +30,18 @@ OWN = frozenset(
         "turns",
     }
 )
+# Half of all clients write a base address without /v1, and some libraries add one of their own to it.
+_unversioned = re.compile(r"/(?:chat/completions|completions|embeddings|messages|models|responses)(?:/|$)")  # fmt: skip
+
+
+def set_version(scope: Scope) -> None:
+    """Give the path of a model call its one /v1, if the client's base address lacks it or has it twice."""
+    path: str = scope["path"]
+    raw: bytes = scope.get("raw_path") or path.encode()
+    if path.startswith("/v1/v1/"):
+        scope["path"], scope["raw_path"] = path[3:], raw[3:]
+    elif _unversioned.match(path):
+        scope["path"], scope["raw_path"] = f"/v1{path}", b"/v1" + raw
 
 
 def is_dashboard(path: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
+from millgate.calls.bugs import LOGGER
 from millgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from millgate.guard.dialects.dialect import InvalidRequest
 from millgate.guard.policy import GuardPolicy
@@ -40,6 +41,7 @@ from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 _version = re.compile(r"/v1(?:beta|alpha)?(?=/)")  # at the beginning of a path ...
 _last_version = re.compile(r"/v1(?:beta|alpha)?$")  # ... and at the end of a base address
+_some_version = re.compile(r"/v\d")
 # How long the end of a response is waited for after its last event, so that its connection can be used again. Chosen,
 # not measured: the end should follow at once, and the client has its answer already.
 DRAIN_S = 0.25
@@ -76,6 +78,7 @@ NO_PAGE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"sandbox; default-src 'none'"),
 ]
+NOT_FOUND = (404, 405)
 REDIRECTS = (301, 302, 303, 307, 308)
 REFUSED = (400, 422)  # what upstreams answer to fields that they do not know
 FORGET_S = 600.0  # one refused call in ten minutes is little beside the calls that it saves
@@ -179,10 +182,33 @@ class Upstreams:
             owner=exchange.caller.tenant,
             decompress=plain,
         )
-        response = await self._transport.send(request)
+        response = await self._find_version(upstream, request)
         if not 200 <= response.status < 600:
             await response.close()
             raise UpstreamError(f"the upstream answered with the status {response.status}")
+        return response
+
+    async def _find_version(self, upstream: UpstreamPolicy, request: UpstreamRequest) -> Response:
+        """The response; if the base address lacks /v1 and nothing is found there, that with /v1, and we say so."""
+        address = request.address
+        if _some_version.search(address.path):
+            return await self._transport.send(request)
+        versioned = replace(request, address=replace(address, path=f"{address.path}/v1"))
+        fact = "its address lacks /v1", upstream.url
+        if fact in self.facts:
+            return await self._transport.send(versioned)
+        response = await self._transport.send(request)
+        if response.status not in NOT_FOUND:
+            return response
+        with suppress(UpstreamError):
+            second = await self._transport.send(versioned)
+            if second.status in NOT_FOUND:
+                await second.close()
+                return response
+            await response.close()
+            self.facts.add(*fact)
+            LOGGER.warning("the upstream %s answers below /v1: set its url to %s/v1", upstream.url, upstream.url)  # fmt: skip
+            return second
         return response
 
     def _check_held_key(self, exchange: Exchange, upstream: UpstreamPolicy, path: str) -> None:
