@@ -9,12 +9,13 @@ import pytest
 
 from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
-from millgate.ingest import child, readers
+from millgate.ingest import child, readers, tables
 from millgate.ingest import pdf as pdf_reader
 from millgate.ingest.files import add_files
 from millgate.ingest.html import extract
 from millgate.ingest.load import add_rows, add_stream
 from millgate.ingest.policy import IngestPolicy
+from millgate.ingest.rows import Text
 from millgate.ingest.walk import walk
 from millgate.stores.temporary import TemporaryStore
 
@@ -110,13 +111,13 @@ BAD = {
     "d.pdf": (b"%PDF-1.4 then rubbish", "broken PDF"),
     "e.pdf": (pdf(""), "without text"),
     "f.pdf": (locked(pdf("x")), "locked"),
-    "g.json": (b'{"open": ', "not valid JSON"),
+    "g.json": (b'{"open": ', "JSON that cannot be read: unexpected end"),
     "h.html": (b"<script>only()</script>", "no text"),
     "i.jsonl": (b"", "empty"),
     "j.csv": (b"", "empty"),
     "k.txt": (b"x" * 200_000, "above the limit"),
     "l.jsonl": (b"\0\1\2\3", "binary"),
-    "m.json": (b"[" * 100_000, "not valid JSON"),
+    "m.json": (b"[" * 100_000, "JSON that cannot be read: "),
 }
 
 
@@ -269,6 +270,23 @@ def test_json_lines_are_rows(store, folder):
     (one,) = store.scan("t", "c")
     assert (one.id, one.title, one.metadata) == ("a", "T", {"k": 1, "x": 2})
     assert texts(store) == {"7": "two", "docs/r.jsonl:5": "three"}
+
+
+def test_json_that_would_take_far_more_memory_than_bytes_is_not_parsed(store, folder):
+    (folder / "bomb.json").write_bytes(b"[" + b"[]," * 3_000_000 + b"[]]")
+    (folder / "deep.json").write_bytes(
+        b'{"text": "one", "metadata": {"a": ' + b"[" * 300 + b"]" * 300 + b"}}"
+    )
+    told = add(store, folder)
+    assert {skip.what: skip.reason.partition(" than ")[0] for skip in told.skipped} == {
+        "docs/bomb.json": "JSON that cannot be read: it holds more",
+        "docs/deep.json": "JSON that cannot be read: it is nested deeper",
+    }
+
+
+def test_a_json_file_may_hold_more_than_a_body():
+    (whole,) = tables.json_rows(b"[" + b"1," * 1_000_000 + b"1]", "numbers.json", "main")
+    assert (type(whole), whole.size) == (Text, 2_000_003)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])

@@ -27,6 +27,8 @@ MOST_COLUMNS = 100_000  # of a table: each has a name in memory
 # Rows from which a table of short ones is packed, and the most of one document. As documents of their own, so many take
 # about a second and 6 MB.
 PACKED_FROM = 10_000
+# A JSON file may take the memory of so many bodies: six million values, which a file of rows with text does not reach.
+_BODIES = 12
 
 Items = Iterator[Text | Skip]
 
@@ -64,9 +66,9 @@ def json_rows(data: bytes, id: str, collection: str) -> Items:
     """A JSON file: a row, a list of rows, or any other JSON, which is kept as text."""
     text = decode(data)
     try:
-        value = orjson.loads(text)
+        value = loads(text.encode(), times=_BODIES)
     except orjson.JSONDecodeError as error:
-        yield Skip(id, f"not valid JSON: {error}", len(data))
+        yield Skip(id, f"JSON that cannot be read: {error}", len(data))
         return
     rows = value if isinstance(value, list) else [value]
     if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):

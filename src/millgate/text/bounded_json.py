@@ -38,12 +38,12 @@ Offsets = npt.NDArray[np.int64]
 Container = dict[str, object] | list[object]
 
 
-def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
-    """The value in some JSON.
+def loads(data: bytes, *, times: int = 1) -> Any:  # noqa: ANN401  (any JSON value)
+    """The value in some JSON, which may take so many `times` the memory of a body.
 
     JSONDecodeError if it is not JSON, would take too much memory, or is deeper than DEEPEST.
     """
-    if why := why_too_large(data):
+    if why := why_too_large(data, times):
         raise orjson.JSONDecodeError(why, "", 0)
     value = orjson.loads(data) if len(data) <= HUGE else _parse_huge(data)
     if len(data) > 2 * DEEPEST and (len(data) > _SHORT or _count_openings(data) > DEEPEST):
@@ -65,12 +65,13 @@ def loads_loosely(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
         raise
 
 
-def why_too_large(data: bytes) -> str:
-    """Why some JSON would take too much memory; "" if it would not."""
-    if len(data) > MOST_VALUES and has_more_values(data, MOST_VALUES):
-        return f"it holds more than {MOST_VALUES:,} values"
-    if len(data) > HUGE and measure(data) > MOST_BYTES:
-        return f"it takes more than {MOST_BYTES:,} bytes once it is read"
+def why_too_large(data: bytes, times: int = 1) -> str:
+    """Why some JSON would take more memory than so many bodies may; "" if it would not."""
+    most_values, most_bytes = times * MOST_VALUES, times * MOST_BYTES
+    if len(data) > most_values and has_more_values(data, most_values):
+        return f"it holds more than {most_values:,} values"
+    if len(data) > HUGE and measure(data) > most_bytes:
+        return f"it takes more than {most_bytes:,} bytes once it is read"
     return ""
 
 
