@@ -2,6 +2,7 @@
 
 import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
+from tests.hostile import count_calls
 
 from millgate.circles.finder import check
 from millgate.circles.policy import CirclesPolicy
@@ -168,6 +169,16 @@ def test_comparing_has_an_end(monkeypatch):
     assert len(find_steps(short, CirclesPolicy()).marks) == 3
     assert len(find_steps(long, CirclesPolicy()).marks) == 1
     assert (check(short).copies, check(long)) == (9, None)
+
+
+def test_masking_has_an_end_long_after_the_last_step():
+    def repeat(copies):
+        lines = ("\n".join(f"12:{n // 60 % 60:02}:{n % 60:02}.{n:06} request {n} took {n} ms" for n in range(400 * at, 400 * at + 400)) for at in range(copies))  # fmt: skip
+        return [m for text in lines for m in (call("1"), result("1", text))]
+
+    few, many = repeat(70), repeat(280)
+    assert count_calls(lambda: check(many)) < 2 * count_calls(lambda: check(few))
+    assert len(find_steps(many, CirclesPolicy()).marks) == 3
 
 
 @pytest.mark.parametrize(

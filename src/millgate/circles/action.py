@@ -15,6 +15,7 @@ import orjson
 
 from millgate.circles.masks import (
     BESIDE,
+    Effort,
     is_same,
     without_counts,
     without_note,
@@ -78,7 +79,7 @@ class Action:
             self._waits = self.first.waits if self.first else _is_under_way(self.text)
         return self._waits
 
-    def find_same(self, others: Iterable["Action"]) -> "Action | None":
+    def find_same(self, others: Iterable["Action"], effort: Effort) -> "Action | None":
         """The first of the others that is the same call with the same result.
 
         If results differ in drawn ids, the ids must be new every time: two equal results and then another one are a
@@ -88,7 +89,7 @@ class Action:
         if not self.answered:
             return None
         for other in others:
-            if other.call == self.call and other.answered and self._is_same(other):
+            if other.call == self.call and other.answered and self._is_same(other, effort):
                 by_ids = self.text != other.text and not is_same(self.text, other.text, ids=False)
                 if other.by_ids not in (None, by_ids) or (by_ids and len(self.text) < 2 * BESIDE):
                     return None
@@ -96,13 +97,13 @@ class Action:
                 return other
         return None
 
-    def _is_same(self, other: "Action") -> bool:
+    def _is_same(self, other: "Action", effort: Effort) -> bool:
         """Whether the results are the same, apart from a count of the copies at their ends."""
         ours, theirs = self.text, other.text
-        if is_same(ours, theirs):
+        if is_same(ours, theirs, effort=effort):
             return True
         counted = without_counts(ours, theirs) if "]" in (ours[-1:], theirs[-1:]) else None
-        return counted is not None and is_same(*counted)
+        return counted is not None and is_same(*counted, effort=effort)
 
 
 def _is_under_way(text: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from millgate.circles.action import Action
-from millgate.circles.masks import without_note
+from millgate.circles.masks import Effort, without_note
 from millgate.circles.reader import Reader
 from millgate.errors import InputError
 from millgate.transcript.parts import as_json
@@ -70,6 +70,7 @@ class Run:
         self.actions: list[Action] = []
         self._calls: list[int] = []  # the number of each action's call
         self._chars = 0  # of results that had to be compared
+        self._effort = Effort()  # of comparing them
         self._repeats = _NONE  # by period, from 1: how many actions equal the one a period before
 
     def push(self, action: Action) -> None:
@@ -78,7 +79,7 @@ class Run:
         if call in self._calls[-MAX_PERIOD:]:
             self._chars += len(action.text)
             if self._chars <= MAX_CHARS:
-                same = action.find_same(near)
+                same = action.find_same(near, self._effort)
         self.actions.append(action)
         self._calls.append(call)
         if same is None:  # nearly always: nothing like it happened lately
@@ -95,6 +96,7 @@ class Run:
         """Forget all actions."""
         if self.actions:
             self.actions, self._calls, self._chars, self._repeats = [], [], 0, _NONE
+            self._effort = Effort()
 
     def tail(self, copies: int) -> tuple[int, int] | None:
         """Period and copies of the shortest circle at the tail that has at least `copies`."""

@@ -11,6 +11,7 @@ expression is linear: runs are possessive or bounded, and none stands inside ano
 import operator
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from millgate.text.lazy_pattern import lazy_compile
@@ -19,6 +20,8 @@ from millgate.text.lazy_pattern import lazy_compile
 LONG_LINE = 2_000
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
+# Characters of changed lines that one `Effort` masks: a second. Eight copies of the longest results have 1.6 million.
+MOST_MASKED = 2_000_000
 REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
 
 _NOTE = "\n\n[millgate: "  # how a note of ours begins: it is not part of the result
@@ -158,14 +161,28 @@ def normalize(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in _normal_line(line)]
 
 
-def is_same(left: str, right: str, *, ids: bool = True) -> bool:
-    """Whether two results are equal once normalized, `ids` aside or not. Only what differs is normalized."""
+@dataclass(slots=True)
+class Effort:
+    """How many characters were masked for the results of one conversation, which bounds the time."""
+
+    chars: int = 0
+
+
+def is_same(left: str, right: str, *, ids: bool = True, effort: Effort | None = None) -> bool:
+    """Whether two results are equal once normalized, `ids` aside or not. Only what differs is normalized.
+
+    After an effort of MOST_MASKED characters only equal results are the same.
+    """
     if left == right:
         return True
-    if len(left) > LONG_TEXT or len(right) > LONG_TEXT:
+    effort = effort or Effort()
+    if max(len(left), len(right)) > LONG_TEXT or effort.chars > MOST_MASKED:
         return False
-    same = _compare(left.splitlines(), right.splitlines(), ids=ids)
-    return same_words(normalize(left), normalize(right), ids=ids) if same is None else same
+    same = _compare(left.splitlines(), right.splitlines(), effort, ids=ids)
+    if same is not None:
+        return same
+    effort.chars += len(left) + len(right)
+    return same_words(normalize(left), normalize(right), ids=ids)
 
 
 def same_words(left: Sequence[str], right: Sequence[str], *, ids: bool = True) -> bool:
@@ -239,14 +256,17 @@ def _last_brackets(text: str) -> str:
     return paragraph if sum(map(str.isalpha, paragraph.split())) >= 5 else ""
 
 
-def _compare(ours: Sequence[str], theirs: Sequence[str], *, ids: bool) -> bool | None:
+def _compare(
+    ours: Sequence[str], theirs: Sequence[str], effort: Effort, *, ids: bool
+) -> bool | None:
     """As `is_same`, line by line; None if one line is blank where the other is not, so that lines may be shifted."""
     for a, b in zip(ours, theirs, strict=False):
         if a == b:
             continue
         if "," in a and "," in b and min(len(a), len(b)) > LONG_LINE:
-            same = _compare(a.split(","), b.split(","), ids=ids)
+            same = _compare(a.split(","), b.split(","), effort, ids=ids)
         else:
+            effort.chars += len(a) + len(b)
             same = _begin_same(_normal_line(a), _normal_line(b), ids=ids)
         if not same:
             return same
