@@ -166,6 +166,28 @@ def said_in(answer):
     return "".join(c["delta"].get("content") or "" for f in found for c in f.get("choices", ()))
 
 
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+FRAMED = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in BEGUN)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [Head(raw=CHUNKED + FRAMED + b"zz\r\n", chunked=False)],
+        [Head(raw=CHUNKED, chunked=False), Pause(0.1), FRAMED + b"zz\r\n"],
+        [Head(raw=CHUNKED + FRAMED, chunked=False), Pause(0.1), b"zz\r\n"],
+    ],
+    ids=["with the head", "with the events", "later"],
+)
+@pytest.mark.parametrize("end", [Pause(5), CLOSE], ids=["open", "closed"])
+def test_garbage_takes_no_event_before_it_and_is_no_bug(rig, narrow, caplog, script, end):
+    assert read_broken(narrow, rig.script([*script, end])) == b"".join(BEGUN)
+    assert "goes on with what is not HTTP" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 def test_half_of_a_gzip_is_a_stream_that_ends_too_early(rig, narrow):
     answer = post(narrow, rig.script([PACKED, PACKED_PROSE[:200]]))
     assert answer.status_code == 200

@@ -16,6 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from millgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
@@ -31,6 +32,7 @@ from millgate.service.wire import Headers
 try:
     import aiohttp
     from aiohttp import http
+    from aiohttp.client_proto import ResponseHandler
     from yarl import URL
 except ImportError as error:
     raise MissingExtra("aiohttp", extra="service") from error
@@ -274,11 +276,40 @@ class _BoundedResponse(aiohttp.ClientResponse):
         return self
 
 
+class _Protocol(ResponseHandler):
+    """The library's reader of responses, which loses nothing good before bytes that are not HTTP.
+
+    The library itself drops the head that came in one part with them, and ends the body behind them with silence or a
+    bare RuntimeError.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        is_head = self._payload is None or self._payload.is_eof()
+        if is_head and 4 <= (end := data.find(b"\r\n\r\n") + 4) < len(data):
+            super().data_received(data[:end])
+            data = data[end:]
+        super().data_received(data)
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        body = self._payload
+        if body is not None and not body.is_eof() and body.exception() is None:
+            body.set_exception(
+                aiohttp.ClientError(f"the answer goes on with what is not HTTP: {exc.message}")
+                if isinstance(exc, http.HttpProcessingError)
+                else aiohttp.ClientPayloadError(str(exc))
+            )
+        super().set_exception(exc, *cause)
+
+
 class _OwnedConnections(aiohttp.TCPConnector):
     """Kept connections, each used again only for its owner, and only if nothing has come on it since its last answer.
 
     The library would hand bytes that came meanwhile to the next request, whoever makes it.
     """
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  # the library's own
+        super().__init__(**options)
+        self._factory = partial(_Protocol, loop=self._loop)  # type: ignore[assignment]  # a kind of it
 
     async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401  # the library's own
         idle = self._conns.pop(key, deque())
