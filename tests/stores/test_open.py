@@ -1,12 +1,16 @@
 """Which store a setting names, where its derived files belong, and what may be shown of it."""
 
+import errno
+import os
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from millgate.errors import ConfigError
+from millgate.errors import ConfigError, StoreError
 from millgate.stores.open import _cache_folder, folder_of
+from millgate.stores.sqlite.store import SqliteStore
 from millgate.stores.url import hide_password, is_postgres
 
 
@@ -58,3 +62,14 @@ def test_derived_files_belong_to_the_users_cache_or_else_to_temporary_files(monk
 def test_a_password_is_not_shown(store, shown):
     assert hide_password(store) == shown
     assert is_postgres(store) is (store != "kb")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other locks")
+def test_a_file_system_without_locks_is_named_at_once(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    with pytest.raises(StoreError, match="has no locks") as raised:
+        SqliteStore(tmp_path / "kb")
+    assert "NFS" in raised.value.hint

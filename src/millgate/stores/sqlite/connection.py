@@ -7,14 +7,17 @@ Idle connections are closed before a fork: SQLite in a child that opens the same
 its own, and what it writes would be lost when the parent closes.
 """
 
+import errno
 import os
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -23,6 +26,9 @@ from millgate.calls.forks import check_process
 from millgate.errors import MillgateError, NotReady, StoreError
 from millgate.stores.chunk_rows import Row
 from millgate.stores.codec import encode
+
+if sys.platform != "win32":
+    import fcntl
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _POOLS: WeakSet["Pool"] = WeakSet()
@@ -295,6 +301,8 @@ class Pool:
                 f"the store {self.path} was in use when this process was forked, and cannot be used here",
                 hint="fork while no call is under way, or start processes with spawn",
             )
+        if self._file is None and not self.read_only:
+            self._check_locks()
         try:
             connection = sqlite3.connect(
                 self._address(),
@@ -315,6 +323,23 @@ class Pool:
             raise
         self._file = self._file or _identity(self.path)
         return connection
+
+    def _check_locks(self) -> None:
+        """Refuse a file system without locks, for which SQLite would wait as if another writer held them.
+
+        The lock is that of a file beside the store: closing the store's own would drop all locks of this process on it.
+        """
+        if sys.platform == "win32":
+            return
+        try:
+            with TemporaryFile(dir=self.path.parent) as file:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno == errno.ENOLCK:
+                raise StoreError(
+                    f"the store {self.path} cannot be locked: its file system has no locks ({error.strerror})",
+                    hint="start its lock service (for NFS 3, rpc.statd), or keep the store on a local disk",
+                ) from error
 
     def _shown_name(self) -> str:
         """What errors call the store. While it is opened that is its path. Later errors may reach callers of a service,
