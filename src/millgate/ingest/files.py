@@ -147,7 +147,7 @@ def add_files(
     loader.progress.total = sum(one.size for one in found)
     added = AddedFiles(own_folder, tenant, collection, kind, policy)
     unchanged = _unchanged_files(found, added, store.digests, tenant, collection)
-    whole, packed = set[str](), set[str]()
+    whole: dict[str, bool] = {}  # the files read to the end, and whether their rows are packed
     may_have_lost = False
     with ParserProcess() as parser:
         for one in found:
@@ -161,8 +161,7 @@ def add_files(
             else:
                 ending = _read_file(loader, one, collection, parser, added)
                 may_have_lost |= ending.may_have_lost
-                whole |= {one.id} if ending.is_whole else set()
-                packed |= {one.id} if ending.is_packed else set()
+                whole |= {one.id: ending.is_packed} if ending.is_whole else {}
     loader.flush()
     base = (root or Path.cwd()).resolve()
     folders = [document_id(place, base) for place in places if place.is_dir()]
@@ -173,7 +172,6 @@ def add_files(
         lost += stale_parts(
             store.digests(tenant, collection),
             read=whole,
-            packed=packed,
             is_met=lambda name: hash((collection, name)) in loader.seen,
             prune=prune,
         )

@@ -163,22 +163,21 @@ def _is_encodable(id: str) -> bool:
 def stale_parts(
     digests: Mapping[str, str],
     *,
-    read: Set[str],
-    packed: Set[str],
+    read: Mapping[str, bool],
     is_met: Callable[[str], bool],
     prune: bool,
 ) -> list[str]:
     """Documents that their files, those `read` to the end, no longer hold.
 
-    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if their
-    file is `packed` now: they would be there twice.
+    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if
+    `read` says that their file's rows are packed now: they would be there twice.
     """
     return [
         id
         for id, digest in digests.items()
         if (file := file_of(id, digest)) in read
         and not is_met(id)
-        and (prune or file in packed or not digest.startswith(ROW))
+        and (prune or read[file] or not digest.startswith(ROW))
     ]
 
 
