@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import socket
+import ssl
 import sys
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+import trustme
 from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
@@ -64,7 +67,7 @@ class NoGateway(Gateways):
 async def supervised(upstream, *open_paths):
     """A client of a supervisor over this upstream: `ask(method, path, ...)` under its secret."""
     supervisor = Supervisor(GatewaySpec(), open_paths=open_paths)
-    supervisor._transport = upstream
+    upstream = supervisor._transport = upstream or supervisor._transport
     supervisor.gateways = NoGateway(GatewaySpec(), upstream)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)
@@ -176,7 +179,7 @@ print(own.recv(100).decode().split()[1])
 async def test_a_path_without_the_secret_is_closed_to_other_users():
     upstream = Upstream(b"x")
     supervisor = Supervisor(GatewaySpec(patience_s=0.2), open_paths=["/codex"])
-    supervisor._transport = upstream
+    upstream = supervisor._transport = upstream or supervisor._transport
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)
     async with TestServer(app) as server:
@@ -247,6 +250,44 @@ async def test_a_call_that_is_severed_before_its_answer_began_is_gone():
         recording.sever()
         assert (await asking)[0] == GONE
         await recording.close()
+
+
+@pytest.mark.parametrize("name", ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", ""])  # fmt: skip
+async def test_an_authority_that_the_agent_trusts_is_trusted(name, monkeypatch, tmp_path):
+    authority, file = trustme.CA(), tmp_path / "company.pem"
+    authority.cert_pem.write_to_path(file)
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(tmp_path / "missing.pem"))
+    monkeypatch.setenv(name or "UNRELATED", str(file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    async def models(_):
+        return web.Response(text="ours")
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    async with TestServer(app) as server, supervised(None) as (supervisor, ask):
+        listener = socket.create_server(("127.0.0.1", 0))
+        await web.SockSite(server.runner, listener, ssl_context=context).start()
+        port = listener.getsockname()[1]
+        status, _, body = await ask("GET", f"/to/https/127.0.0.1:{port}/v1/models")
+        await supervisor._transport.close()
+    if name:
+        assert (status, body) == (200, b"ours")
+    else:
+        assert status == 502
+        assert b"SSL_CERT_FILE" in body
+
+
+async def test_a_general_proxy_is_used_unless_it_speaks_socks(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    for proxy, used in (("http://proxy.example:3128", True), ("socks5://proxy.example:1080", False)):  # fmt: skip
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        upstream = Upstream(b"x")
+        async with supervised(upstream) as (_, ask):
+            await ask("GET", f"{OPENAI}/models")
+        assert upstream.asked[0].proxy == (proxy if used else "")
 
 
 async def test_a_proxy_that_the_environment_names_is_used_but_for_hosts_that_are_exempt(

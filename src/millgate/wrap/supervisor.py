@@ -10,6 +10,7 @@ Calls that the guard can read are turns. Everything else goes to its upstream as
 """
 
 import asyncio
+import os
 import re
 import secrets
 import socket
@@ -41,6 +42,8 @@ THREADS = "/threads/"  # messages of OpenAI's assistants are not Anthropic's
 OPENAI, OPENAI_PATH = "https://api.openai.com", "/v1"
 CHATGPT, CHATGPT_PATH = "https://chatgpt.com", "/backend-api/codex"
 CHATGPT_HEADER = b"chatgpt-account-id"
+# What agents and their libraries trust beside the system's authorities, as a company's own.
+AUTHORITIES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 BROWSER_HEADERS = ("origin", "sec-fetch-site")
 _gemini = re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)$")
 MOST_OTHERS, OTHER_CHARS = (
@@ -68,7 +71,7 @@ class Supervisor:
         """Our address for those who know the secret."""
         self._spec, self._open_paths = spec, open_paths
         self._secret = secret or secrets.token_urlsafe(12)
-        self._transport = HttpClient()
+        self._transport = HttpClient(filter(None, map(os.environ.get, AUTHORITIES)))
         self._turns: dict[str, AgentTurn] = {}
         self._ids = count(1)
 
@@ -267,4 +270,6 @@ def _proxy_for(url: str) -> str:
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc):
         return ""
-    return getproxies().get(parts.scheme, "")
+    named = getproxies()
+    general = named.get("all", "")
+    return named.get(parts.scheme) or (general if general.startswith("http") else "")  # no SOCKS

@@ -14,9 +14,11 @@ import select
 import ssl
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from millgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
@@ -59,9 +61,10 @@ Read = Callable[[int], Awaitable[bytes]]
 
 
 class HttpClient:
-    """HTTP/1.1 with kept connections."""
+    """HTTP/1.1 with kept connections. `authorities` are files or folders of certificates to trust as the system's."""
 
-    def __init__(self) -> None:
+    def __init__(self, authorities: Iterable[str] = ()) -> None:
+        self._authorities = tuple(authorities)
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: UpstreamRequest) -> Response:
@@ -122,7 +125,9 @@ class HttpClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=_OwnedConnections(limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()),
+                connector=_OwnedConnections(
+                    limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context(self._authorities)
+                ),
                 auto_decompress=False,  # the library does not know every way to say gzip
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=AUTO_HEADERS,
@@ -340,9 +345,13 @@ def _has_unread(protocol: Any) -> bool:  # noqa: ANN401  # the library's own
     return bool(poll.poll(0))
 
 
-def _tls_context() -> ssl.SSLContext:
-    """The system's certificates; SSL_CERT_FILE names others."""
+def _tls_context(authorities: Iterable[str]) -> ssl.SSLContext:
+    """The system's certificates, for which SSL_CERT_FILE names others, and those of `authorities` that can be read."""
     context = ssl.create_default_context()
+    for path in authorities:
+        with suppress(OSError):
+            is_folder = Path(path).is_dir()
+            context.load_verify_locations(None if is_folder else path, path if is_folder else None)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
@@ -350,7 +359,7 @@ def _tls_context() -> ssl.SSLContext:
 def _translate(error: Exception, place: str) -> UpstreamError:
     """An error of aiohttp as one of ours, which says what `place` did."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        what = f"the certificate of {place} is not trusted: {error.certificate_error}"
+        what = f"the certificate of {place} is not trusted: {error.certificate_error}; SSL_CERT_FILE can name your own authority"
     elif isinstance(error, aiohttp.ClientConnectorError):
         what = f"{place} cannot be reached: {error.os_error}"
     elif isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
