@@ -41,6 +41,18 @@ def test_options_go_over_the_settings_and_what_is_not_given_stays(run, served, p
     assert pages == []
 
 
+def test_a_proxy_of_the_environment_that_is_ignored_is_named_with_its_setting(
+    run, served, monkeypatch
+):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "exempt.example")
+    for name, url in (("MAIN", "https://api.example/v1"), ("EXEMPT", "https://exempt.example/v1")):
+        monkeypatch.setenv(f"MILLGATE_PROXY__UPSTREAMS__{name}__URL", url)
+    _, _, err = run("serve", "--port", "0")
+    assert "HTTPS_PROXY is not used for the upstream main: set proxy.upstreams.main.proxy" in err
+    assert "upstream exempt" not in err
+
+
 def test_where_a_key_is_needed_the_example_has_one(run, served, monkeypatch):
     monkeypatch.setenv("MILLGATE_SERVICE__KEYLESS", "never")
     assert "Bearer KEY" in run("serve", "--port", "0", "--store", "kb")[1]

@@ -5,6 +5,7 @@ import time
 import webbrowser
 from dataclasses import asdict
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import click
 import orjson
@@ -33,6 +34,7 @@ from millgate.sessions.xray.summary import short
 from millgate.settings import load
 from millgate.stores.url import hide_password
 from millgate.types import SpendScope
+from millgate.types.policy import ProxyPolicy
 
 
 @click.command(epilog="Example: millgate serve --port 8642 --open")
@@ -74,10 +76,24 @@ def serve(
                     f"try: curl {url}/v1/context {key}-H 'content-type: application/json' "
                     """-d '{"query": "how do refunds work?"}'"""
                 )
+            note_ignored_proxies(settings.proxy)
             if opens:
                 open_page(url)
 
         server.serve(settings, listener, tell)
+
+
+def note_ignored_proxies(policy: ProxyPolicy) -> None:
+    """Name the setting for each upstream that a proxy of the environment would stand before."""
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  slow to load
+
+    proxies = getproxies()
+    for name, upstream in policy.upstreams.items():
+        parts = urlsplit(upstream.url)
+        is_meant = parts.scheme in proxies and not proxy_bypass(parts.netloc)
+        if is_meant and not upstream.proxy and parts.hostname not in ("localhost", "127.0.0.1"):
+            variable = f"{parts.scheme.upper()}_PROXY"
+            echo(f"{variable} is not used for the upstream {name}: set proxy.upstreams.{name}.proxy", err=True)  # fmt: skip
 
 
 def service_module() -> ModuleType:
