@@ -238,7 +238,7 @@ def test_any_input_gives_confidences_in_range(query, rows, count, df):
     words = Words(count, df)
     found = chances(ask(query, words), candidates, words)
     assert len(found) == len(candidates)
-    assert all(0 <= number <= 1 for chance in found for number in (*chance, chance.confidence))
+    assert all(0 <= number <= 1 for chance in found for number in (*chance[:3], chance.confidence))
     assert not found or sum(chance.evidence_share for chance in found) == pytest.approx(1)
 
 

@@ -23,7 +23,7 @@ def test_every_field_of_a_request_is_a_field_of_the_body():
         "current_window_blocks",
         "current_window_text",
     }
-    assert set(ContextIn.model_fields) == names | windows | {"debug", "include_report"}
+    assert set(ContextIn.model_fields) == names | windows | {"follow", "debug", "include_report"}
 
 
 def test_the_defaults_are_those_of_the_library():

@@ -25,7 +25,7 @@ def gate(folder):
 async def ask(client):
     """What callers read, from every kind of route."""
     context = await client.post("/v1/context", json={"query": "refunds"})
-    pages = [await client.get(f"/dashboard{path}") for path in ("/", "/requests", "/store")]
+    pages = [await client.get(f"/dashboard{path}") for path in ("/", "/requests", "/reviews")]
     gets = [await client.get(path) for path in ("/readyz", "/v1/traces", "/v1/facts")]
     return [context, *pages, *gets]
 

@@ -7,7 +7,6 @@ from html import escape
 from typing import Any, Literal
 
 from millgate.text.table import clip, count_of, table
-from millgate.text.wanted import LEAST_HELD, read_wanted
 from millgate.types.chunks import Chunk
 from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.plan import Plan, Strategy
@@ -88,6 +87,8 @@ class Context:
             return self.fallback_reason or "nothing was found"
         if self.best_confidence < LEAST_UNASKED:
             return f"the best that was found is evidence with a chance of {self.best_confidence:.2f}, too little to add it unasked"  # fmt: skip
+        from millgate.text.wanted import LEAST_HELD, read_wanted  # noqa: PLC0415  (stemmers; importing a noun is light)
+
         wanted = read_wanted(self.trace.request.query)
         least = LEAST_HELD[wanted]
         if self.held_weight is not None and self.held_weight < least:

@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from millgate.errors import MillgateError, StoreError, UpstreamError
-from millgate.guard.dialects.error_codes import openai_error
+from millgate.guard.error_codes import openai_error
 from millgate.service.edge.reply import BROKEN_OFF, forwardable
 from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.proxy.transport import (

@@ -30,7 +30,7 @@ from millgate.types import Context, Plan, Report, Strategy, Tier, Trace
 from millgate.types.policy import ProxyPolicy
 
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
-RECORDED = sorted((Path(__file__).parents[1] / "agents" / "recordings").glob("*-healthy.json"))
+RECORDED = sorted((Path(__file__).parents[2] / "agents" / "recordings").glob("*-healthy.json"))
 DIALECTS = {"chat": ChatDialect, "messages": MessagesDialect, "responses": ResponsesDialect}
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Glob")
 # with ten kinds on three APIs 210 planted breaks, 30 of them in a quick run

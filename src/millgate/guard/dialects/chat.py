@@ -18,7 +18,7 @@ from millgate.guard.dialects.dialect import (
     mapping_of,
     pick,
 )
-from millgate.guard.dialects.error_codes import openai_error
+from millgate.guard.error_codes import openai_error
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
 SAMPLING = ("temperature", "frequency_penalty", "presence_penalty", "top_p")

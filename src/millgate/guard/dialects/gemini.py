@@ -23,7 +23,7 @@ from millgate.guard.dialects.dialect import (
     Usage,
     pick,
 )
-from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.error_codes import status_of
 from millgate.guard.resume import Message
 
 LEAST_THINKING = 128  # tokens: the least that every model of the 2.5 family takes

@@ -26,7 +26,7 @@ from millgate.guard.dialects.dialect import (
     mapping_of,
     pick,
 )
-from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.error_codes import status_of
 from millgate.guard.resume import Message
 
 DELTAS = {

@@ -23,7 +23,7 @@ from millgate.guard.dialects.dialect import (
     pick,
     texts_of,
 )
-from millgate.guard.dialects.error_codes import openai_error, type_and_code
+from millgate.guard.error_codes import openai_error, type_and_code
 from millgate.guard.resume import Message
 
 DELTAS = {

@@ -22,7 +22,7 @@ from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
 from millgate.errors import ConfigError, MillgateError
 from millgate.guard.dialects import dialect_for, installed_dialects
 from millgate.guard.dialects.dialect import Dialect
-from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.error_codes import status_of
 from millgate.keys import missing_scope
 from millgate.service.conversation_state import open_folds
 from millgate.service.edge.body import weigh

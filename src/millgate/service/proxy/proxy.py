@@ -23,7 +23,7 @@ from millgate.errors import (
 )
 from millgate.guard.dialects import dialect_for
 from millgate.guard.dialects.dialect import Dialect
-from millgate.guard.dialects.error_codes import status_of
+from millgate.guard.error_codes import status_of
 from millgate.guard.policy import GuardPolicy
 from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.body import ClientGone, read_apart, read_body
