@@ -68,7 +68,7 @@ def test_the_server_gets_the_collection_and_the_form_of_results(run, monkeypatch
     monkeypatch.setattr(stdio, "serve", lambda gate, **how: served.append(how))
     code, _, err = run("mcp", "--store", "kb", "--collection", "notes", "--result", result)
     assert code == 0
-    assert served == [{"collection": "notes", "structured": result == "both"}]
+    assert served == [{"collection": "notes", "structured": result == "both", "client": None}]
     assert "waiting" not in err, "nobody sits at this terminal"
 
 

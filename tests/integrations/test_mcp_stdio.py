@@ -12,6 +12,8 @@ from tests.waiting import MOST_S
 from millgate import __version__
 from millgate.cli import app
 from millgate.errors import MissingExtra
+from millgate.integrations.mcp import early
+from millgate.integrations.mcp.recorded_answers import record
 
 COMMAND = [sys.executable, "-m", "millgate", "mcp"]
 
@@ -62,8 +64,12 @@ def test_a_client_that_goes_away_mid_call_leaves_nothing_running(store):
         assert b"Traceback" not in process.stderr.read()
 
 
+def test_the_early_answers_are_those_of_the_library():
+    assert record() == early.FILE.read_bytes(), "run: make docs"
+
+
 @pytest.mark.parametrize("form", ["text", "both"])
-def test_standard_output_carries_the_protocol_and_nothing_else(store, form):
+def test_a_client_has_the_tools_before_anything_is_loaded(store, form):
     with subprocess.Popen(
         [*COMMAND, "--store", str(store), "--result", form],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -82,6 +88,84 @@ def test_standard_output_carries_the_protocol_and_nothing_else(store, form):
         assert not answer["result"]["isError"]
         process.stdin.close()
         assert process.stdout.read() == b""
+
+
+class Pipe:
+    """Both ends of the pipes between a client and us."""
+
+    def __init__(self):
+        (reader, self._to_us), (self._from_us, writer) = os.pipe(), os.pipe()
+        self._output = os.fdopen(writer, "wb", 0)
+        self.client = early.EarlyClient(os.fdopen(reader, "rb"), self._output, structured=False)
+
+    def ask(self, *lines):
+        os.write(self._to_us, b"".join(lines))
+
+    def answer(self):
+        return json.loads(os.read(self._from_us, 100_000))
+
+    def end(self):
+        os.close(self._to_us)
+
+    def close(self):
+        self._output.close()
+        os.close(self._from_us)
+
+
+@pytest.fixture
+def pipe():
+    pipe = Pipe()
+    yield pipe
+    pipe.end()
+    while pipe.client.readline():  # until it has closed its end
+        pass
+    pipe.close()
+
+
+def test_what_is_not_known_early_waits_for_the_library(pipe):
+    unknown = [
+        message("initialize", 1, protocolVersion="1999-01-01", capabilities={}, clientInfo={}),
+        message("tools/list", 2),
+        message("tools/list", 3, cursor="x"),
+        message("tools/list", [4]),
+        b"nonsense\n",
+        b"[1]\n",
+    ]
+    pipe.ask(*unknown)
+    assert [pipe.client.readline() for _ in unknown] == [line.decode() for line in unknown]
+
+
+def test_the_library_learns_of_an_early_initialize_and_its_answer_is_dropped(pipe):
+    pipe.ask(HELLO)
+    assert pipe.answer()["id"] == 1
+    assert json.loads(pipe.client.readline())["method"] == "initialize"
+    pipe.client.write('{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+    pipe.client.write('{"jsonrpc": "2.0", "id": 1, "result": {"second": true}}\n')
+    assert pipe.answer()["result"] == {"second": True}
+
+
+def test_nothing_is_loaded_before_the_client_has_the_tools_or_needs_more(pipe):
+    pipe.ask(HELLO)
+    pipe.answer()
+    assert pipe.client.readline()
+    assert not pipe.client._needs_more.is_set()
+    other = Pipe()
+    other.ask(HELLO, message("tools/list", 2))
+    other.client.wait_until_needed(60)
+    other.end()
+    while other.client.readline():
+        pass
+    other.close()
+
+
+def test_a_client_of_the_stateless_protocol_discovers_us_early(pipe):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    pipe.ask(message("server/discover", 1, _meta=meta))
+    found = pipe.answer()["result"]
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert (found["ttlMs"], found["cacheScope"], found["resultType"]) == (3_600_000, "public", "complete")  # fmt: skip
+    pipe.ask(message("tools/list", 2, _meta=meta))
+    assert pipe.answer()["result"]["ttlMs"] == 3_600_000
 
 
 @pytest.mark.slow

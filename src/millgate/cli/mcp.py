@@ -13,6 +13,8 @@ from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.integrations.mcp_clients import CLIENTS, Entry, find_place, launch_command
 
+TOOLS_S = 0.5  # in which a client asks for the tools, after it has started us: agents do so within some 50 ms
+
 client_option = click.option(
     "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
 )
@@ -43,13 +45,19 @@ def mcp(
     if ctx.invoked_subcommand is not None:
         return
     _require_package()
+    from millgate.integrations.mcp.early import EarlyClient  # noqa: PLC0415  (to install needs none)
+
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: millgate mcp install", err=True)
+    structured = result == "both"
+    client = EarlyClient.claim(structured=structured)
+    if client is not None:
+        client.wait_until_needed(TOOLS_S)
     from millgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
 
     note_missing(store)
     with open_gate(store, tenant) as gate:
-        serve(gate, collection=collection, structured=result == "both")
+        serve(gate, collection=collection, structured=structured, client=client)
 
 
 @mcp.command("install", epilog="Example: millgate mcp install --client claude")

@@ -1,11 +1,12 @@
 """Over stdio: one client, which started this process and ends it by closing the pipe.
 
-While it serves, the library lets standard output carry only the protocol: whatever else is printed goes to standard
-error.
+While it serves, standard output carries the protocol alone: whatever else is printed goes to standard error.
+early.py has answered the client's first messages by then.
 """
 
 import os
 from contextlib import suppress
+from typing import Any, cast
 from uuid import uuid4
 
 import anyio
@@ -13,12 +14,19 @@ from mcp.server.stdio import stdio_server
 
 from millgate.gateway import Millgate
 from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.early import EarlyClient
 from millgate.integrations.mcp.server import build
 from millgate.integrations.mcp.tools import Style
 from millgate.keys import SCOPES
 
 
-def serve(gate: Millgate, *, collection: str = "main", structured: bool = False) -> None:
+def serve(
+    gate: Millgate,
+    *,
+    collection: str = "main",
+    structured: bool = False,
+    client: EarlyClient | None = None,
+) -> None:
     """Serve one client until it closes its end. The client may do all that the user of the process may."""
     access = Access(
         gate,
@@ -31,7 +39,8 @@ def serve(gate: Millgate, *, collection: str = "main", structured: bool = False)
     server = build(lambda _: access, style=Style(structured=structured))
 
     async def run() -> None:
-        async with stdio_server() as (incoming, outgoing):
+        pipe = cast("Any", anyio.wrap_file(cast("Any", client))) if client else None
+        async with stdio_server(pipe, pipe) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     with suppress(KeyboardInterrupt):
