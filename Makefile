@@ -140,6 +140,7 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m millgate.integrations.mcp.recorded_answers
 
 # what `millgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
 data: bench-data
