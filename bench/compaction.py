@@ -197,7 +197,7 @@ def run_recall(folder, sessions=20, each=10):
     asked, held, recalled = Counter(), Counter(), Counter()
     blocks = tokens = idle = quiet = duplicates = shown = 0
     seconds = []
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         for number, messages in enumerate(chosen):
             facts = [plant(number * each + n, drawn) for n in range(each)]
             summary = summarize(messages)
@@ -210,11 +210,11 @@ def run_recall(folder, sessions=20, each=10):
             found = notice(read_window(messages), after)
             told = account(found, after)
             began = time.perf_counter()
-            hg.lost_messages.keep(found.lost, f"s{number}")
+            gate.lost_messages.keep(found.lost, f"s{number}")
             seconds.append(time.perf_counter() - began)
-            said = hg.lost_messages.compose_instructions(told, budget=500)
+            said = gate.lost_messages.compose_instructions(told, budget=500)
             window = [after.messages[0].words, said]
-            tokens += hg.count_tokens(said)
+            tokens += gate.count_tokens(said)
             blocks += bool(said)
             questions = [
                 *((fact, fact[2]) for fact in facts),
@@ -222,7 +222,7 @@ def run_recall(folder, sessions=20, each=10):
             ]
             for fact, question in drawn.sample(questions, len(questions)):
                 asking = Request(question, window=Shown((*window, question)), collection=f"session:s{number}", budget=1000, k=MOST_PIECES, graph=False)  # fmt: skip
-                given = asyncio.run(hg.lost_messages.acontext_for(asking))
+                given = asyncio.run(gate.lost_messages.acontext_for(asking))
                 covered = WindowIndex.of(window).coverage(given.texts) if given.texts else ()
                 known = set(terms("\n".join(window)))
                 duplicates += sum(float(share) > 0.8 and known.issuperset(terms(text)) for share, text in zip(covered, given.texts, strict=True))  # fmt: skip

@@ -70,13 +70,13 @@ def main() -> None:
     is_listed = args.parse_args().list
     from millgate import Millgate
 
-    hg = show("open", lambda: Millgate.open(":memory:"), is_listed=is_listed)
-    with hg:
-        show("add", lambda: hg.add(ROWS), is_listed=is_listed)
+    gate = show("open", lambda: Millgate.open(":memory:"), is_listed=is_listed)
+    with gate:
+        show("add", lambda: gate.add(ROWS), is_listed=is_listed)
         question = "how do refunds work?"
         show(
             "context",
-            lambda: hg.context(question, window=WINDOW, budget=100),
+            lambda: gate.context(question, window=WINDOW, budget=100),
             is_listed=is_listed,
         )
     import millgate

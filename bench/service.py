@@ -214,9 +214,9 @@ async def measure_calls(store, questions):
 def mcp(given):
     warnings.filterwarnings("ignore", message="ping is removed")
     with tempfile.TemporaryDirectory() as store:
-        with Millgate.open(store) as hg:
-            hg.add(texts.rows(given.data, given.chunks))
-            hg.index()
+        with Millgate.open(store) as gate:
+            gate.add(texts.rows(given.data, given.chunks))
+            gate.index()
         found = asyncio.run(measure_calls(store, texts.questions(given.data, QUESTIONS)))
     print(f"{given.chunks:,} chunks, ms a call")
     for name, (times, cpu) in found.items():

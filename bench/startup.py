@@ -69,9 +69,9 @@ def fill(store: Path, chunks: int) -> None:
     def text() -> str:
         return " ".join(words[min(int(chance.paretovariate(0.6)), len(words)) - 1] for _ in range(90))  # fmt: skip
 
-    with Millgate.open(store) as hg:
-        hg.add({"id": f"d{n}", "text": f"{text()}. Refunds of kind {n} are paid late."} for n in range(chunks))  # fmt: skip
-        hg.context(QUESTION)  # the index is made and saved
+    with Millgate.open(store) as gate:
+        gate.add({"id": f"d{n}", "text": f"{text()}. Refunds of kind {n} are paid late."} for n in range(chunks))  # fmt: skip
+        gate.context(QUESTION)  # the index is made and saved
 
 
 def main() -> None:

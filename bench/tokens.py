@@ -102,10 +102,10 @@ def describe(name, texts, counters):
 
 def contexts(labeled):
     """Contexts for the questions of a set, of which those that fill the budget."""
-    with Millgate.open(":memory:", grade={"enabled": False}) as hg:
-        hg.add(labeled.rows)
+    with Millgate.open(":memory:", grade={"enabled": False}) as gate:
+        gate.add(labeled.rows)
         for query in labeled.queries:
-            text = hg.context(
+            text = gate.context(
                 query["text"], budget=BUDGET, collection=query.get("collection", "main")
             ).text
             if estimate_tokens(text) >= 0.97 * BUDGET:

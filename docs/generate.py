@@ -86,9 +86,9 @@ ERRORS_EXAMPLE = """
 ```python
 from millgate import Millgate, MillgateError
 
-with Millgate.open(":memory:") as hg:
+with Millgate.open(":memory:") as gate:
     try:
-        hg.context("refunds", budget=-1)
+        gate.context("refunds", budget=-1)
     except MillgateError as error:
         print(f"{error.status}: {error.message}\\n{error.hint}")
 ```

@@ -14,12 +14,12 @@ TURNS = [
     ("who answers pages?", 7_900),
 ]
 
-with Millgate.open(":memory:") as hg:
-    hg.add(NOTES)
+with Millgate.open(":memory:") as gate:
+    gate.add(NOTES)
     messages: list[dict[str, str]] = []
     for question, used in TURNS:
         window_size = ContextBudget(context_length=8_000, used_tokens=used)
-        context = hg.context(question, window=messages, budget=400, context_budget=window_size)
+        context = gate.context(question, window=messages, budget=400, context_budget=window_size)
         messages += [*context.as_messages(), {"role": "user", "content": question}]
         messages.append({"role": "assistant", "content": "(here you call your model)"})
         print(

@@ -12,8 +12,8 @@ from millgate import Millgate
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as store:
-        with Millgate.open(store) as hg:
-            hg.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
+        with Millgate.open(store) as gate:
+            gate.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
         arguments = ["-m", "millgate", "mcp", "--store", store]
         server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
         async with Client(server) as agent:

@@ -26,6 +26,6 @@ class HashedWords:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-with Millgate.open(":memory:", embedder=HashedWords()) as hg:
-    hg.add(NOTES)
-    print([chunk.id for chunk in hg.context("when does the tide turn?", budget=100).chunks])
+with Millgate.open(":memory:", embedder=HashedWords()) as gate:
+    gate.add(NOTES)
+    print([chunk.id for chunk in gate.context("when does the tide turn?", budget=100).chunks])

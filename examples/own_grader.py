@@ -10,10 +10,10 @@ class NeedsANumber:
         return [float(any(c.isdigit() for c in each.chunk.text)) for each in candidates]
 
 
-with Millgate.open(":memory:", grader=NeedsANumber()) as hg:
-    hg.add([
+with Millgate.open(":memory:", grader=NeedsANumber()) as gate:
+    gate.add([
         {"id": "exact", "text": "Refunds are paid within 14 days."},
         {"id": "vague", "text": "Refunds are paid soon."},
     ])  # fmt: skip
-    context = hg.context("when are refunds paid?", budget=100)
+    context = gate.context("when are refunds paid?", budget=100)
     print([chunk.id for chunk in context.chunks], "|", context.why("vague")[-1].reason)

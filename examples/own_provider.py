@@ -16,6 +16,6 @@ class TeamDiary:
         return "- deploys go out on Fridays\n- the harbor master is called Ines"
 
 
-with Millgate.open(":memory:", providers=[TeamDiary()]) as hg:
-    context = hg.context("when do deploys go out?", budget=100)
+with Millgate.open(":memory:", providers=[TeamDiary()]) as gate:
+    context = gate.context("when do deploys go out?", budget=100)
     print("Fridays" in context.text, context.degraded)

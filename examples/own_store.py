@@ -19,6 +19,6 @@ class AuditedStore:
 
 
 # test it like ours: subclass millgate.testing.StoreContract and give it this store
-with Millgate.open(store=AuditedStore(TemporaryStore())) as hg:
-    hg.add([{"id": "tide", "text": "The tide turns at six."}])
-    print(hg.context("when does the tide turn?", budget=100).chunks[0].id)
+with Millgate.open(store=AuditedStore(TemporaryStore())) as gate:
+    gate.add([{"id": "tide", "text": "The tide turns at six."}])
+    print(gate.context("when does the tide turn?", budget=100).chunks[0].id)

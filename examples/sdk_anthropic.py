@@ -24,9 +24,9 @@ def main() -> None:
         {"role": "user", "content": "Refunds are paid within 14 days to the card that was charged."}
     ]
     question = "What does the customer send to get a refund?"
-    with Millgate.open(":memory:") as hg, small_model() as url:  # yours is the API: Anthropic()
-        hg.add(ROWS)
-        context = hg.context(question, window=window, budget=200)
+    with Millgate.open(":memory:") as gate, small_model() as url:  # yours is the API: Anthropic()
+        gate.add(ROWS)
+        context = gate.context(question, window=window, budget=200)
         messages = [*window, {"role": "user", "content": f"{context}\n\n{question}"}]
         client = Anthropic(base_url=url, api_key="none")
         answer = client.messages.create(

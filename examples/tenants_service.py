@@ -12,11 +12,11 @@ QUESTION = {"query": "what does a unit cost?"}
 
 
 async def main() -> None:
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         # `millgate keys create --tenant acme --scope read --scope write` does the same
-        acme = hg.for_tenant("acme").keys.create(scopes=("read", "write")).token
-        globex = hg.for_tenant("globex").keys.create(scopes=("read",)).token
-        transport = httpx2.ASGITransport(create(hg))  # yours is a URL: `millgate serve`
+        acme = gate.for_tenant("acme").keys.create(scopes=("read", "write")).token
+        globex = gate.for_tenant("globex").keys.create(scopes=("read",)).token
+        transport = httpx2.ASGITransport(create(gate))  # yours is a URL: `millgate serve`
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await client.post("/v1/documents", json=DOCUMENTS, headers=bearer(acme))
             for name, token in (("acme", acme), ("globex", globex)):

@@ -5,9 +5,9 @@ import json
 from millgate import Millgate
 from millgate.integrations.hermes import MemoryManager, MillgateMemory
 
-with Millgate.open(":memory:") as hg:
-    hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    memory = MemoryManager([MillgateMemory(hg)], tenant=hg.tenant)
+with Millgate.open(":memory:") as gate:
+    gate.add([{"id": "refunds", "text": "A refund takes five working days."}])
+    memory = MemoryManager([MillgateMemory(gate)], tenant=gate.tenant)
     memory.initialize_all("monday", platform="cli")
     fact = {"action": "add", "content": "Ann signs all refunds"}
     print(json.loads(memory.handle_tool_call("fact_store", fact))["status"])

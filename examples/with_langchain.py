@@ -10,11 +10,11 @@ from millgate.integrations.langchain_agent import MillgateMiddleware
 
 QUESTION = "How long does a refund take?"
 
-with Millgate.open(":memory:") as hg:
-    hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    print(MillgateRetriever(gate=hg, budget=500).invoke(QUESTION)[0].page_content)
+with Millgate.open(":memory:") as gate:
+    gate.add([{"id": "refunds", "text": "A refund takes five working days."}])
+    print(MillgateRetriever(gate=gate, budget=500).invoke(QUESTION)[0].page_content)
 
     model = GenericFakeChatModel(messages=iter([AIMessage("Five working days.")]))  # or your own
-    agent = create_agent(model, middleware=[MillgateMiddleware(hg)])
+    agent = create_agent(model, middleware=[MillgateMiddleware(gate)])
     for message in agent.invoke({"messages": [("user", QUESTION)]})["messages"]:
         print(message.type, "five working days" in message.text.lower())

@@ -9,11 +9,11 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from millgate import Millgate
 from millgate.integrations.llamaindex import MillgateMemoryBlock, MillgateRetriever
 
-with Millgate.open(":memory:") as hg:
-    hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    engine = RetrieverQueryEngine.from_args(MillgateRetriever(hg, budget=500), llm=MockLLM())
+with Millgate.open(":memory:") as gate:
+    gate.add([{"id": "refunds", "text": "A refund takes five working days."}])
+    engine = RetrieverQueryEngine.from_args(MillgateRetriever(gate, budget=500), llm=MockLLM())
     print("five working days" in str(engine.query("How long does a refund take?")))
 
-    block = MillgateMemoryBlock(gate=hg)  # for Memory.from_defaults(memory_blocks=[block])
+    block = MillgateMemoryBlock(gate=gate)  # for Memory.from_defaults(memory_blocks=[block])
     asyncio.run(block.aput([ChatMessage("My sister Ann moved to Lisbon.")]))
     print("Lisbon" in asyncio.run(block.aget([ChatMessage("Where did Ann move?")])))

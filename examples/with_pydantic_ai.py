@@ -15,8 +15,8 @@ def answer(messages, info):
     return ModelResponse(parts=[TextPart("Five working days.")])
 
 
-with Millgate.open(":memory:") as hg:
-    hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
-    context = ProcessHistory(add_context(hg, budget=500))
-    agent = Agent(FunctionModel(answer), capabilities=[context], toolsets=[toolset(hg)])
+with Millgate.open(":memory:") as gate:
+    gate.add([{"id": "refunds", "text": "A refund takes five working days."}])
+    context = ProcessHistory(add_context(gate, budget=500))
+    agent = Agent(FunctionModel(answer), capabilities=[context], toolsets=[toolset(gate)])
     print(agent.run_sync("How long does a refund take?").output)

@@ -22,9 +22,9 @@ WINDOW = ("context_length", "used_tokens", "threshold_tokens")
 def ask_library(folder, query, *, settings=(), **given):
     """The answer of `Millgate.context`."""
     window = {name: given.pop(name) for name in WINDOW if name in given}
-    with Millgate.open(folder, **dict(settings)) as hg:
+    with Millgate.open(folder, **dict(settings)) as gate:
         full = ContextBudget(**window) if window else None
-        return context_data(hg.context(query, context_budget=full, **given))
+        return context_data(gate.context(query, context_budget=full, **given))
 
 
 def ask_command(folder, query, *, settings=(), **given):

@@ -51,52 +51,52 @@ class CancelAt:
 
 QUESTION = {"role": "user", "content": "which port?"}
 CALLS = {
-    "acontext": lambda hg: hg.acontext(QUERY, window=["The ferry is late."]),
-    "acontext_for": lambda hg: hg.acontext_for(hg.trace(hg.known).request),
-    "awhy": lambda hg: hg.awhy(hg.known, "p29"),
-    "areplay": lambda hg: hg.areplay(hg.known, {"budget": 40}),
-    "aadd": lambda hg: hg.aadd([LONG, *ROWS]),
-    "aadd_files": lambda hg: hg.aadd_files(hg.folder / "page.md"),
-    "aadd_stream": lambda hg: hg.aadd_stream(LONG["text"].encode(), id="stream"),
-    "aadd_turns": lambda hg: hg.aadd_turns("s", ["How are refunds paid?", "By card."]),
-    "aremove": lambda hg: hg.aremove(documents=["p1", "p2"]),
-    "acollections": lambda hg: hg.acollections(),
-    "adocument": lambda hg: hg.adocument("p5"),
-    "aremember": lambda hg: hg.aremember("Grace repairs the engine."),
-    "arecall": lambda hg: hg.arecall("who maintains the ferry?"),
-    "afeedback": lambda hg: hg.afeedback(hg.fact, helpful=True),
-    "atrace": lambda hg: hg.atrace(hg.known),
-    "atraces": lambda hg: hg.atraces(),
-    "acompactions": lambda hg: hg.acompactions("s"),
-    "lost_messages.akeep": lambda hg: hg.lost_messages.akeep([], "s"),
-    "lost_messages.acompose_instructions": lambda hg: hg.lost_messages.acompose_instructions(
+    "acontext": lambda gate: gate.acontext(QUERY, window=["The ferry is late."]),
+    "acontext_for": lambda gate: gate.acontext_for(gate.trace(gate.known).request),
+    "awhy": lambda gate: gate.awhy(gate.known, "p29"),
+    "areplay": lambda gate: gate.areplay(gate.known, {"budget": 40}),
+    "aadd": lambda gate: gate.aadd([LONG, *ROWS]),
+    "aadd_files": lambda gate: gate.aadd_files(gate.folder / "page.md"),
+    "aadd_stream": lambda gate: gate.aadd_stream(LONG["text"].encode(), id="stream"),
+    "aadd_turns": lambda gate: gate.aadd_turns("s", ["How are refunds paid?", "By card."]),
+    "aremove": lambda gate: gate.aremove(documents=["p1", "p2"]),
+    "acollections": lambda gate: gate.acollections(),
+    "adocument": lambda gate: gate.adocument("p5"),
+    "aremember": lambda gate: gate.aremember("Grace repairs the engine."),
+    "arecall": lambda gate: gate.arecall("who maintains the ferry?"),
+    "afeedback": lambda gate: gate.afeedback(gate.fact, helpful=True),
+    "atrace": lambda gate: gate.atrace(gate.known),
+    "atraces": lambda gate: gate.atraces(),
+    "acompactions": lambda gate: gate.acompactions("s"),
+    "lost_messages.akeep": lambda gate: gate.lost_messages.akeep([], "s"),
+    "lost_messages.acompose_instructions": lambda gate: gate.lost_messages.acompose_instructions(
         Account("summary", 0), budget=100
     ),
-    "lost_messages.acontext_for": lambda hg: hg.lost_messages.acontext_for(
-        hg.trace(hg.known).request
+    "lost_messages.acontext_for": lambda gate: gate.lost_messages.acontext_for(
+        gate.trace(gate.known).request
     ),
-    "lost_messages.aobserve": lambda hg: hg.lost_messages.aobserve(
+    "lost_messages.aobserve": lambda gate: gate.lost_messages.aobserve(
         Conversations(), "s", [QUESTION]
     ),
-    "lost_messages.aput_back": lambda hg: hg.lost_messages.aput_back(
-        Conversations().observe("s", [QUESTION]), hg.trace(hg.known).request
+    "lost_messages.aput_back": lambda gate: gate.lost_messages.aput_back(
+        Conversations().observe("s", [QUESTION]), gate.trace(gate.known).request
     ),
-    "arecall_session": lambda hg: hg.arecall_session("which port?", "s"),
-    "areindex": lambda hg: hg.areindex(),
-    "acheck": lambda hg: hg.acheck("index"),
-    "facts.aadd": lambda hg: hg.facts.aadd("Linus sells the tickets."),
-    "facts.aupdate": lambda hg: hg.facts.aupdate(hg.fact, content="Ada runs the ferry."),
-    "facts.aforget": lambda hg: hg.facts.aforget(hg.fact),
-    "facts.aget": lambda hg: hg.facts.aget(hg.fact),
-    "facts.asearch": lambda hg: hg.facts.asearch("ferry"),
-    "facts.afeedback": lambda hg: hg.facts.afeedback(hg.fact, helpful=False),
-    "reviews.adraft": lambda hg: hg.reviews.adraft(hg.review, "Michelangelo did."),
-    "reviews.aanswer": lambda hg: hg.reviews.aanswer(hg.review, "Michelangelo did."),
-    "reviews.aapprove": lambda hg: hg.reviews.aapprove(hg.review),
-    "reviews.areject": lambda hg: hg.reviews.areject(hg.review),
-    "reviews.areview": lambda hg: hg.reviews.areview(hg.review),
-    "reviews.areviews": lambda hg: hg.reviews.areviews(),
-    "aclose": lambda hg: hg.aclose(),
+    "arecall_session": lambda gate: gate.arecall_session("which port?", "s"),
+    "areindex": lambda gate: gate.areindex(),
+    "acheck": lambda gate: gate.acheck("index"),
+    "facts.aadd": lambda gate: gate.facts.aadd("Linus sells the tickets."),
+    "facts.aupdate": lambda gate: gate.facts.aupdate(gate.fact, content="Ada runs the ferry."),
+    "facts.aforget": lambda gate: gate.facts.aforget(gate.fact),
+    "facts.aget": lambda gate: gate.facts.aget(gate.fact),
+    "facts.asearch": lambda gate: gate.facts.asearch("ferry"),
+    "facts.afeedback": lambda gate: gate.facts.afeedback(gate.fact, helpful=False),
+    "reviews.adraft": lambda gate: gate.reviews.adraft(gate.review, "Michelangelo did."),
+    "reviews.aanswer": lambda gate: gate.reviews.aanswer(gate.review, "Michelangelo did."),
+    "reviews.aapprove": lambda gate: gate.reviews.aapprove(gate.review),
+    "reviews.areject": lambda gate: gate.reviews.areject(gate.review),
+    "reviews.areview": lambda gate: gate.reviews.areview(gate.review),
+    "reviews.areviews": lambda gate: gate.reviews.areviews(),
+    "aclose": lambda gate: gate.aclose(),
 }
 
 
@@ -108,15 +108,15 @@ class Gate(Millgate):
 
 
 def filled(folder):
-    hg = Gate.open(folder / "kb", review={"on_refusal": True})
-    hg.folder = folder
+    gate = Gate.open(folder / "kb", review={"on_refusal": True})
+    gate.folder = folder
     (folder / "page.md").write_text(LONG["text"])
-    hg.add(ROWS)
-    hg.fact = hg.remember("Ada maintains the ferry.").fact.id
-    hg.known = hg.context(QUERY, budget=120).trace.id
-    hg.review = hg.context("who painted the ceiling of the chapel?").review
-    hg.traces()
-    return hg
+    gate.add(ROWS)
+    gate.fact = gate.remember("Ada maintains the ferry.").fact.id
+    gate.known = gate.context(QUERY, budget=120).trace.id
+    gate.review = gate.context("who painted the ceiling of the chapel?").review
+    gate.traces()
+    return gate
 
 
 OWNERS = {Millgate: "", LostMessages: "lost_messages.", Facts: "facts.", ReviewQueue: "reviews."}
@@ -158,10 +158,10 @@ def busy(thread):
     return frame is not None and frame.f_code.co_name != "_worker"
 
 
-async def cancel_everywhere(hg, call):
+async def cancel_everywhere(gate, call):
     """How often the call was suspended after the last cancellation."""
     for n in range(500):
-        work = CancelAt(call(hg), n)
+        work = CancelAt(call(gate), n)
         task = asyncio.ensure_future(_run(work))
         # our own errors: a second answer, a fact that is gone, for it was done before
         with suppress(asyncio.CancelledError, InputError, StoreError):
@@ -184,25 +184,25 @@ SLOW = {"awhy"}  # suspended so often that to cancel it everywhere takes six sec
     [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in sorted(CALLS)],
 )
 def test_a_call_can_be_cancelled_at_every_await(tmp_path, name):
-    hg = filled(tmp_path)
-    asyncio.run(cancel_everywhere(hg, CALLS["acollections"]))  # so that lazy parts are there
+    gate = filled(tmp_path)
+    asyncio.run(cancel_everywhere(gate, CALLS["acollections"]))  # so that lazy parts are there
     before = descriptors(), other_threads()
-    points = asyncio.run(cancel_everywhere(hg, CALLS[name]))
+    points = asyncio.run(cancel_everywhere(gate, CALLS[name]))
     assert points >= 1
     if name == "aclose":
-        hg = Millgate.open(tmp_path / "kb")
+        gate = Millgate.open(tmp_path / "kb")
     else:
         assert descriptors() <= before[0] + 4
         assert other_threads() <= before[1] + 1
-    answer = hg.context(QUERY)
+    answer = gate.context(QUERY)
     assert answer.chunks
     assert not answer.degraded
     for id in ("long", "stream", "page.md"):
-        parts = list(hg.store.scan("default", "main", document=id))
+        parts = list(gate.store.scan("default", "main", document=id))
         assert [part.position for part in parts] == list(range(len(parts)))
         assert not parts or len(parts) >= 2
-    decided = hg.reviews.reviews("answered")
-    said = [fact for fact in hg.facts.all() if "Michelangelo" in fact.content]
+    decided = gate.reviews.reviews("answered")
+    said = [fact for fact in gate.facts.all() if "Michelangelo" in fact.content]
     assert len(decided) == len(said)
-    hg.close()
+    gate.close()
     assert check(tmp_path / "kb") == []

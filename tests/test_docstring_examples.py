@@ -40,22 +40,22 @@ def names(tmp_path, monkeypatch):
     (tmp_path / "services.csv").write_text("source,predicate,target\nfalcon,uses,redis\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Version 2 is out.")))
     fuse = {"caps": {"session": {"tokens": 1000}}}
-    with Millgate.open(tmp_path / "kb", fuse=fuse, review={"on_refusal": True}) as hg:
-        hg.add([{"id": "policy", "text": "Refunds are paid within 14 days to the card."}])
-        hg.add([{"id": "other", "text": "Parcels leave at noon."}], collection="drafts")
-        hg.add_turns("talk", [{"role": "user", "content": f"turn {n}"} for n in range(9)])
-        hg.spending.settle(hg.spending.hold("session-7", "", Amount(10)), Amount(10))
-        hits = [hg.recall("ferry")[0]] if hg.remember("Ada runs the ferry.") else []
-        minted, messages = hg.keys.create(), [{"role": "user", "content": "hello"}]
-        turn = next(chunk.id for chunk in hg.store.scan("default", "turns"))
-        refused = hg.context("who painted the ceiling of the chapel in Rome?")
-        context = hg.context(QUERY)
+    with Millgate.open(tmp_path / "kb", fuse=fuse, review={"on_refusal": True}) as gate:
+        gate.add([{"id": "policy", "text": "Refunds are paid within 14 days to the card."}])
+        gate.add([{"id": "other", "text": "Parcels leave at noon."}], collection="drafts")
+        gate.add_turns("talk", [{"role": "user", "content": f"turn {n}"} for n in range(9)])
+        gate.spending.settle(gate.spending.hold("session-7", "", Amount(10)), Amount(10))
+        hits = [gate.recall("ferry")[0]] if gate.remember("Ada runs the ferry.") else []
+        minted, messages = gate.keys.create(), [{"role": "user", "content": "hello"}]
+        turn = next(chunk.id for chunk in gate.store.scan("default", "turns"))
+        refused = gate.context("who painted the ceiling of the chapel in Rome?")
+        context = gate.context(QUERY)
         ids = {Facts: hits[0].fact.id, ReviewQueue: refused.review, Keys: minted.key.id}
         yield {
-            "hg": hg, "hits": hits, "token": minted.token, "messages": messages, "ids": ids,
+            "gate": gate, "hits": hits, "token": minted.token, "messages": messages, "ids": ids,
             "context": context, "refused": refused, "turn": turn, "sys": sys,
             "Edge": Edge, "Millgate": Millgate, "Request": Request,
-            "slice": hg.graph.cut_slice(turn),
+            "slice": gate.graph.cut_slice(turn),
         }  # fmt: skip
 
 

@@ -49,43 +49,43 @@ def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
         assert gate.index().count == 3_000
 
 
-def example(hg):
+def example(gate):
     """What README does, without its prints."""
-    hg.add([
+    gate.add([
         {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
         {"id": "steps", "text": "To get a refund the customer sends the order number."},
         {"id": "shipping", "text": "Parcels leave the warehouse every weekday at noon."},
     ])  # fmt: skip
     window = ["tool: Refunds are paid within 14 days to the card that was charged."]
-    return hg.context("how do refunds work?", window=window, budget=100)
+    return gate.context("how do refunds work?", window=window, budget=100)
 
 
 async def test_the_example_runs_and_closes_inside_a_running_event_loop():
     before = set(threading.enumerate())
-    with Millgate.open(":memory:") as hg:
-        assert [chunk.id for chunk in example(hg).chunks] == ["steps"]
+    with Millgate.open(":memory:") as gate:
+        assert [chunk.id for chunk in example(gate).chunks] == ["steps"]
     assert {t for t in threading.enumerate() if t not in before and t.is_alive()} == set()
 
 
 async def test_everything_that_waits_or_writes_has_an_async_form(tmp_path):
     (tmp_path / "tide.md").write_text("The tide turns at six.")
-    async with Millgate.open(":memory:") as hg:
-        assert (await hg.aadd(rows(3))).documents == 3
-        assert (await hg.aadd_files(tmp_path / "tide.md")).documents == 1
-        assert (await hg.aadd_stream(b"Boats leave at dawn.", id="boats")).documents == 1
-        assert (await hg.aadd_turns("s", ["Ann: hello"])).new == 1
-        fact = (await hg.aremember("The quay is 300 m long.")).fact
-        assert [hit.fact.id for hit in await hg.arecall("how long is the quay?")] == [fact.id]
-        assert (await hg.afeedback(fact.id, helpful=True)).new > fact.trust
-        found = await hg.acontext("when do boats leave?", budget=100)
-        assert (await hg.atrace(found.trace.id)).id == found.trace.id
-        assert (await hg.awhy(found.trace.id, found.chunks[0].id)).entered
-        assert (await hg.areplay(found.trace.id, {"budget": 5})).after.tokens <= 5
-        assert (await hg.areindex()).count == 5
-        assert set(await hg.acollections()) == {"main", "turns"}
-        assert await hg.aremove(documents=["boats"]) == 1
+    async with Millgate.open(":memory:") as gate:
+        assert (await gate.aadd(rows(3))).documents == 3
+        assert (await gate.aadd_files(tmp_path / "tide.md")).documents == 1
+        assert (await gate.aadd_stream(b"Boats leave at dawn.", id="boats")).documents == 1
+        assert (await gate.aadd_turns("s", ["Ann: hello"])).new == 1
+        fact = (await gate.aremember("The quay is 300 m long.")).fact
+        assert [hit.fact.id for hit in await gate.arecall("how long is the quay?")] == [fact.id]
+        assert (await gate.afeedback(fact.id, helpful=True)).new > fact.trust
+        found = await gate.acontext("when do boats leave?", budget=100)
+        assert (await gate.atrace(found.trace.id)).id == found.trace.id
+        assert (await gate.awhy(found.trace.id, found.chunks[0].id)).entered
+        assert (await gate.areplay(found.trace.id, {"budget": 5})).after.tokens <= 5
+        assert (await gate.areindex()).count == 5
+        assert set(await gate.acollections()) == {"main", "turns"}
+        assert await gate.aremove(documents=["boats"]) == 1
     with pytest.raises(StoreError, match="closed"):
-        await hg.acontext("boats")
+        await gate.acontext("boats")
 
 
 def test_help_shows_the_parameters_and_defaults_of_context():
@@ -111,9 +111,9 @@ ARGUMENTS = {
 }
 
 
-async def use(hg, name):
+async def use(gate, name):
     """Read a property, or call a method in either form."""
-    found = getattr(hg, name)
+    found = getattr(gate, name)
     bare = name if name in ARGUMENTS else name.removeprefix("a")
     nothing = bare in ("collections", "remove", "traces")
     args, kwargs = ARGUMENTS.get(bare, ([] if nothing else ["x"], {}))
@@ -132,18 +132,18 @@ PUBLIC = sorted(
 @pytest.mark.parametrize("name", PUBLIC)
 async def test_after_closing_every_public_name_says_that_it_is_closed(name, who):
     owner = Millgate.open(":memory:")
-    hg = owner if who == "itself" else owner.for_tenant("other")
-    (owner if who == "its owner" else hg).close()
+    gate = owner if who == "itself" else owner.for_tenant("other")
+    (owner if who == "its owner" else gate).close()
     with pytest.raises(StoreError, match="this Millgate is closed"):
-        await use(hg, name)
+        await use(gate, name)
     owner.close()
 
 
 def test_closing_twice_is_no_mistake():
-    hg = Millgate.open(":memory:")
-    hg.context("x")
-    hg.close()
-    hg.close()
+    gate = Millgate.open(":memory:")
+    gate.context("x")
+    gate.close()
+    gate.close()
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_closing_twice_is_no_mistake():
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         asked = {"query": "boats"} | {name: value}
         with pytest.raises(InputError, match=name):
-            hg.context(**asked)
+            gate.context(**asked)
 
 
 def test_settings_that_are_no_settings_say_how_to_write_them():
@@ -187,8 +187,11 @@ def test_settings_that_are_no_settings_say_how_to_write_them():
 
 
 def test_a_misspelt_keyword_of_a_part_names_the_right_one():
-    with Millgate.open(":memory:") as hg, pytest.raises(InputError, match="did you mean category"):
-        hg.facts.add("boats float", catgory="a")
+    with (
+        Millgate.open(":memory:") as gate,
+        pytest.raises(InputError, match="did you mean category"),
+    ):
+        gate.facts.add("boats float", catgory="a")
 
 
 @pytest.mark.parametrize(
@@ -202,27 +205,27 @@ def test_a_misspelt_keyword_of_a_part_names_the_right_one():
     ],
 )
 def test_a_misspelt_keyword_is_an_error_that_says_what_the_method_takes(method, given, meant):
-    with Millgate.open(":memory:") as hg:
-        hg.add({"id": "boats", "text": "boats"})
-        first = [hg.context("boats").trace.id] if method == "replay" else ["boats"]
+    with Millgate.open(":memory:") as gate:
+        gate.add({"id": "boats", "text": "boats"})
+        first = [gate.context("boats").trace.id] if method == "replay" else ["boats"]
         first = [] if method == "collections" else first
         with pytest.raises(InputError, match=next(iter(given))) as blocking:
-            getattr(hg, method)(*first, **given)
+            getattr(gate, method)(*first, **given)
         with pytest.raises(InputError, match=next(iter(given))) as waiting:
-            asyncio.run(getattr(hg, f"a{method}")(*first, **given))
+            asyncio.run(getattr(gate, f"a{method}")(*first, **given))
     assert meant in blocking.value.hint
     assert meant in waiting.value.hint
 
 
 WRONG = {
-    "session is None": lambda hg: hg.add_turns(None, ["Hello there."]),
-    "the turns are NoneType, not a list": lambda hg: hg.add_turns("monday", None),
-    "changes is None": lambda hg: hg.replay(hg.context("boats"), None),
-    "helpful is 'no'": lambda hg: hg.feedback("f-1", helpful="no"),
-    "query is None": lambda hg: hg.recall(None),
-    "limit is '5'": lambda hg: hg.recall("boats", limit="5"),
-    "tags are str, not a list": lambda hg: hg.remember("Ada runs the ferry.", tags="boats"),
-    "edges is NoneType, not several": lambda hg: hg.graph.link(None),
+    "session is None": lambda gate: gate.add_turns(None, ["Hello there."]),
+    "the turns are NoneType, not a list": lambda gate: gate.add_turns("monday", None),
+    "changes is None": lambda gate: gate.replay(gate.context("boats"), None),
+    "helpful is 'no'": lambda gate: gate.feedback("f-1", helpful="no"),
+    "query is None": lambda gate: gate.recall(None),
+    "limit is '5'": lambda gate: gate.recall("boats", limit="5"),
+    "tags are str, not a list": lambda gate: gate.remember("Ada runs the ferry.", tags="boats"),
+    "edges is NoneType, not several": lambda gate: gate.graph.link(None),
     "messages is NoneType, not a list": lambda _: tools.check(None),
     "client is NoneType, and has no chat": lambda _: adapters.chat(None, messages=[]),
 }
@@ -230,8 +233,8 @@ WRONG = {
 
 @pytest.mark.parametrize("said", WRONG)
 def test_a_value_of_the_wrong_type_is_an_error_that_names_it(said):
-    with Millgate.open(":memory:") as hg, pytest.raises(InputError, match=said):
-        WRONG[said](hg)
+    with Millgate.open(":memory:") as gate, pytest.raises(InputError, match=said):
+        WRONG[said](gate)
 
 
 @pytest.mark.parametrize("name", ["", None, 5, "x" * 2_000])
@@ -239,27 +242,27 @@ def test_a_tenant_or_collection_that_no_store_can_hold_is_refused_before_anythin
     name, tmp_path
 ):
     (tmp_path / "a.md").write_text("Boats leave at noon.")
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         with pytest.raises(InputError, match="tenant "):
-            hg.for_tenant(name)
+            gate.for_tenant(name)
         for add in (
-            lambda: hg.add(["boats"], collection=name),
-            lambda: hg.add_files(tmp_path, collection=name),
-            lambda: hg.add_stream(b"boats", collection=name),
-            lambda: hg.add_turns("monday", ["boats"], collection=name),
+            lambda: gate.add(["boats"], collection=name),
+            lambda: gate.add_files(tmp_path, collection=name),
+            lambda: gate.add_stream(b"boats", collection=name),
+            lambda: gate.add_turns("monday", ["boats"], collection=name),
         ):
             with pytest.raises(InputError, match="collection "):
                 add()
-        assert not hg.collections()
+        assert not gate.collections()
 
 
 @pytest.mark.parametrize("rows", [5, None])
 def test_what_is_no_row_at_all_is_an_error_that_says_what_add_takes(rows):
     with (
-        Millgate.open(":memory:") as hg,
+        Millgate.open(":memory:") as gate,
         pytest.raises(InputError, match=f"this is {type(rows).__name__}"),
     ):
-        hg.add(rows)
+        gate.add(rows)
 
 
 def test_a_gate_without_a_store_says_how_to_open_one():
@@ -280,19 +283,19 @@ def test_closing_while_others_wait_is_our_own_error_for_them(tmp_path):
             started.set()
             await asyncio.sleep(60)
 
-    hg = Millgate.open(tmp_path, grader=Slow())
-    hg.add(rows(3))
+    gate = Millgate.open(tmp_path, grader=Slow())
+    gate.add(rows(3))
 
     def ask():
         try:
-            hg.context("harbor")
+            gate.context("harbor")
         except MillgateError as error:
             failures.append(error)
 
     waiting = threading.Thread(target=ask)
     waiting.start()
     assert started.wait(MOST_S)
-    hg.close()
+    gate.close()
     waiting.join(MOST_S)
     assert [type(error) for error in failures] == [StoreError]
 
@@ -313,9 +316,9 @@ class Counted:
 
 def test_no_request_lists_all_collections():
     store = Counted(TemporaryStore())
-    with Millgate.open(store=store) as hg:
-        hg.add(rows(3))
-        hg.context("harbor")
+    with Millgate.open(store=store) as gate:
+        gate.add(rows(3))
+        gate.context("harbor")
         assert store.listed == 0
 
 
@@ -440,15 +443,15 @@ def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(t
 
 
 def test_a_ready_made_request_is_answered_for_the_tenant_of_the_gate():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "ours", "text": "The harbor opens at nine."}])
-        other = hg.for_tenant("acme")
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "ours", "text": "The harbor opens at nine."}])
+        other = gate.for_tenant("acme")
         other.add([{"id": "theirs", "text": "The harbor opens at ten."}])
         request = Request("when does the harbor open?")
         assert [chunk.id for chunk in other.context_for(request).chunks] == ["theirs"]
-        assert [chunk.id for chunk in hg.context_for(request).chunks] == ["ours"]
+        assert [chunk.id for chunk in gate.context_for(request).chunks] == ["ours"]
         with pytest.raises(InputError, match="for the tenant 'acme'"):
-            hg.context_for(Request("when does the harbor open?", tenant="acme"))
+            gate.context_for(Request("when does the harbor open?", tenant="acme"))
 
 
 STREET = "Die Straße nach Köln ist lang und schön und führt am Rhein entlang."
@@ -459,9 +462,9 @@ STREET = "Die Straße nach Köln ist lang und schön und führt am Rhein entlang
 def test_a_word_of_any_language_is_found_beside_texts_of_another(question, german):
     english = ["Parcels leave at noon every weekday.", "The tide turns at six in the harbor.", "def tide(): return 6"]  # fmt: skip
     texts = [STREET, "Die Pakete liegen im Lager.", "Das Wasser steigt am Abend."][:german]
-    with Millgate.open(":memory:") as hg:
-        hg.add([*texts, *english])
-        found = hg.context(question)
+    with Millgate.open(":memory:") as gate:
+        gate.add([*texts, *english])
+        found = gate.context(question)
     assert [chunk.text for chunk in found.chunks][:1] == [STREET]
 
 
@@ -493,23 +496,23 @@ def test_a_blank_variable_names_no_store(monkeypatch):
     ],
 )
 def test_a_name_that_is_no_method_names_the_one_that_was_meant(name, meant):
-    with Millgate.open(":memory:") as hg:
-        assert not hasattr(hg, name)
+    with Millgate.open(":memory:") as gate:
+        assert not hasattr(gate, name)
         with pytest.raises(AttributeError, match=meant):
-            getattr(hg, name)
+            getattr(gate, name)
 
 
 def test_an_error_inside_a_property_is_not_taken_for_a_missing_name(monkeypatch):
     monkeypatch.setattr(Millgate, "facts", property(lambda self: self.store.nothing_there))
-    with Millgate.open(":memory:") as hg, pytest.raises(AttributeError, match="nothing_there"):
-        hg.facts  # noqa: B018
+    with Millgate.open(":memory:") as gate, pytest.raises(AttributeError, match="nothing_there"):
+        gate.facts  # noqa: B018
 
 
 def test_a_gate_can_be_copied_and_mocked():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
-        assert copy.copy(hg).context("when are refunds paid?").chunks
-        mock = create_autospec(hg, instance=True)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
+        assert copy.copy(gate).context("when are refunds paid?").chunks
+        mock = create_autospec(gate, instance=True)
         mock.context("anything")
         with pytest.raises(AttributeError):
             mock.search("anything")
@@ -519,25 +522,25 @@ def test_a_gate_can_be_copied_and_mocked():
     ("call", "said"),
     [
         (
-            lambda hg: hg.remove("nope"),
+            lambda gate: gate.remove("nope"),
             "remove takes no values without a name (name what is given: collection=..., ",
         ),
-        (lambda hg: hg.add(["a"], "main"), "add takes only 1 value without a name"),
-        (lambda hg: hg.traces(limit="x"), "limit is 'x'; it must be a whole number"),
-        (lambda hg: hg.trace(5), "the id of a trace is 5; it must be a text"),
-        (lambda hg: hg.count_tokens(5), "text is 5; it must be a text"),
-        (lambda hg: hg.context("refunds", collection=""), "the name of a collection is empty"),
+        (lambda gate: gate.add(["a"], "main"), "add takes only 1 value without a name"),
+        (lambda gate: gate.traces(limit="x"), "limit is 'x'; it must be a whole number"),
+        (lambda gate: gate.trace(5), "the id of a trace is 5; it must be a text"),
+        (lambda gate: gate.count_tokens(5), "text is 5; it must be a text"),
+        (lambda gate: gate.context("refunds", collection=""), "the name of a collection is empty"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_an_input_error(call, said):
-    with Millgate.open(":memory:") as hg, pytest.raises(InputError) as raised:
-        call(hg)
+    with Millgate.open(":memory:") as gate, pytest.raises(InputError) as raised:
+        call(gate)
     assert said in str(raised.value)
 
 
 def test_a_message_that_only_calls_a_tool_may_stand_in_a_window():
-    with Millgate.open(":memory:") as hg:
-        hg.context(
+    with Millgate.open(":memory:") as gate:
+        gate.context(
             "refunds",
             window=[
                 {"role": "assistant"},

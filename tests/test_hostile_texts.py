@@ -34,7 +34,7 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def hg():
+def gate():
     with Millgate.open(":memory:") as opened:
         opened.add(ROWS)
         yield opened
@@ -42,20 +42,20 @@ def hg():
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("budget", [0, 60, 500, 4000])
-def test_any_question_has_a_defined_answer(hg, name, budget):
-    context = hg.context(QUERIES[name], budget=budget)
+def test_any_question_has_a_defined_answer(gate, name, budget):
+    context = gate.context(QUERIES[name], budget=budget)
     assert context.token_estimate <= budget
     assert context.degraded == ()
     assert context.chunks or context.fallback_reason
 
 
-def test_the_needle_is_found_among_two_thousand_words(hg):
-    found = [chunk.id for chunk in hg.context(QUERIES["two thousand words"]).chunks]
+def test_the_needle_is_found_among_two_thousand_words(gate):
+    found = [chunk.id for chunk in gate.context(QUERIES["two thousand words"]).chunks]
     assert "untitled" in found
 
 
-def test_one_rare_word_brings_its_chunk(hg):
-    assert hg.context("w9c3f").chunks[0].document == "vocabulary"
+def test_one_rare_word_brings_its_chunk(gate):
+    assert gate.context("w9c3f").chunks[0].document == "vocabulary"
 
 
 def test_a_collection_of_single_characters_answers():

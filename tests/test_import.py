@@ -40,11 +40,11 @@ def test_the_nouns_load_no_dependency():
 
 def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
     store = str(tmp_path / "kb")
-    with millgate.Millgate.open(store) as hg:
-        hg.add([{"id": "a", "text": "Refunds for late parcels are paid by Anna Berg in May."}])
+    with millgate.Millgate.open(store) as gate:
+        gate.add([{"id": "a", "text": "Refunds for late parcels are paid by Anna Berg in May."}])
     found = loaded(
-        f"from millgate import Millgate\nwith Millgate.open({store!r}) as hg:\n"
-        "    assert hg.context('How are refunds for late parcels of Anna Berg paid?').chunks"
+        f"from millgate import Millgate\nwith Millgate.open({store!r}) as gate:\n"
+        "    assert gate.context('How are refunds for late parcels of Anna Berg paid?').chunks"
     )
     assert "millgate.pipeline.stages.retrieve" in found
     assert found.isdisjoint(UNASKED)

@@ -23,10 +23,10 @@ def folder(tmp_path):
     """A store with some texts of which no word leads from one to the other."""
 
     def make(edges, **texts):
-        with Millgate.open(tmp_path / "kb") as hg:
+        with Millgate.open(tmp_path / "kb") as gate:
             rows = [{"id": id, "text": text} for id, text in texts.items()]
             rows += [{"id": f"f{n}", "text": text} for n, text in enumerate(FILLER)]
-            hg.add(rows)
+            gate.add(rows)
         (tmp_path / "edges.csv").write_text("\n".join(edges) + "\n")
         run_command("graph", "load", str(tmp_path / "edges.csv"), f"--store={tmp_path / 'kb'}")
         return tmp_path / "kb"
@@ -112,27 +112,27 @@ def test_a_link_leads_to_the_page_beside_and_to_every_part_of_a_long_one(ask, tm
 def test_a_second_query_names_what_an_edge_leads_to_though_nothing_propagates(tmp_path):
     seen = "Payments takes cards at noon."
     texts = {"pay": seen, "rows": "A ledger of rows is bound in leather."}
-    with Millgate.open(tmp_path / "kb", propagate={"mode": "off"}) as hg:
-        hg.add([{"id": id, "text": text} for id, text in texts.items()])
-        hg.graph.link([Edge("Payments", "depends_on", "Ledger")])
-        context = hg.context("when does payments take cards?", window=[seen])
+    with Millgate.open(tmp_path / "kb", propagate={"mode": "off"}) as gate:
+        gate.add([{"id": id, "text": text} for id, text in texts.items()])
+        gate.graph.link([Edge("Payments", "depends_on", "Ledger")])
+        context = gate.context("when does payments take cards?", window=[seen])
     (found,) = (c for c in context.trace.candidates if c.chunk.id == "rows")
     assert Stage.EXPAND in {note.stage for note in found.notes}
 
 
 def test_a_common_word_of_a_text_is_no_name(tmp_path):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.add([{"id": f"n{n}", "text": f"The time of tide {n} is noted."} for n in range(40)])
-        hg.add([{"id": "clock", "text": "Brass wheels turn."}])
-        hg.graph.link([Edge("Time", "uses", "clock")])
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.add([{"id": f"n{n}", "text": f"The time of tide {n} is noted."} for n in range(40)])
+        gate.add([{"id": "clock", "text": "Brass wheels turn."}])
+        gate.graph.link([Edge("Time", "uses", "clock")])
     answer = ask_library(tmp_path / "kb", "tide 7")
     assert "clock" not in shown(answer)
 
 
 def test_paths_show_names_as_the_graph_spells_them(tmp_path):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.graph.link([Edge("Payments", "depends_on", "Ledger"), Edge("ledger", "uses", "Vault")])
-        lines = [found.path.line for found in hg.graph.paths("PAYMENTS")]
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.graph.link([Edge("Payments", "depends_on", "Ledger"), Edge("ledger", "uses", "Vault")])
+        lines = [found.path.line for found in gate.graph.paths("PAYMENTS")]
     assert lines == [
         "Payments -[depends_on]-> Ledger",
         "Payments -[depends_on]-> ledger -[uses]-> Vault",

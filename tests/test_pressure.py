@@ -43,15 +43,15 @@ TABLE = table()
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pressure") / "kb"
-    with Millgate.open(place) as hg:
+    with Millgate.open(place) as gate:
         # some 14,000 tokens: too many to be loaded whole for 5,000
-        hg.add(
+        gate.add(
             {"id": f"p{n}", "text": f"Page {n}. The mill of number {n} has geese, keepers and {n} wheels. " + " ".join(f"w{n}x{k}" for k in range(60))}
             for n in range(40)
         )  # fmt: skip
         for n in range(12):
             for fact in ("Keeper {} of the mill feeds the geese", "Board {} of the weir is of oak", "Ann {} sings in the choir"):  # fmt: skip
-                hg.remember(fact.format(n))
+                gate.remember(fact.format(n))
     return place
 
 

@@ -33,6 +33,6 @@ def test_a_grader_and_a_store_may_lack_what_is_optional():
 
     assert not isinstance(Plain(), protocols.GraderWithBands)
     assert not isinstance(DictionaryStore(), protocols.TraceBatchStore | protocols.ReadOnlyStore)
-    with Millgate.open(store=DictionaryStore(), grader=Plain()) as hg:
-        hg.add([{"id": "tide", "text": "The tide turns at six."}])
-        assert hg.context("when does the tide turn?", budget=100).chunks[0].id == "tide"
+    with Millgate.open(store=DictionaryStore(), grader=Plain()) as gate:
+        gate.add([{"id": "tide", "text": "The tide turns at six."}])
+        assert gate.context("when does the tide turn?", budget=100).chunks[0].id == "tide"

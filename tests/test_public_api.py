@@ -65,56 +65,56 @@ class Diary:
 
 def test_a_store_of_ones_own_is_written_to_and_read_from():
     store = TemporaryStore()
-    with Millgate.open(store=store) as hg:
-        hg.add(ROWS)
+    with Millgate.open(store=store) as gate:
+        gate.add(ROWS)
         assert [c.id for c in store.scan("default", "main")] == ["tides", "boats"]
-        assert hg.context("when do fishing boats leave?", budget=100).chunks[0].id == "boats"
+        assert gate.context("when do fishing boats leave?", budget=100).chunks[0].id == "boats"
 
 
 def test_beside_a_store_of_ones_own_the_path_is_the_folder_of_the_index_and_the_log(tmp_path):
-    with Millgate.open(tmp_path / "derived", store=TemporaryStore()) as hg:
-        hg.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(1_100)])
+    with Millgate.open(tmp_path / "derived", store=TemporaryStore()) as gate:
+        gate.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(1_100)])
     assert {p.name for p in (tmp_path / "derived").iterdir()} == {"index"}
 
 
 def test_nothing_is_written_beside_a_store_of_ones_own_without_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Millgate.open(store=TemporaryStore()) as hg:
-        hg.add(ROWS)
-        hg.context("boats", budget=100)
+    with Millgate.open(store=TemporaryStore()) as gate:
+        gate.add(ROWS)
+        gate.context("boats", budget=100)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_embedder_of_ones_own_embeds_chunks_and_queries():
     embedder = LetterEmbedder()
-    with Millgate.open(":memory:", embedder=embedder) as hg:
-        hg.add(ROWS)
-        hg.context("when does the tide turn?", budget=100)
-        assert hg.embed("boats").shape == (4,)
+    with Millgate.open(":memory:", embedder=embedder) as gate:
+        gate.add(ROWS)
+        gate.context("when does the tide turn?", budget=100)
+        assert gate.embed("boats").shape == (4,)
     assert "when does the tide turn?" in embedder.seen
     assert any("Fishing boats" in text for text in embedder.seen)
 
 
 def test_a_grader_of_ones_own_decides_what_is_relevant():
-    with Millgate.open(":memory:", grader=PickyGrader()) as hg:
-        hg.add(ROWS)
-        found = hg.context("what happens in the harbor?", budget=100)
+    with Millgate.open(":memory:", grader=PickyGrader()) as gate:
+        gate.add(ROWS)
+        found = gate.context("what happens in the harbor?", budget=100)
     assert [chunk.id for chunk in found.chunks] == ["boats"]
 
 
 def test_a_search_of_ones_own_is_asked_if_the_collection_does_not_know():
     search = Almanac()
-    with Millgate.open(":memory:", search=search) as hg:
-        hg.add(ROWS)
-        found = hg.context("what moves the moon and the stars?", budget=100)
+    with Millgate.open(":memory:", search=search) as gate:
+        gate.add(ROWS)
+        found = gate.context("what moves the moon and the stars?", budget=100)
     assert search.asked
     assert "moon" in [chunk.id for chunk in found.chunks]
 
 
 def test_a_memory_provider_of_ones_own_takes_part():
-    with Millgate.open(":memory:", providers=[Diary()]) as hg:
-        hg.add(ROWS)
-        found = hg.context("who is the harbor master?", budget=200)
+    with Millgate.open(":memory:", providers=[Diary()]) as gate:
+        gate.add(ROWS)
+        found = gate.context("who is the harbor master?", budget=200)
     assert "Ann" in found.text
 
 
@@ -125,28 +125,28 @@ def test_a_token_counter_of_ones_own_measures_the_budget():
         counted.append(text)
         return len(text)
 
-    with Millgate.open(":memory:", counter=count) as hg:
-        hg.add(ROWS)
-        assert hg.count_tokens("harbor") == 6
-        assert hg.context("fishing boats in the harbor", budget=30).chunks == ()
-        assert hg.context("fishing boats in the harbor", budget=1000).chunks != ()
+    with Millgate.open(":memory:", counter=count) as gate:
+        gate.add(ROWS)
+        assert gate.count_tokens("harbor") == 6
+        assert gate.context("fishing boats in the harbor", budget=30).chunks == ()
+        assert gate.context("fishing boats in the harbor", budget=1000).chunks != ()
     assert any("Fishing boats" in text for text in counted)
 
 
 def test_a_clock_of_ones_own_dates_everything():
     clock = FixedClock(1_000_000.0)
-    with Millgate.open(":memory:", clock=clock) as hg:
-        hg.add(ROWS)
-        assert hg.remember("The quay is 300 m long.").fact.created == 1_000_000.0
-        assert hg.context("boats", budget=100).trace.created == 1_000_000.0
-        assert hg.keys.create().key.created == 1_000_000.0
-        assert hg.graph.rotate_secret(days=1) == 1_086_400.0
+    with Millgate.open(":memory:", clock=clock) as gate:
+        gate.add(ROWS)
+        assert gate.remember("The quay is 300 m long.").fact.created == 1_000_000.0
+        assert gate.context("boats", budget=100).trace.created == 1_000_000.0
+        assert gate.keys.create().key.created == 1_000_000.0
+        assert gate.graph.rotate_secret(days=1) == 1_086_400.0
 
 
 def test_settings_and_arguments_meet_in_the_folder_that_is_opened(tmp_path):
     settings = Settings(log=LogPolicy(enabled=False))
-    with Millgate.open(tmp_path / "kb", settings=settings, gate={"min_ratio": 0.01}) as hg:
-        assert (hg.settings.gate.min_ratio, hg.settings.log.enabled) == (0.01, False)
+    with Millgate.open(tmp_path / "kb", settings=settings, gate={"min_ratio": 0.01}) as gate:
+        assert (gate.settings.gate.min_ratio, gate.settings.log.enabled) == (0.01, False)
 
 
 @pytest.mark.parametrize("address", ["mysql://ann:s3cret@db/kb", "redis://:s3cret@h"])
@@ -161,58 +161,58 @@ def test_an_address_of_an_unknown_kind_is_refused_and_its_password_kept_quiet(
 
 
 def test_the_graph_links_follows_and_signs_for_its_tenant_alone():
-    with Millgate.open(":memory:") as hg:
-        assert hg.graph.link([Edge("harbor", "Part Of", "town")]) == 1
-        ((path, score),) = hg.graph.paths("harbor", max_hops=1)
+    with Millgate.open(":memory:") as gate:
+        assert gate.graph.link([Edge("harbor", "Part Of", "town")]) == 1
+        ((path, score),) = gate.graph.paths("harbor", max_hops=1)
         assert (path.line, score) == ("harbor -[part_of]-> town", 0.6)
-        assert hg.for_tenant("other").graph.paths("harbor") == []
-        turns = hg.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
-        signed = hg.graph.cut_slice(turns.ids[0], admit=True)
-        assert hg.graph.verify(signed)
-        assert not hg.for_tenant("other").graph.verify(signed)
-        assert hg.graph.unlink(hg.graph.edges("harbor")) == 1
+        assert gate.for_tenant("other").graph.paths("harbor") == []
+        turns = gate.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
+        signed = gate.graph.cut_slice(turns.ids[0], admit=True)
+        assert gate.graph.verify(signed)
+        assert not gate.for_tenant("other").graph.verify(signed)
+        assert gate.graph.unlink(gate.graph.edges("harbor")) == 1
 
 
 def test_keys_are_made_found_and_revoked():
-    with Millgate.open(":memory:") as hg:
-        made = hg.keys.create(["read"], name="ci")
-        assert hg.keys.find(made.token) == made.key
-        assert hg.keys.find("hg_nonsense") is None
-        assert [key.name for key in hg.keys.list_keys()] == ["ci"]
-        assert list(hg.for_tenant("other").keys.list_keys()) == []
-        hg.keys.revoke(made.key.id)
-        assert hg.keys.find(made.token).revoked is not None
+    with Millgate.open(":memory:") as gate:
+        made = gate.keys.create(["read"], name="ci")
+        assert gate.keys.find(made.token) == made.key
+        assert gate.keys.find("mg_nonsense") is None
+        assert [key.name for key in gate.keys.list_keys()] == ["ci"]
+        assert list(gate.for_tenant("other").keys.list_keys()) == []
+        gate.keys.revoke(made.key.id)
+        assert gate.keys.find(made.token).revoked is not None
 
 
 async def test_facts_reviews_and_keys_have_async_forms_too():
-    async with Millgate.open(":memory:") as hg:
-        fact = (await hg.facts.aadd("The quay is 300 m long.")).fact
-        assert (await hg.facts.asearch("how long is the quay?"))[0].fact.id == fact.id
-        await hg.facts.aforget(fact.id)
-        asked = hg.reviews.ask("why?", collection="main", grades={}, reason="a test")
-        assert (await hg.reviews.aanswer(asked.id, "Since it is so.")).review.status == "answered"
-        made = await hg.keys.acreate(["read"])
-        assert (await hg.keys.afind(made.token)).id == made.key.id
-        assert await hg.graph.alink([Edge("harbor", "part_of", "town")]) == 1
+    async with Millgate.open(":memory:") as gate:
+        fact = (await gate.facts.aadd("The quay is 300 m long.")).fact
+        assert (await gate.facts.asearch("how long is the quay?"))[0].fact.id == fact.id
+        await gate.facts.aforget(fact.id)
+        asked = gate.reviews.ask("why?", collection="main", grades={}, reason="a test")
+        assert (await gate.reviews.aanswer(asked.id, "Since it is so.")).review.status == "answered"
+        made = await gate.keys.acreate(["read"])
+        assert (await gate.keys.afind(made.token)).id == made.key.id
+        assert await gate.graph.alink([Edge("harbor", "part_of", "town")]) == 1
 
 
 @pytest.fixture
-def hg():
+def gate():
     with Millgate.open(":memory:") as opened:
         yield opened
 
 
-def test_one_row_texts_and_a_path_are_added_as_people_guess(hg, tmp_path):
+def test_one_row_texts_and_a_path_are_added_as_people_guess(gate, tmp_path):
     (tmp_path / "notes.md").write_text("The harbor closes at ten.")
-    assert hg.add(ROWS[0]).documents == 1
-    assert hg.add("Ferries run on Sundays.").documents == 1
-    assert hg.add(["Ferries run daily.", "The pier is long."]).documents == 2
-    assert hg.add(tmp_path).documents == 1
+    assert gate.add(ROWS[0]).documents == 1
+    assert gate.add("Ferries run on Sundays.").documents == 1
+    assert gate.add(["Ferries run daily.", "The pier is long."]).documents == 2
+    assert gate.add(tmp_path).documents == 1
 
 
-def test_a_list_of_paths_is_refused_with_how_to_give_them(hg, tmp_path):
+def test_a_list_of_paths_is_refused_with_how_to_give_them(gate, tmp_path):
     with pytest.raises(InputError, match=r"add_files\(\*paths\)"):
-        hg.add_files([tmp_path])
+        gate.add_files([tmp_path])
 
 
 def test_the_constructor_says_how_a_store_is_opened():
@@ -226,9 +226,9 @@ def test_an_argument_of_open_that_is_misspelt_names_the_right_one():
 
 
 def test_a_store_may_be_named_as_the_store():
-    with Millgate.open(store=":memory:") as hg:
-        assert repr(hg) == "<Millgate ':memory:', tenant 'default'>"
-    assert "closed" in repr(hg)
+    with Millgate.open(store=":memory:") as gate:
+        assert repr(gate) == "<Millgate ':memory:', tenant 'default'>"
+    assert "closed" in repr(gate)
 
 
 def test_two_stores_are_refused():
@@ -237,8 +237,8 @@ def test_two_stores_are_refused():
 
 
 def test_an_embedder_may_be_named_and_an_unknown_name_is_refused():
-    with Millgate.open(":memory:", embedder="none") as hg:
-        assert hg.settings.embed.model == "none"
+    with Millgate.open(":memory:", embedder="none") as gate:
+        assert gate.settings.embed.model == "none"
     with pytest.raises(ConfigError, match="'nope' is neither known"):
         Millgate.open(":memory:", embedder="nope")
 
@@ -248,51 +248,51 @@ def test_a_grader_that_is_a_name_is_refused():
         Millgate.open(":memory:", grader="judge")
 
 
-def test_a_replay_takes_fields_of_the_request_as_keywords(hg):
-    hg.add(ROWS)
-    context = hg.context("when do fishing boats leave?", budget=100)
-    by_name = hg.replay(context.trace.id, budget=0)
-    assert by_name.left == hg.replay(context, {"budget": 0}).left == context.sources
+def test_a_replay_takes_fields_of_the_request_as_keywords(gate):
+    gate.add(ROWS)
+    context = gate.context("when do fishing boats leave?", budget=100)
+    by_name = gate.replay(context.trace.id, budget=0)
+    assert by_name.left == gate.replay(context, {"budget": 0}).left == context.sources
     with pytest.raises(InputError, match="did you mean budget"):
-        hg.replay(context, bugdet=5)
+        gate.replay(context, bugdet=5)
 
 
-def test_both_forms_of_why_agree_about_a_chunk_that_was_never_found(hg):
-    hg.add(ROWS)
-    hg.add([{"id": "zebra", "text": "Zebras graze."}])
-    context = hg.context("fishing boats")
-    told = hg.why(context, "zebra")
+def test_both_forms_of_why_agree_about_a_chunk_that_was_never_found(gate):
+    gate.add(ROWS)
+    gate.add([{"id": "zebra", "text": "Zebras graze."}])
+    context = gate.context("fishing boats")
+    told = gate.why(context, "zebra")
     assert told.notes == context.why("zebra")
     assert told.reason == context.why("zebra")[-1].reason
 
 
-def test_why_of_an_id_that_the_store_has_not_says_so(hg):
-    hg.add([*ROWS, {"id": "long", "text": "Zebras graze. " * 400}])
-    context = hg.context("fishing boats")
+def test_why_of_an_id_that_the_store_has_not_says_so(gate):
+    gate.add([*ROWS, {"id": "long", "text": "Zebras graze. " * 400}])
+    context = gate.context("fishing boats")
     with pytest.raises(NotFound, match="there is no chunk 'nope' in what was asked"):
-        hg.why(context, "nope")
+        gate.why(context, "nope")
     with pytest.raises(NotFound, match="did you mean boats"):
-        hg.why(context, "boatz")
+        gate.why(context, "boatz")
     with pytest.raises(NotFound, match="'long' is a document; its chunks are long#"):
-        hg.why(context, "long")
+        gate.why(context, "long")
     assert context.why("nope")[-1].reason == "not among the candidates"
 
 
 def test_the_last_trace_and_the_beginning_of_an_id_are_enough():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "a", "text": "Boats float."}, {"id": "b", "text": "Boats sink."}])
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "Boats float."}, {"id": "b", "text": "Boats sink."}])
         with pytest.raises(NotFound, match="no trace 'last'"):
-            hg.why("last", "a")
-        id = hg.context("boats").trace.id
-        assert hg.why("last", "a").trace == hg.why(id[:8], "a").trace == id
+            gate.why("last", "a")
+        id = gate.context("boats").trace.id
+        assert gate.why("last", "a").trace == gate.why(id[:8], "a").trace == id
         with pytest.raises(InputError, match="needs the id of a chunk"):
-            hg.why("last")
+            gate.why("last")
 
 
 def test_a_replay_says_why_a_chunk_leaves():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": n, "text": f"Boats of class {n} float on {n} seas."} for n in "abc"])
-        hg.context("Which boats float?", budget=200)
-        made = hg.replay("last", budget=80)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": n, "text": f"Boats of class {n} float on {n} seas."} for n in "abc"])
+        gate.context("Which boats float?", budget=200)
+        made = gate.replay("last", budget=80)
         assert made.left
         assert all("no room for" in made.reasons[id] for id in made.left)

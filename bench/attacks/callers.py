@@ -32,7 +32,7 @@ async def guessed_keys(target):
 
     async def guess(client):
         while time.monotonic() < until:
-            headers = {"authorization": f"Bearer hg_{next(numbers):043d}"}
+            headers = {"authorization": f"Bearer mg_{next(numbers):043d}"}
             answer = await client.get("/v1/documents", headers=headers)
             target.statuses.append(answer.status_code)
             if answer.status_code == 200:

@@ -95,7 +95,7 @@ async def hostile_queries(target):
         {"content-type": "application/json;" + "a=" * 25_000},
         {"content-type": "multipart/form-data; boundary=" + "-" * 50_000},
         {"forwarded": "for=1," * 9_000},
-        {"authorization": "Bearer " + "hg_" * 18_000},
+        {"authorization": "Bearer " + "mg_" * 18_000},
         {"traceparent": "00-" + "f" * 50_000, "tracestate": "a=b," * 2_000},
         {"origin": "http://" + "a." * 25_000, "sec-fetch-site": "cross-site"},
         {"x-forwarded-for": "1.1.1.1, " * 5_000},

@@ -1,6 +1,6 @@
-"""Internal: API keys (`hg.keys`), made once, shown once, kept as a hash.
+"""Internal: API keys (`gate.keys`), made once, shown once, kept as a hash.
 
-`Keys` is what `hg.keys` gives: create, list and revoke the keys of one tenant.
+`Keys` is what `gate.keys` gives: create, list and revoke the keys of one tenant.
 A key is 32 random bytes, so one round of SHA-256 is enough: there is nothing to guess it from.
 `admin` opens what concerns the whole service (metrics) and holds the other scopes for its tenant. `proxy` lets its
 holder call models with keys that the service holds; `proxy:NAME` does so for one upstream.
@@ -20,7 +20,7 @@ from millgate.types import Key, Scope
 from millgate.types.keywords import explain_all_keywords
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-OURS: Final = "hg_"  # how each key begins
+OURS: Final = "mg_"  # how each key begins
 KEYLESS: Final = "keyless"  # the caller, if no key was needed
 _FOR_ONE_UPSTREAM = re.compile(r"proxy:[\w.-]{1,100}")
 _FORM = re.compile(OURS + r"[A-Za-z0-9_-]{43}")
@@ -78,7 +78,7 @@ class Keys:
     def create(self, scopes: Sequence[str] = ("read", "write"), *, name: str = "") -> Minted:
         """Make a key. Its token is in the answer and nowhere else.
 
-        For example: `hg.keys.create(["read"], name="laptop").token`.
+        For example: `gate.keys.create(["read"], name="laptop").token`.
         """
         made = mint(self._tenant, scopes, name=name, now=self._clock())
         self._store.save_key(made.key)
@@ -87,14 +87,14 @@ class Keys:
     def list_keys(self, *, all_tenants: bool = False) -> Sequence[Key]:
         """The keys of this tenant, or of all, oldest first, revoked ones included.
 
-        For example: `[key.name for key in hg.keys.list_keys()]`.
+        For example: `[key.name for key in gate.keys.list_keys()]`.
         """
         return self._store.keys(None if all_tenants else self._tenant)
 
     def find(self, token: str) -> Key | None:
         """The key with that token, whosever it is, revoked or not; None for an unknown one.
 
-        For example: `hg.keys.find(token)`.
+        For example: `gate.keys.find(token)`.
         """
         return self.find_digest(digest(token)) if is_well_formed(token) else None
 
@@ -105,7 +105,7 @@ class Keys:
     def revoke(self, id: str) -> None:
         """Let a key work no more; an error when this tenant has no working key of that id.
 
-        For example: `hg.keys.revoke(id)`.
+        For example: `gate.keys.revoke(id)`.
         """
         if not self._store.revoke(self._tenant, id):
             raise NotFound(

@@ -389,8 +389,8 @@ def test_what_a_grader_or_search_raises_is_one_line_and_no_bug_of_ours(caplog):
         async def search(self, query, *, limit):
             raise KeyError("my key")
 
-    with Millgate.open(":memory:", grader=Raising(), search=Raising()) as hg:
-        hg.add(ROWS)
-        graded = hg.context(QUESTION, budget=100)
+    with Millgate.open(":memory:", grader=Raising(), search=Raising()) as gate:
+        gate.add(ROWS)
+        graded = gate.context(QUESTION, budget=100)
     assert "grade: the grader failed: ValueError: my own" in graded.trace.degraded
     assert not caplog.records

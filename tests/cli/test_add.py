@@ -95,8 +95,8 @@ def test_pruning_follows_the_folder(run, tmp_path):
 
 
 def test_documents_chunks_and_collections_are_removed(run):
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": name, "text": name} for name in "abcd"])
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": name, "text": name} for name in "abcd"])
     assert "removed 1 chunk" in run("store", "remove", "a", "--store", "kb").stdout
     answer = run("store", "remove", "--chunk", "b", "--store", "kb", "--json").stdout
     assert json.loads(answer) == {"removed": 1}
@@ -149,24 +149,24 @@ def test_a_text_that_is_said_to_be_a_conversation_is_cut_at_its_lines(run, tmp_p
         "yes, by train",
         "bring the boat",
     ]
-    with Millgate.open("kb") as hg:
-        assert hg.index("main").conversational
+    with Millgate.open("kb") as gate:
+        assert gate.index("main").conversational
 
 
 @pytest.mark.parametrize("data", ['{"text": "yes, by train"}\n{"text": "good"}\n', "yes\ngood\n"])
 def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
     run("add", "-", "--conversation", "--store", "kb", input=data)
     assert len(held("kb")) == 2
-    with Millgate.open("kb") as hg:
-        assert hg.index("main").conversational
+    with Millgate.open("kb") as gate:
+        assert gate.index("main").conversational
 
 
 def test_what_looks_like_a_chat_is_none_if_it_is_said_to_be_documents(run, tmp_path):
     (tmp_path / "log.txt").write_text("[8 May 2023] Ann: words\n[9 May 2023] Bob: more\n" * 9)
     run("add", "log.txt", "--documents", "--store", "kb")
     assert len(held("kb")) == 1
-    with Millgate.open("kb") as hg:
-        assert not hg.index("main").conversational
+    with Millgate.open("kb") as gate:
+        assert not gate.index("main").conversational
 
 
 def test_a_conversation_and_documents_at_once_are_refused(run, tmp_path):

@@ -15,8 +15,8 @@ VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPI
 def store(tmp_path, monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    with Millgate.open(tmp_path / ".millgate") as hg:
-        hg.add({"id": "policy", "text": "Refunds are paid within 14 days."})
+    with Millgate.open(tmp_path / ".millgate") as gate:
+        gate.add({"id": "policy", "text": "Refunds are paid within 14 days."})
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS")
 
 
 def test_ctrl_c_ends_a_command_with_130(tmp_path):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.add({"id": "a", "text": "words"})
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.add({"id": "a", "text": "words"})
     os.mkfifo(tmp_path / "window")
     command = [sys.executable, "-m", "millgate", "context", "words", "--store", "kb", "--window", "window"]  # fmt: skip
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -62,8 +62,8 @@ def test_ctrl_c_ends_a_command_with_130(tmp_path):
 
 
 def test_ctrl_c_at_a_question_is_130_and_the_answer_no_is_1(run, tmp_path, monkeypatch):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.add({"id": "a", "text": "words"})
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.add({"id": "a", "text": "words"})
 
     def interrupt(prompt=""):
         raise KeyboardInterrupt

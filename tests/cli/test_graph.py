@@ -39,8 +39,8 @@ def test_edges_are_loaded_and_followed(run, tmp_path):
 def test_stored_documents_tell_their_edges(run, tmp_path):
     from millgate import Millgate
 
-    with Millgate.open(tmp_path / ".millgate") as hg:
-        hg.add([{"id": "guide.md", "text": "# Setup\n\nSee [more](more.md)."}])
+    with Millgate.open(tmp_path / ".millgate") as gate:
+        gate.add([{"id": "guide.md", "text": "# Setup\n\nSee [more](more.md)."}])
     assert json.loads(run("graph", "load", "--collection", "main", "--json")[1])["linked"] == 2
     assert "guide.md -[links_to]-> more.md" in run("graph", "show", "more.md")[1]
 

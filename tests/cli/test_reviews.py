@@ -10,9 +10,9 @@ from millgate import Millgate
 @pytest.fixture
 def asked(run):
     """A store "kb" with a question that waits, the id of it, and of a fact that was found for it."""
-    with Millgate.open("kb") as hg:
-        fact = hg.remember("The key hangs by the door.").fact
-        review = hg.reviews.ask("Where is [the] key?", collection="main", grades={fact.id: 0.4, "page": 0.1}, reason="nothing fits")  # fmt: skip
+    with Millgate.open("kb") as gate:
+        fact = gate.remember("The key hangs by the door.").fact
+        review = gate.reviews.ask("Where is [the] key?", collection="main", grades={fact.id: 0.4, "page": 0.1}, reason="nothing fits")  # fmt: skip
     return review.id, fact.id
 
 

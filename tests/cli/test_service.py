@@ -30,7 +30,7 @@ def run(tmp_path):
 
 def test_a_key_is_shown_once_and_kept_as_a_hash(run):
     made = run("keys", "create", "--tenant", "acme", "--scope", "read", "--name", "bot")
-    assert made["key"].startswith("hg_")
+    assert made["key"].startswith("mg_")
     with Millgate.open(run.store) as gate:
         (kept,) = gate.for_tenant("acme").keys.list_keys()
     assert kept.digest == digest(made["key"])

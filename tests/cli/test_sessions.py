@@ -17,8 +17,8 @@ def spent(tmp_path, monkeypatch):
         "[fuse.caps]\nsession = {tokens = 100}\nkey = {tokens = 100}\n"
     )
     monkeypatch.setenv("MILLGATE_CONFIG", "millgate.toml")
-    with Millgate.open() as hg:
-        book = hg.spending
+    with Millgate.open() as gate:
+        book = gate.spending
         for session, size in (("a", 40), ("b", 100)):
             book.settle(book.hold(session, "k1" * (session == "b"), Amount(size)), Amount(size))
 
@@ -66,9 +66,9 @@ def test_exactly_one_spender_is_resumed_at_a_time(run, named):
 
 @pytest.fixture
 def traced(spent):
-    with Millgate.open() as hg:
+    with Millgate.open() as gate:
         for trace in broken_session(now=time.time() - 3_600):
-            hg.save_trace(trace)
+            gate.save_trace(trace)
 
 
 def test_costs_are_listed_by_model_with_what_was_paid_again(run, traced):

@@ -12,11 +12,11 @@ from millgate import Millgate
 def filled(run, tmp_path):
     """A store "kb" with two collections, a fact and a trace."""
     long = "\n\n".join(f"# Part {n}\n\n" + f"Refunds of kind {n} are paid. " * 60 for n in range(4))
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "guide", "text": long}, {"id": "note", "text": "Parcels leave at noon."}])
-        hg.add([{"id": "guest", "text": "Guests have a key."}], collection="house")
-        fact = hg.remember("The office is in Basel.").fact.id
-        trace = hg.context("when do parcels leave?").trace.id
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "guide", "text": long}, {"id": "note", "text": "Parcels leave at noon."}])
+        gate.add([{"id": "guest", "text": "Guests have a key."}], collection="house")
+        fact = gate.remember("The office is in Basel.").fact.id
+        trace = gate.context("when do parcels leave?").trace.id
     return fact, trace
 
 
@@ -31,8 +31,8 @@ def test_status_says_what_is_there_and_how_far_the_index_is(run, filled):
 
 
 def test_status_speaks_json(run, filled):
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "late", "text": "A late row."}])
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "late", "text": "A late row."}])
     found = json.loads(run("status", "--store", "kb", "--json")[1])
     (tenant,) = found["tenants"]
     house, main = tenant["collections"]
@@ -85,8 +85,8 @@ def test_a_short_trace_id_will_do(run, filled):
 
 
 def test_a_store_without_requests_says_so(run, tmp_path):
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "a", "text": "Parcels leave at noon."}])
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "a", "text": "Parcels leave at noon."}])
     code, out, err = run("why", "--store", "kb")
     assert (code, out) == (2, "")
     assert "no request was made yet" in err
@@ -95,12 +95,12 @@ def test_a_store_without_requests_says_so(run, tmp_path):
 
 
 def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "a", "text": "Parcels leave at noon."}])
-        traces = [hg.context("parcels?").trace for _ in range(2)]
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "a", "text": "Parcels leave at noon."}])
+        traces = [gate.context("parcels?").trace for _ in range(2)]
         for n, trace in enumerate(traces):
             object.__setattr__(trace, "id", f"abcd{n}")
-            hg.save_trace(trace)
+            gate.save_trace(trace)
     code, _, err = run("why", "abcd", "--store", "kb")
     assert code == 2
     assert "abcd0" in err
@@ -170,8 +170,8 @@ def test_asking_makes_no_store(run, tmp_path):
 
 def test_explain_names_the_number_that_decided_and_what_is_cited(run, tmp_path):
     long_id = "a/very/long/path/to/a/file/that/is/longer/than/a/column.md"
-    with Millgate.open("kb") as hg:
-        hg.add([
+    with Millgate.open("kb") as gate:
+        gate.add([
             {"id": long_id, "text": "Parcels leave the house at noon."},
             {"id": "copy", "text": "Parcels for guests leave at ten."},
         ])  # fmt: skip
@@ -221,14 +221,14 @@ def _leaves(path, command):
 
 
 def test_status_says_how_many_questions_wait_for_a_person(run, filled):
-    with Millgate.open("kb") as hg:
-        hg.reviews.ask("Where is the key?", collection="main", grades={}, reason="nothing fits")
+    with Millgate.open("kb") as gate:
+        gate.reviews.ask("Where is the key?", collection="main", grades={}, reason="nothing fits")
     assert "1 trace, 1 question for a person" in run("status", "--store", "kb")[1]
 
 
 def test_show_prints_a_document_with_its_chunks_and_a_chunk_with_its_document(run, filled):
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "tagged", "text": "A tagged page.", "metadata": {"team": "ops"}}])
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "tagged", "text": "A tagged page.", "metadata": {"team": "ops"}}])
     out = run("store", "show", "tagged", "--store", "kb")[1]
     assert out.startswith("document tagged in collection main, 1 chunk\n")
     assert "'team': 'ops'" in out

@@ -12,12 +12,12 @@ QUESTION = "when do parcels leave?"
 
 @pytest.fixture
 def store(run):
-    with Millgate.open("kb") as hg:
-        hg.add([
+    with Millgate.open("kb") as gate:
+        gate.add([
             {"id": "parcels", "text": "Parcels leave the warehouse every weekday at noon."},
             {"id": "refunds", "text": "Refunds are paid within 14 days."},
         ])  # fmt: skip
-        return hg.context(QUESTION).trace.id
+        return gate.context(QUESTION).trace.id
 
 
 def test_a_recorded_question_passes_until_the_corpus_changes(run, store, tmp_path):

@@ -27,8 +27,8 @@ def test_times_are_milliseconds(run, tmp_path, capsys):
     trace = replace(sample("t1", tenant="default", created=time.time()), steps=(Step(Stage.RETRIEVE, 0.25, received=3, kept=2, dropped=1),))  # fmt: skip
     print_trace(trace)
     assert "250.00" in capsys.readouterr().out
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.save_trace(trace)
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.save_trace(trace)
     assert " 250.0 ms" in run("why", "--list", "--store", "kb")[1]
 
 
@@ -152,8 +152,8 @@ def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
         sample("t1", tenant="default", created=time.time()), steps=(step,), candidates=()
     )
     refused = replace(refused, request=replace(refused.request, query="", session=""))
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.save_trace(refused)
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.save_trace(refused)
     out = run("why", "--list", "--store", "kb")[1]
     asked, told = out.splitlines()
     assert asked.endswith("  InputError: there is no upstream 'foo'")
@@ -189,7 +189,7 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
         request = replace(made.request, query=f"task of {id}", session=session)
         return replace(made, request=request, steps=(step,), candidates=())
 
-    with Millgate.open(tmp_path / "kb") as hg:
+    with Millgate.open(tmp_path / "kb") as gate:
         for trace in (
             call("a1", "monday-agent", "clean", 9),
             call("a2", "monday-agent", "recovered", 8),
@@ -198,7 +198,7 @@ def test_the_model_calls_of_a_session_are_one_row_with_their_outcomes(run, tmp_p
             call("b1", "other", "failed", 6),
             replace(sample("c1", tenant="default", created=now), steps=()),
         ):
-            hg.save_trace(trace)
+            gate.save_trace(trace)
     code, out, err = run("why", "--list", "--store", "kb")
     assert code == 0
     rows = out.splitlines()

@@ -118,7 +118,7 @@ async def test_a_key_of_another_service_closes_no_page_that_needs_none(app):
     async with connected(app) as client:
         answer = await client.get("/dashboard/requests", headers={"cookie": f"millgate_session={FOREIGN}"})  # fmt: skip
         assert answer.status_code == 200
-        by_header = await client.get("/dashboard/requests", headers={"authorization": f"Bearer hg_{FOREIGN}"})  # fmt: skip
+        by_header = await client.get("/dashboard/requests", headers={"authorization": f"Bearer mg_{FOREIGN}"})  # fmt: skip
         assert by_header.status_code == 401
 
 
@@ -195,7 +195,7 @@ async def test_a_session_that_was_ended_opens_nothing_whoever_has_its_token(gate
 async def test_a_wrong_key_begins_no_session(gate, app):
     gate.keys.create(["read"])
     async with connected(app) as client:
-        cookie, *_, answer = await sign_in(client, "hg_" + "x" * 43)
+        cookie, *_, answer = await sign_in(client, "mg_" + "x" * 43)
     assert (answer.status_code, cookie) == (401, "")
 
 

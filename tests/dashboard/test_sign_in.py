@@ -42,7 +42,7 @@ def test_the_key_is_out_of_reach_of_scripts_and_of_other_routes(browser, base, k
 
 def test_a_wrong_key_leads_back_to_the_form(browser, base, keys):
     with opened(browser, base, clean=False) as page:
-        for key, said in (("hg_" + "x" * 43, "the key is not valid"), ("nonsense", "not a key")):
+        for key, said in (("mg_" + "x" * 43, "the key is not valid"), ("nonsense", "not a key")):
             sign_in(page, key)
             assert said in page.get_by_role("alert").inner_text()
         assert not [c for c in page.context.cookies() if c["name"].startswith("millgate_session")]

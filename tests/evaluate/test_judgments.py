@@ -18,19 +18,19 @@ TOPICS = ("refunds", "shipping", "invoices", "warranty", "passwords", "vouchers"
 def store(tmp_path):
     """A folder with a store of seven short texts, whose reviews hold two approvals and a rejection."""
     place = tmp_path / "kb"
-    with Millgate.open(place) as hg:
+    with Millgate.open(place) as gate:
         texts = [
             f"Our {topic} desk opens at {n + 8} in hall {n}." for n, topic in enumerate(TOPICS)
         ]
-        hg.add([{"id": t, "text": text} for t, text in zip(TOPICS, texts, strict=True)])
-        ask = hg.reviews.ask
+        gate.add([{"id": t, "text": text} for t, text in zip(TOPICS, texts, strict=True)])
+        ask = gate.reviews.ask
         for topic in ("refunds", "shipping"):
             query = f"When does the {topic} desk open?"
-            hg.reviews.approve(ask(query, collection="main", grades={topic: 0.4}, reason="").id)
+            gate.reviews.approve(ask(query, collection="main", grades={topic: 0.4}, reason="").id)
         wrong = ask("How tall is the shipping tower?", collection="main", grades={"shipping": 0.1}, reason="")  # fmt: skip
-        hg.reviews.reject(wrong.id)
+        gate.reviews.reject(wrong.id)
         other = ask("Who sells invoices?", collection="main", grades={"invoices": 0.3}, reason="")
-        hg.reviews.answer(other.id, "Nobody.")
+        gate.reviews.answer(other.id, "Nobody.")
     return place
 
 
@@ -46,25 +46,25 @@ def tests_file(tmp_path):
 
 
 def test_tests_and_decided_reviews_are_judgments(store, tests_file):
-    with Millgate.open(store) as hg:
-        found = read_judgments(hg, [tests_file])
-        asked = [one for judgment in found for one in observe_judged(hg, judgment)]
+    with Millgate.open(store) as gate:
+        found = read_judgments(gate, [tests_file])
+        asked = [one for judgment in found for one in observe_judged(gate, judgment)]
     assert [one.right for one in found] == [*((t,) for t in TOPICS[2:]), *((t,) for t in TOPICS[:2]), ()]  # fmt: skip
     assert [one.source for one in asked] == [OWN] * 7 + [REJECTED]
     assert [one.labeled.sum() for one in asked] == [1] * 7 + [0]
 
 
 def test_too_few_judgments_are_an_error_that_says_how_to_make_some(store):
-    with Millgate.open(store) as hg, pytest.raises(InputError, match="fewer than 5") as caught:
-        read_judgments(hg, [])
+    with Millgate.open(store) as gate, pytest.raises(InputError, match="fewer than 5") as caught:
+        read_judgments(gate, [])
     assert "--record" in caught.value.hint
 
 
 def test_contexts_are_compared_before_and_after(store, tests_file, tmp_path):
-    with Millgate.open(store) as hg:
-        found = read_judgments(hg, [tests_file])
-        before, after = compare(hg, found, start=read_model(), folder=tmp_path)
-        assert not hg.traces(limit=10)  # comparing leaves no traces behind
+    with Millgate.open(store) as gate:
+        found = read_judgments(gate, [tests_file])
+        before, after = compare(gate, found, start=read_model(), folder=tmp_path)
+        assert not gate.traces(limit=10)  # comparing leaves no traces behind
     for outcomes in (before, after):
         assert (outcomes.evidence, outcomes.empty) == (1.0, 0.0)
         assert outcomes.tokens > 0
@@ -81,8 +81,8 @@ def test_the_command_writes_weights_that_can_be_used(store, tests_file, tmp_path
     model, shipped = read_model(out), read_model()
     assert model.lower <= shipped.lower  # a handful of questions refuses no more than before
     assert model.knows == pytest.approx(shipped.knows, abs=1)
-    with Millgate.open(store, grade={"weights": str(out)}) as hg:
-        assert hg.context("When does the refunds desk open?").chunks[0].id == "refunds"
+    with Millgate.open(store, grade={"weights": str(out)}) as gate:
+        assert gate.context("When does the refunds desk open?").chunks[0].id == "refunds"
 
 
 def test_nothing_to_fit_on_is_an_error():

@@ -19,9 +19,9 @@ ROWS = [
 
 @pytest.fixture
 def gate():
-    with Millgate.open(":memory:") as hg:
-        hg.add(ROWS)
-        yield hg
+    with Millgate.open(":memory:") as gate:
+        gate.add(ROWS)
+        yield gate
 
 
 def test_what_was_recorded_passes(gate):

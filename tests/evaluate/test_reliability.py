@@ -46,7 +46,7 @@ def test_the_last_confidence_that_was_noted_counts():
 
 
 def test_a_trace_tells_the_confidence_of_what_was_graded():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "a", "text": "harbor contract"}, {"id": "b", "text": "harbor rivers"}])
-        found = graded_pairs(hg.context("harbor contract", budget=500), Truth({"a": 1}))
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "harbor contract"}, {"id": "b", "text": "harbor rivers"}])
+        found = graded_pairs(gate.context("harbor contract", budget=500), Truth({"a": 1}))
     assert [pair.true for pair in sorted(found, key=lambda pair: -pair.said)] == [True, False]

@@ -294,12 +294,12 @@ def test_no_embedder_means_none_whatever_is_set(folder, monkeypatch):
 
 
 def test_the_ranking_in_a_trace_is_that_of_the_stages():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": row["_id"], "title": row["title"], "text": row["text"]} for row in CORPUS])
-        view = hg.index()
-        found = retrieve("Marta Dias turbine", view, hg.settings.retrieve)
-        wanted = propagate(found, "Marta Dias turbine", view, hg.settings.propagate).kept
-        given = hg.context("Marta Dias turbine", budget=60)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": row["_id"], "title": row["title"], "text": row["text"]} for row in CORPUS])
+        view = gate.index()
+        found = retrieve("Marta Dias turbine", view, gate.settings.retrieve)
+        wanted = propagate(found, "Marta Dias turbine", view, gate.settings.propagate).kept
+        given = gate.context("Marta Dias turbine", budget=60)
     assert [c.chunk.id for c in ranking_of(given)] == [c.chunk.id for c in wanted]
 
 

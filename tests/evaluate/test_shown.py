@@ -86,28 +86,28 @@ def test_the_plain_cut_keeps_what_scores_near_the_best():
 
 def test_a_context_gives_its_pieces_with_scores_and_tokens():
     long = " ".join(f"The Vega turbine number {n} stands in hall {n}." for n in range(60))
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "long", "text": long}, {"id": "short", "text": "Vega turbines hum."}])
-        given = hg.context("Vega turbine hall", budget=160)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "long", "text": long}, {"id": "short", "text": "Vega turbines hum."}])
+        given = gate.context("Vega turbine hall", budget=160)
         shown = pieces_of(given)
         assert {p.document: p.whole for p in shown} == {"long": False, "short": True}
         assert max(p.score for p in shown) == pytest.approx(1.0)
-        counted = count_pieces(shown, hg.count_tokens)
-        framing = fence_cost(hg.count_tokens)
+        counted = count_pieces(shown, gate.count_tokens)
+        framing = fence_cost(gate.count_tokens)
     # the fence is charged as if its nonce, which is random, were a dear one
     assert counted < given.token_estimate <= counted + framing
     assert count_pieces([], len) == 0
 
 
 def test_bm25_ranks_by_plain_scores_and_fills_a_budget():
-    with Millgate.open(":memory:") as hg:
-        hg.add([
+    with Millgate.open(":memory:") as gate:
+        gate.add([
             {"id": "a", "text": "harbor harbor contract"},
             {"id": "b", "text": "harbor and much else that nobody asked about in the spring"},
             {"id": "c", "text": "rivers"},
         ])  # fmt: skip
-        ranking = rank("harbor contract", hg.index())
-        assert rank("submarine", hg.index()) == ()
+        ranking = rank("harbor contract", gate.index())
+        assert rank("submarine", gate.index()) == ()
     assert [c.chunk.id for c in ranking] == ["a", "b"]
     assert [p.document for p in whole_pieces(fill(ranking, 6, size))] == ["a"]
 

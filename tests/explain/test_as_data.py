@@ -13,9 +13,9 @@ TEXT = "Refunds are paid within 14 days to the card that was charged for the ord
 @pytest.fixture(scope="module")
 def made():
     """A context in which one chunk is new and one is in the window already."""
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "seen", "text": TEXT}, {"id": "new", "text": "Send a photo of the refund label by mail."}])  # fmt: skip
-        return hg.context("how do refunds work?", window=[TEXT, "hello"], budget=500)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "seen", "text": TEXT}, {"id": "new", "text": "Send a photo of the refund label by mail."}])  # fmt: skip
+        return gate.context("how do refunds work?", window=[TEXT, "hello"], budget=500)
 
 
 def test_the_answer_is_always_there_and_the_numbers_only_if_asked_for(made):
@@ -31,14 +31,14 @@ def test_the_answer_is_always_there_and_the_numbers_only_if_asked_for(made):
 
 
 def test_a_penalty_is_said_if_the_score_fell():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "half", "text": f"{TEXT} A photo of the label is needed, and the number of the order."}])  # fmt: skip
-        first = hg.context("what is needed for refunds?", window=[TEXT], best_effort=True)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "half", "text": f"{TEXT} A photo of the label is needed, and the number of the order."}])  # fmt: skip
+        first = gate.context("what is needed for refunds?", window=[TEXT], best_effort=True)
         (chunk,) = context_data(first, debug=True)["chunks"]
         assert chunk["self_ref_penalty_applied"]
         assert chunk["adjusted_score"] < chunk["original_score"]
         assert 0 < chunk["overlap_ratio"] < 1
-        fresh = hg.context("what is needed for refunds?")
+        fresh = gate.context("what is needed for refunds?")
         (chunk,) = context_data(fresh, debug=True)["chunks"]
         assert not chunk["self_ref_penalty_applied"]
         assert chunk["adjusted_score"] == chunk["original_score"]

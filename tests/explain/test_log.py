@@ -17,9 +17,9 @@ def lines(path):
 
 
 def test_each_request_is_one_line_with_its_report(tmp_path):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.add(ROWS)
-        context = hg.context("how do refunds work?")
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.add(ROWS)
+        context = gate.context("how do refunds work?")
     (line,) = lines(tmp_path / "kb" / NAME)
     assert line["trace"] == context.trace.id
     assert (line["kept"], line["tokens"]) == (1, context.token_estimate)
@@ -30,10 +30,10 @@ def test_each_request_is_one_line_with_its_report(tmp_path):
 
 def test_the_file_is_rotated_and_old_ones_go(tmp_path):
     log = {"max_bytes": 2000, "backups": 2, "text": True}
-    with Millgate.open(tmp_path / "kb", log=log) as hg:
-        hg.add(ROWS)
+    with Millgate.open(tmp_path / "kb", log=log) as gate:
+        gate.add(ROWS)
         for n in range(15):
-            hg.context(f"how do refunds work, {n}?")
+            gate.context(f"how do refunds work, {n}?")
     files = sorted(path.name for path in (tmp_path / "kb").glob(NAME + "*"))
     files.remove(NAME + ".lock")
     assert files == [NAME, NAME + ".1", NAME + ".2"]
@@ -44,10 +44,10 @@ def test_the_file_is_rotated_and_old_ones_go(tmp_path):
 
 @pytest.mark.parametrize("redact", [True, False])
 def test_a_secret_in_a_query_is_not_written_unless_told_so(tmp_path, redact):
-    secret = "hg_" + 43 * "x"
-    with Millgate.open(tmp_path / "kb", redact=redact, log={"text": True}) as hg:
-        hg.add(ROWS)
-        hg.context(f"does {secret} get refunds?")
+    secret = "mg_" + 43 * "x"
+    with Millgate.open(tmp_path / "kb", redact=redact, log={"text": True}) as gate:
+        gate.add(ROWS)
+        gate.context(f"does {secret} get refunds?")
     (line,) = lines(tmp_path / "kb" / NAME)
     assert (secret in line["query"]) is not redact
     assert ("[redacted millgate-key" in line["query"]) is redact
@@ -56,10 +56,10 @@ def test_a_secret_in_a_query_is_not_written_unless_told_so(tmp_path, redact):
 WRITING = """
 import sys
 from millgate import Millgate
-with Millgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "backups": 50}) as hg:
-    hg.add([{"id": "a", "text": "Refunds take five days."}])
+with Millgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "backups": 50}) as gate:
+    gate.add([{"id": "a", "text": "Refunds take five days."}])
     for n in range(40):
-        hg.context("how do refunds work?", session=f"{sys.argv[2]}-{n}")
+        gate.context("how do refunds work?", session=f"{sys.argv[2]}-{n}")
 """
 
 
@@ -75,9 +75,9 @@ def test_processes_that_share_a_file_lose_no_line(tmp_path):
 
 
 def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):
-    with Millgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as hg:
-        hg.add(ROWS)
-        context = hg.context("how do refunds work?")
+    with Millgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+        gate.add(ROWS)
+        context = gate.context("how do refunds work?")
     assert context.chunks
     assert any(line.startswith("log: not written") for line in context.degraded)
 
@@ -85,9 +85,11 @@ def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_store_in_memory_and_an_off_switch_write_nothing(tmp_path, monkeypatch, enabled):
     monkeypatch.chdir(tmp_path)
-    with Millgate.open(":memory:" if enabled else tmp_path / "kb", log={"enabled": enabled}) as hg:
-        hg.add(ROWS)
-        hg.context("how do refunds work?")
+    with Millgate.open(
+        ":memory:" if enabled else tmp_path / "kb", log={"enabled": enabled}
+    ) as gate:
+        gate.add(ROWS)
+        gate.context("how do refunds work?")
     assert not list(tmp_path.rglob("*.log"))
 
 

@@ -11,9 +11,9 @@ RANGES = {parameter.name: parameter.range_of for parameter in PARAMETERS}
 
 @pytest.fixture(scope="module")
 def trace():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": f"d{n}", "text": f"Refund {n} is paid to card {n}."} for n in range(5)])
-        return hg.context("how do refunds work?", k=2).trace
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": f"d{n}", "text": f"Refund {n} is paid to card {n}."} for n in range(5)])
+        return gate.context("how do refunds work?", k=2).trace
 
 
 @pytest.mark.parametrize(("setting", "first", "size"), [(None, 1.0, 1000), (0.25, 0.25, 250)])
@@ -26,10 +26,10 @@ def test_a_threshold_is_lowered_from_where_it_stands_or_from_the_top(trace, sett
 
 @pytest.mark.parametrize(("setting", "was"), [(None, read_model().lower), (0.25, 0.25)])
 def test_the_band_of_a_refusal_is_lowered_from_where_it_was_in_force(setting, was):
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": f"d{n}", "text": f"Refund {n} is paid by card."} for n in range(30)])
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": f"d{n}", "text": f"Refund {n} is paid by card."} for n in range(30)])
         question = "Where did Melanie park the blue truck after the concert with her card?"
-        refused = hg.context(question).trace
+        refused = gate.context(question).trace
     values = RANGES["grade.lower"](refused, setting)
     assert (values.was, values.value(0), values.value(values.size)) == (was, was, 0.0)
 

@@ -35,10 +35,10 @@ def test_a_chunk_without_a_word_of_the_query_has_terms_too():
 
 
 def test_the_terms_of_every_candidate_add_up_to_its_score():
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         texts = [f"Ada paid refund {n} by card to Bob of hall {n % 3}." for n in range(30)]
-        hg.add([{"id": f"d{n}", "text": text} for n, text in enumerate(texts)])
-        made = hg.context("Which refund did Ada pay in hall 2?", window=[texts[4]], budget=300)
+        gate.add([{"id": f"d{n}", "text": text} for n, text in enumerate(texts)])
+        made = gate.context("Which refund did Ada pay in hall 2?", window=[texts[4]], budget=300)
     for candidate in made.trace.candidates:
         total = sum(score_terms(candidate.notes).values())
         assert total == pytest.approx(candidate.notes[-1].score, abs=0.001)

@@ -61,9 +61,9 @@ def test_a_chunk_holds_the_ids_and_texts_of_its_rows_and_their_numbers(store, ta
 
 def test_a_packed_row_is_found_by_its_id(tmp_path, table):
     table("id,text", *numbered(LARGE))
-    with Millgate.open(":memory:") as hg:
-        hg.add_files(tmp_path / "t.csv")
-        assert "id: r42\nword42" in hg.context("what is r42?").text
+    with Millgate.open(":memory:") as gate:
+        gate.add_files(tmp_path / "t.csv")
+        assert "id: r42\nword42" in gate.context("what is r42?").text
 
 
 def test_a_smaller_table_and_one_of_long_rows_are_not_packed(store, table, add):

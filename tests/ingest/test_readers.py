@@ -539,8 +539,8 @@ def test_a_file_has_one_id_from_wherever_it_is_named(tmp_path, monkeypatch):
 def test_a_line_of_a_chat_that_is_not_json_is_told(tmp_path):
     said = '{"messages": [{"role": "user", "content": "Hello there, how are you?"}]}'
     (tmp_path / "chat.jsonl").write_text(f"{said}\nchanged\n")
-    with Millgate.open(":memory:") as hg:
-        told = hg.add_files(tmp_path / "chat.jsonl")
+    with Millgate.open(":memory:") as gate:
+        told = gate.add_files(tmp_path / "chat.jsonl")
     assert told.documents == 1
     assert [skip.reason for skip in told.skipped] == ["not valid JSON"]
 

@@ -72,13 +72,13 @@ def test_a_folder_without_files_is_told(repository):
 def test_the_store_is_never_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text("Parcels leave at noon.")
-    with Millgate.open("kb") as hg:
-        hg.add_files(".")
+    with Millgate.open("kb") as gate:
+        gate.add_files(".")
         (tmp_path / "kb" / "notes.txt").write_text("inside the store")
-        again = hg.add_files(".", "kb", "kb/notes.txt")
+        again = gate.add_files(".", "kb", "kb/notes.txt")
         assert again.documents == 0
         assert {skip.reason for skip in again.skipped} == {"part of the store itself"}
-        assert set(hg.store.digests("default", "main")) == {"a.md"}
+        assert set(gate.store.digests("default", "main")) == {"a.md"}
 
 
 def test_a_file_has_one_id_from_every_working_folder(tmp_path, monkeypatch):
@@ -90,9 +90,9 @@ def test_a_file_has_one_id_from_every_working_folder(tmp_path, monkeypatch):
         (tmp_path.parent, tmp_path),
     ):
         monkeypatch.chdir(here)
-        with Millgate.open(tmp_path / "kb") as hg:
-            hg.add_files(named)
-            assert set(hg.store.digests("default", "main")) == {"docs/a.md"}
+        with Millgate.open(tmp_path / "kb") as gate:
+            gate.add_files(named)
+            assert set(gate.store.digests("default", "main")) == {"docs/a.md"}
 
 
 def test_generated_files_are_skipped_with_their_reason(tmp_path):

@@ -369,7 +369,7 @@ async def test_a_client_that_wants_logs_hears_of_what_went_wrong(gate):
         ) as client:
             await client.call_tool("why", {"trace": "nothing"})
         assert heard.pop() == (
-            "error", "millgate.why", "there is no trace 'nothing' (hg.traces() and `millgate why --list` list them)"
+            "error", "millgate.why", "there is no trace 'nothing' (gate.traces() and `millgate why --list` list them)"
         )  # fmt: skip
         assert not heard
 

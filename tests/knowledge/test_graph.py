@@ -1,4 +1,4 @@
-"""Graph: what `hg.graph` gives a tenant: edges, paths over them, and slices of its conversations."""
+"""Graph: what `gate.graph` gives a tenant: edges, paths over them, and slices of its conversations."""
 
 import pytest
 
@@ -39,31 +39,31 @@ def test_paths_reach_as_far_and_are_as_many_as_asked_for(graph):
 
 
 def test_a_collection_links_what_its_documents_say():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "page.md", "text": "See [the other](other.md)."}])
-        assert hg.graph.load_collection("main").linked == 1
-        assert [edge.target for edge in hg.graph.edges("page.md")] == ["other.md"]
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "page.md", "text": "See [the other](other.md)."}])
+        assert gate.graph.load_collection("main").linked == 1
+        assert [edge.target for edge in gate.graph.edges("page.md")] == ["other.md"]
 
 
 def test_a_slice_holds_turns_alone_and_only_admitting_writes_its_token():
-    with Millgate.open(":memory:") as hg:
-        kept = hg.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
-        hg.add([{"id": "page", "text": "The tide table.", "collection": "turns"}])
-        signed = hg.graph.cut_slice(kept.ids[0])
+    with Millgate.open(":memory:") as gate:
+        kept = gate.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
+        gate.add([{"id": "page", "text": "The tide table.", "collection": "turns"}])
+        signed = gate.graph.cut_slice(kept.ids[0])
         assert {turn.id for turn in signed.turns} == set(kept.ids)
-        assert {c.admission for c in hg.store.scan("default", "turns")} == {None}
-        hg.graph.cut_slice(kept.ids[0], admit=True)
-        tokens = {chunk.id: chunk.admission for chunk in hg.store.scan("default", "turns")}
+        assert {c.admission for c in gate.store.scan("default", "turns")} == {None}
+        gate.graph.cut_slice(kept.ids[0], admit=True)
+        tokens = {chunk.id: chunk.admission for chunk in gate.store.scan("default", "turns")}
         assert tokens == dict.fromkeys(kept.ids, signed.token) | {"page": None}
 
 
 def test_a_replaced_secret_verifies_for_as_many_days_as_it_was_given():
     clock = FixedClock(1_000_000.0)
-    with Millgate.open(":memory:", clock=clock) as hg:
-        kept = hg.add_turns("s", ["Ann: the tide turns"])
-        signed = hg.graph.cut_slice(kept.ids[0])
-        assert hg.graph.rotate_secret(days=2) == 1_000_000.0 + 2 * 86_400
+    with Millgate.open(":memory:", clock=clock) as gate:
+        kept = gate.add_turns("s", ["Ann: the tide turns"])
+        signed = gate.graph.cut_slice(kept.ids[0])
+        assert gate.graph.rotate_secret(days=2) == 1_000_000.0 + 2 * 86_400
         clock.advance(2 * 86_400 - 1)
-        assert hg.graph.verify(signed)
+        assert gate.graph.verify(signed)
         clock.advance(1)
-        assert not hg.graph.verify(signed)
+        assert not gate.graph.verify(signed)

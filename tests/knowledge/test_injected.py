@@ -24,14 +24,14 @@ ROWS = [
 
 
 @pytest.fixture
-def hg():
+def gate():
     with Millgate.open(":memory:") as gate:
         gate.add(ROWS)
         yield gate
 
 
-def test_what_a_context_gave_is_not_remembered_as_new(hg):
-    context = hg.context("who looks after refunds?")
+def test_what_a_context_gave_is_not_remembered_as_new(gate):
+    context = gate.context("who looks after refunds?")
     text = context.chunks[0].text
     first, second = text.split(". ")
     for echo in (
@@ -45,13 +45,13 @@ def test_what_a_context_gave_is_not_remembered_as_new(hg):
         context.text,
         f"I was told: {context.text}",
     ):
-        added = hg.remember(echo)
+        added = gate.remember(echo)
         assert (added.new, added.repeats_injected_text, added.fact.id) == (False, True, ""), echo
-    assert hg.facts.all() == []
+    assert gate.facts.all() == []
 
 
-def test_what_says_something_else_is_remembered(hg):
-    hg.context("who looks after refunds?")
+def test_what_says_something_else_is_remembered(gate):
+    gate.context("who looks after refunds?")
     for new in (
         "The team that looks after refunds answers within 9 days.",
         "The team that looks after refunds does not answer within 2 days.",
@@ -62,31 +62,31 @@ def test_what_says_something_else_is_remembered(hg):
         "Questions about refunds go to desk 41 in the north wing.",
         "Desk 40",
     ):
-        assert hg.remember(new).new, new
+        assert gate.remember(new).new, new
 
 
-def test_before_it_was_injected_the_same_text_is_new(hg):
-    assert hg.remember(ROWS[0]["text"]).new
+def test_before_it_was_injected_the_same_text_is_new(gate):
+    assert gate.remember(ROWS[0]["text"]).new
 
 
-def test_a_known_fact_that_comes_back_is_the_known_one_and_gains_nothing(hg):
-    fact = hg.remember("The staging server is called Heron.").fact
-    assert "Heron" in hg.context("what is the staging server called?").text
-    again = hg.remember("the staging server is called Heron", trust=0.9)
+def test_a_known_fact_that_comes_back_is_the_known_one_and_gains_nothing(gate):
+    fact = gate.remember("The staging server is called Heron.").fact
+    assert "Heron" in gate.context("what is the staging server called?").text
+    again = gate.remember("the staging server is called Heron", trust=0.9)
     assert (again.new, again.repeats_injected_text, again.fact) == (False, False, fact)
-    assert hg.remember("Note: the staging server is called Heron").repeats_injected_text
-    assert hg.facts.all() == [fact]
+    assert gate.remember("Note: the staging server is called Heron").repeats_injected_text
+    assert gate.facts.all() == [fact]
 
 
-def test_new_text_around_a_block_is_remembered_without_it(hg):
-    block = hg.context("who looks after refunds?").text
-    added = hg.remember(f"{block}\n\nThe refunds team moved to Lisbon.")
+def test_new_text_around_a_block_is_remembered_without_it(gate):
+    block = gate.context("who looks after refunds?").text
+    added = gate.remember(f"{block}\n\nThe refunds team moved to Lisbon.")
     assert added.fact.content == "The refunds team moved to Lisbon."
 
 
-def test_another_tenant_may_remember_it(hg):
-    text = hg.context("who looks after refunds?").chunks[0].text
-    with hg.for_tenant("other") as other:
+def test_another_tenant_may_remember_it(gate):
+    text = gate.context("who looks after refunds?").chunks[0].text
+    with gate.for_tenant("other") as other:
         assert other.remember(text).new
 
 
@@ -102,43 +102,43 @@ def test_what_another_process_injected_is_read_from_its_traces(tmp_path):
         assert later.remember(text).repeats_injected_text
 
 
-def test_turns_are_kept_without_the_blocks_that_were_injected(hg):
-    block = hg.context("who looks after refunds?").text
+def test_turns_are_kept_without_the_blocks_that_were_injected(gate):
+    block = gate.context("who looks after refunds?").text
     message = {"role": "user", "content": f"{block}\n\nAnd who looks after parcels?"}
-    assert hg.add_turns("s", [message, {"role": "user", "content": block}]).new == 1
-    (size,) = [size for name, size in hg.collections().items() if name == "turns"]
+    assert gate.add_turns("s", [message, {"role": "user", "content": block}]).new == 1
+    (size,) = [size for name, size in gate.collections().items() if name == "turns"]
     assert size.chunks == 1
-    (turn,) = hg.document(hg.add_turns("s", [message]).ids[0], collection="turns")
+    (turn,) = gate.document(gate.add_turns("s", [message]).ids[0], collection="turns")
     assert turn.text.endswith("User: And who looks after parcels?")
 
 
 @pytest.mark.slow
-def test_a_thousand_turns_leave_no_echo(hg):
+def test_a_thousand_turns_leave_no_echo(gate):
     """The agent remembers what it reads, in several wordings, and what its user tells it."""
-    known = hg.remember("The desk in the north wing closes at noon.").fact
+    known = gate.remember("The desk in the north wing closes at noon.").fact
     told = 0
     for turn in range(1000):
         topic = TOPICS[turn % len(TOPICS)]
-        context = hg.context(f"who looks after {topic} in the north wing?", session="s")
+        context = gate.context(f"who looks after {topic} in the north wing?", session="s")
         texts = [chunk.text for chunk in context.chunks]
         assert texts
         text = texts[turn % len(texts)]
         echo = (text, context.text, f"According to the context, {text}", text.split(". ")[0])
-        hg.remember(echo[turn % len(echo)])
-        hg.add_turns("s", [{"role": "user", "content": f"{context.text}\n\nQuestion {turn}?"}])
+        gate.remember(echo[turn % len(echo)])
+        gate.add_turns("s", [{"role": "user", "content": f"{context.text}\n\nQuestion {turn}?"}])
         if turn % 10 == 0:
-            told += hg.remember(f"Ticket {turn} is with Ada until Friday.").new
+            told += gate.remember(f"Ticket {turn} is with Ada until Friday.").new
     assert told == 100
-    facts = {fact.id: fact for fact in hg.facts.all()}
+    facts = {fact.id: fact for fact in gate.facts.all()}
     assert len(facts) == 101
     assert facts[known.id] == known
     assert all(fact.content.startswith(("Ticket", "The desk")) for fact in facts.values())
-    assert not any("<ref" in c.text for c in hg.store.scan("default", "turns"))
+    assert not any("<ref" in c.text for c in gate.store.scan("default", "turns"))
 
 
-def test_what_is_held_stays_small(hg):
+def test_what_is_held_stays_small(gate):
     injected = Injected(TemporaryStore())
-    trace = hg.context("who looks after refunds?").trace
+    trace = gate.context("who looks after refunds?").trace
     texts = list(shown_texts(trace))
     for n in range(2 * TENANTS_HELD):
         injected.add(_of(trace, tenant=f"t{n}"))

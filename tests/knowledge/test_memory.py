@@ -29,7 +29,7 @@ class Provider:
 
 
 @pytest.fixture
-def hg():
+def gate():
     with Millgate.open(":memory:") as gate:
         yield gate
 
@@ -80,9 +80,9 @@ def test_facts_are_held_for_a_bounded_number_of_tenants():
     assert memory.facts("t0") is first
 
 
-def test_a_remembered_fact_reaches_the_context(hg):
-    fact = hg.remember("The staging server is called Heron", tags=["ops"]).fact
-    made = hg.context("what is the staging server called?", budget=200)
+def test_a_remembered_fact_reaches_the_context(gate):
+    fact = gate.remember("The staging server is called Heron", tags=["ops"]).fact
+    made = gate.context("what is the staging server called?", budget=200)
     assert "Heron" in made.text
     assert [chunk.id for chunk in made.chunks] == [fact.id]
     assert made.chunks[0].source == "memory"
@@ -90,30 +90,30 @@ def test_a_remembered_fact_reaches_the_context(hg):
     assert "relevance" in made.why(fact.id)[0].reason
 
 
-def test_a_fact_of_little_trust_is_dropped_with_its_reason(hg):
-    fact = hg.remember("The staging server is called Heron").fact
+def test_a_fact_of_little_trust_is_dropped_with_its_reason(gate):
+    fact = gate.remember("The staging server is called Heron").fact
     for _ in range(3):
-        hg.feedback(fact.id, helpful=False)
-    made = hg.context("what is the staging server called?", budget=200)
+        gate.feedback(fact.id, helpful=False)
+    made = gate.context("what is the staging server called?", budget=200)
     assert made.chunks == ()
     assert made.why(fact.id)[-1].reason == "trust 0.20 below 0.30"
 
 
-def test_the_plan_bounds_memory_under_pressure(hg):
+def test_the_plan_bounds_memory_under_pressure(gate):
     for n in range(9):
-        hg.remember(f"project setting number {n}", trust=0.6)
+        gate.remember(f"project setting number {n}", trust=0.6)
     tight = ContextBudget(10_000, used_tokens=7_100)
-    made = hg.context("which project setting?", context_budget=tight, budget=500)
+    made = gate.context("which project setting?", context_budget=tight, budget=500)
     assert len(made.chunks) == 2  # SELECTIVE: int(5 x 0.4)
     full = ContextBudget(10_000, used_tokens=9_600)
-    assert hg.context("which project setting?", context_budget=full).chunks == ()
+    assert gate.context("which project setting?", context_budget=full).chunks == ()
 
 
-def test_paths_of_named_things_reach_the_context(hg):
-    hg.graph.link([Edge("payments", "depends_on", "ledger", provenance="arch.md")])
-    made = hg.context("why is payments slow?", budget=200)
+def test_paths_of_named_things_reach_the_context(gate):
+    gate.graph.link([Edge("payments", "depends_on", "ledger", provenance="arch.md")])
+    made = gate.context("why is payments slow?", budget=200)
     assert made.graph_context == ("payments -[depends_on]-> ledger",)
-    assert hg.context("why is payments slow?", budget=200, graph=False).graph_context == ()
+    assert gate.context("why is payments slow?", budget=200, graph=False).graph_context == ()
 
 
 def test_a_provider_that_fails_is_said():
@@ -122,7 +122,7 @@ def test_a_provider_that_fails_is_said():
     assert made.degraded == ("memory: diary: failed: OSError: down",)
 
 
-def test_what_was_said_is_recalled_through_the_same_pipeline(hg):
+def test_what_was_said_is_recalled_through_the_same_pipeline(gate):
     talk = [
         {
             "role": "user",
@@ -133,16 +133,16 @@ def test_what_was_said_is_recalled_through_the_same_pipeline(hg):
         {"role": "user", "content": "She loves the trams."},
         {"role": "user", "content": "Anyway, let us fix the parser."},
     ]
-    assert hg.add_turns("s1", talk).new == 4
-    assert hg.add_turns("s1", talk).new == 0
-    made = hg.context("where did Ann move to?", collection="turns", budget=120)
+    assert gate.add_turns("s1", talk).new == 4
+    assert gate.add_turns("s1", talk).new == 0
+    made = gate.context("where did Ann move to?", collection="turns", budget=120)
     assert "Lisbon" in made.chunks[0].text
     assert made.chunks[0].source == "turn"
 
 
-def test_recall_counts_and_ranks(hg):
-    fact = hg.remember("Deploys go to Frankfurt").fact
-    (hit,) = hg.recall("deploys")
+def test_recall_counts_and_ranks(gate):
+    fact = gate.remember("Deploys go to Frankfurt").fact
+    (hit,) = gate.recall("deploys")
     assert hit.fact.id == fact.id
-    assert hg.facts.get(fact.id).recalled == 1
-    assert hg.recall("unrelated words") == []
+    assert gate.facts.get(fact.id).recalled == 1
+    assert gate.recall("unrelated words") == []

@@ -40,10 +40,10 @@ def test_paths_start_at_the_project_too(tmp_path):
     deep = tmp_path / "kestrel" / "src"
     deep.mkdir(parents=True)
     (tmp_path / "kestrel" / ".git").mkdir()
-    with Millgate.open(":memory:") as hg:
-        hg.graph.link([Edge("kestrel", "depends_on", "redis"), Edge("src", "uses", "tabs")])
-        hg.add([{"id": "a", "text": "Which services must run is said in the runbook."}])
-        made = hg.context("which services must run?", cwd=str(deep))
+    with Millgate.open(":memory:") as gate:
+        gate.graph.link([Edge("kestrel", "depends_on", "redis"), Edge("src", "uses", "tabs")])
+        gate.add([{"id": "a", "text": "Which services must run is said in the runbook."}])
+        made = gate.context("which services must run?", cwd=str(deep))
         found = [c.chunk.text for c in made.trace.candidates if c.chunk.source == "graph"]
         assert found == ["kestrel -[depends_on]-> redis"]
 
@@ -53,11 +53,13 @@ def test_asking_again_names_the_project(tmp_path):
     deep.mkdir(parents=True)
     (tmp_path / "kestrel" / "go.mod").touch()
     seen = "The cache is slow because it is cold."
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "seen", "text": seen}, {"id": "new", "text": "Kestrel warms up at night."}])
-        made = hg.context("why is the cache slow", window=[seen], cwd=str(deep))
+    with Millgate.open(":memory:") as gate:
+        gate.add(
+            [{"id": "seen", "text": seen}, {"id": "new", "text": "Kestrel warms up at night."}]
+        )
+        made = gate.context("why is the cache slow", window=[seen], cwd=str(deep))
         assert "new" in {c.chunk.id for c in made.trace.candidates}
-        other = hg.context("why is the cache slow", window=[seen], cwd=str(tmp_path / "osprey"))
+        other = gate.context("why is the cache slow", window=[seen], cwd=str(tmp_path / "osprey"))
         assert "new" not in {c.chunk.id for c in other.trace.candidates}
 
 

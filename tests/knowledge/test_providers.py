@@ -461,10 +461,10 @@ class AsyncLiving(Living):
 @pytest.mark.parametrize("kind", [Living, AsyncLiving])
 def test_a_provider_handed_to_open_is_initialized_told_who_asks_and_closed(kind):
     provider = kind()
-    with Millgate.open(":memory:", tenant="acme", providers=[provider]) as hg:
+    with Millgate.open(":memory:", tenant="acme", providers=[provider]) as gate:
         assert provider.life == [("initialize", "", "acme")]
-        hg.context("when do deploys go out?", session="s1")
-        with hg.for_tenant("other") as other:
+        gate.context("when do deploys go out?", session="s1")
+        with gate.for_tenant("other") as other:
             other.context("when do deploys go out?", session="s2")
     assert provider.life == [
         ("initialize", "", "acme"),
@@ -476,11 +476,11 @@ def test_a_provider_handed_to_open_is_initialized_told_who_asks_and_closed(kind)
 
 def test_a_provider_that_cannot_be_initialized_is_named_and_tried_again(caplog):
     provider = Living(fails=2)
-    with Millgate.open(":memory:", providers=[provider]) as hg:
-        assert "living" in hg.check("providers")
-        degraded = hg.context("when do deploys go out?").degraded
+    with Millgate.open(":memory:", providers=[provider]) as gate:
+        assert "living" in gate.check("providers")
+        degraded = gate.context("when do deploys go out?").degraded
         assert degraded == ("memory: living: failed: OSError: no route",)
-        assert hg.context("when do deploys go out?").degraded == ()
+        assert gate.context("when do deploys go out?").degraded == ()
     warned = [r for r in caplog.records if r.name == "millgate.memory"]
     assert [r.levelname for r in warned] == ["WARNING"]
     assert "cannot be initialized: no route" in warned[0].message
@@ -496,8 +496,8 @@ def test_a_provider_that_hangs_while_it_starts_blocks_nobody(monkeypatch):
 
     slow, quick = Slow("slow"), Provider("quick", "Deploys go out on Fridays.")
     policy = RecallPolicy(deadline_s=0.2)
-    with Millgate.open(":memory:", providers=[slow, quick], recall=policy.model_dump()) as hg:
-        context = hg.context("when do deploys go out?")
+    with Millgate.open(":memory:", providers=[slow, quick], recall=policy.model_dump()) as gate:
+        context = gate.context("when do deploys go out?")
         assert context.degraded == ("memory: slow: late: no answer in 0.2 s",)
         assert "Fridays" in context.text
         release.set()

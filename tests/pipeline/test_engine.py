@@ -22,7 +22,7 @@ ROWS = [
 
 
 @pytest.fixture
-def hg():
+def gate():
     with Millgate.open(":memory:") as gate:
         gate.add(ROWS)
         yield gate
@@ -32,8 +32,8 @@ def ids(context):
     return [chunk.id for chunk in context.chunks]
 
 
-def test_every_candidate_is_in_the_trace_with_its_last_word(hg):
-    context = hg.context("how do refunds work?", budget=60)
+def test_every_candidate_is_in_the_trace_with_its_last_word(gate):
+    context = gate.context("how do refunds work?", budget=60)
     assert {c.chunk.id for c in context.trace.candidates} >= {"policy", "steps"}
     assert all(c.notes for c in context.trace.candidates)
     assert context.report.total_candidates == len(context.trace.candidates)
@@ -41,34 +41,34 @@ def test_every_candidate_is_in_the_trace_with_its_last_word(hg):
     assert context.token_estimate == estimate_tokens(context.text) <= 60
 
 
-def test_what_the_window_holds_is_left_out_with_its_reason(hg):
+def test_what_the_window_holds_is_left_out_with_its_reason(gate):
     window = ["user: hi", "tool: Refunds are paid within 14 days to the card that was charged."]
-    context = hg.context("how do refunds work?", window=window)
+    context = gate.context("how do refunds work?", window=window)
     assert "policy" not in ids(context)
     assert context.why("policy")[-1].reason == "already in the window"
-    assert "policy" in ids(hg.context("how do refunds work?", window=window, penalize=False))
+    assert "policy" in ids(gate.context("how do refunds work?", window=window, penalize=False))
 
 
-def test_a_full_window_skips_everything(hg):
-    context = hg.context("how do refunds work?", context_budget=ContextBudget(1000, 990))
+def test_a_full_window_skips_everything(gate):
+    context = gate.context("how do refunds work?", context_budget=ContextBudget(1000, 990))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert context.trace.plan.skip
 
 
-def test_a_small_collection_is_loaded_whole_in_reading_order(hg):
-    context = hg.context("summarize this", context_budget=ContextBudget(128_000, 0))
+def test_a_small_collection_is_loaded_whole_in_reading_order(gate):
+    context = gate.context("summarize this", context_budget=ContextBudget(128_000, 0))
     assert context.strategy == "STUFF"
     assert ids(context) == [row["id"] for row in ROWS]
 
 
 @pytest.mark.parametrize("budget", [0, 1, 10_000_000])
-def test_any_budget_is_kept(hg, budget):
-    assert hg.context("how do refunds work?", budget=budget).token_estimate <= budget
+def test_any_budget_is_kept(gate, budget):
+    assert gate.context("how do refunds work?", budget=budget).token_estimate <= budget
 
 
-def test_k_bounds_the_chunks(hg):
-    assert len(hg.context("refunds", k=1).chunks) == 1
-    assert len(hg.context("refunds", k=1).chunks) == 1
+def test_k_bounds_the_chunks(gate):
+    assert len(gate.context("refunds", k=1).chunks) == 1
+    assert len(gate.context("refunds", k=1).chunks) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,30 +85,30 @@ def test_k_bounds_the_chunks(hg):
         ({"query": "x", "task": "cooking"}, InputError, "task is 'cooking'"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(hg, asked, error, said):
+def test_what_cannot_be_used_is_refused_by_name(gate, asked, error, said):
     with pytest.raises(error, match=said):
-        hg.context(**asked)
+        gate.context(**asked)
 
 
-def test_an_unknown_collection_is_empty(hg):
-    assert hg.context("refunds", collection="nowhere").chunks == ()
+def test_an_unknown_collection_is_empty(gate):
+    assert gate.context("refunds", collection="nowhere").chunks == ()
 
 
-def test_equal_input_gives_equal_bytes(hg):
-    first, second = (hg.context("how do refunds work?").text for _ in range(2))
+def test_equal_input_gives_equal_bytes(gate):
+    first, second = (gate.context("how do refunds work?").text for _ in range(2))
     assert first == second != ""
 
 
-def test_the_async_form_gives_the_same(hg):
+def test_the_async_form_gives_the_same(gate):
     async def ask():
-        return await hg.acontext("how do refunds work?")
+        return await gate.acontext("how do refunds work?")
 
-    assert asyncio.run(ask()).text == hg.context("how do refunds work?").text
+    assert asyncio.run(ask()).text == gate.context("how do refunds work?").text
 
 
-def test_the_sync_form_works_inside_a_running_loop(hg):
+def test_the_sync_form_works_inside_a_running_loop(gate):
     async def ask():
-        return hg.context("how do refunds work?")
+        return gate.context("how do refunds work?")
 
     assert "policy" in ids(asyncio.run(ask()))
 
@@ -136,23 +136,23 @@ def test_the_budget_is_never_exceeded_under_any_counter(rows, budget, counting):
     assert counter(counting)(context.text) <= budget
 
 
-def test_a_window_that_cannot_be_read_degrades_and_does_not_fail(hg):
+def test_a_window_that_cannot_be_read_degrades_and_does_not_fail(gate):
     request = Request("how do refunds work?", window=Window(fingerprint={"version": 99}))
-    context = asyncio.run(hg.acontext_for(request))
+    context = asyncio.run(gate.acontext_for(request))
     assert context.chunks
     assert any(line.startswith("penalize:") for line in context.degraded)
 
 
-def test_a_remembered_fact_is_given_though_no_document_knows(hg):
+def test_a_remembered_fact_is_given_though_no_document_knows(gate):
     rows = [
         {"id": f"n{n}", "text": f"Note {n} about the key of harbor {n} and bridge {n % 7}."}
         for n in range(400)
     ]
-    hg.add(rows, collection="notes")
-    hg.remember("The deploy key of Falcon lies in vault seven.")
-    context = hg.context("where is the deploy key of Falcon?", collection="notes")
+    gate.add(rows, collection="notes")
+    gate.remember("The deploy key of Falcon lies in vault seven.")
+    context = gate.context("where is the deploy key of Falcon?", collection="notes")
     assert [chunk.source for chunk in context.chunks] == ["memory"]
-    assert hg.context("where does Melanie run marathons?", collection="notes").chunks == ()
+    assert gate.context("where does Melanie run marathons?", collection="notes").chunks == ()
 
 
 @pytest.mark.parametrize("method", ["head", "chunks", "secret"])

@@ -22,7 +22,7 @@ NOISE = [
 
 
 @pytest.fixture
-def hg():
+def gate():
     with Millgate.open(":memory:") as opened:
         opened.add(
             [*NOISE, {"id": "tide", "text": "The tide in Porto turns at six."}], collection="docs"
@@ -35,45 +35,51 @@ def hg():
         yield opened
 
 
-def test_a_query_over_several_collections_finds_what_each_of_them_holds(hg):
-    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
+def test_a_query_over_several_collections_finds_what_each_of_them_holds(gate):
+    made = gate.context(
+        "when does the tide turn in Porto?", collection=["docs", "turns"], budget=300
+    )
     assert {chunk.collection for chunk in made.chunks} == {"docs", "turns"}
     assert "six" in made.text
     assert "seven" in made.text
     assert made.degraded == ()
 
 
-def test_neither_another_collection_nor_another_tenant_takes_part(hg):
-    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
+def test_neither_another_collection_nor_another_tenant_takes_part(gate):
+    made = gate.context(
+        "when does the tide turn in Porto?", collection=["docs", "turns"], budget=300
+    )
     seen = {candidate.chunk.id for candidate in made.trace.candidates}
     assert not seen & {"secret", "theirs"}
 
 
-def test_the_trace_names_all_of_them_and_is_replayed_and_explained(hg):
-    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
-    stored = hg.trace(made.trace.id)
+def test_the_trace_names_all_of_them_and_is_replayed_and_explained(gate):
+    made = gate.context(
+        "when does the tide turn in Porto?", collection=["docs", "turns"], budget=300
+    )
+    stored = gate.trace(made.trace.id)
     assert stored.request.collections == ("docs", "turns")
-    assert hg.replay(stored.id, {}).drift == ()
-    assert hg.why(stored.id, "tide").entered
+    assert gate.replay(stored.id, {}).drift == ()
+    assert gate.why(stored.id, "tide").entered
 
 
-def test_a_review_names_all_of_them(hg):
-    made = hg.context("I want to die in Bergen", collection=["docs", "turns"])
-    assert hg.reviews.review(made.review).collection == "docs, turns"
+def test_a_review_names_all_of_them(gate):
+    made = gate.context("I want to die in Bergen", collection=["docs", "turns"])
+    assert gate.reviews.review(made.review).collection == "docs, turns"
 
 
-def test_one_of_several_is_that_one_alone(hg):
+def test_one_of_several_is_that_one_alone(gate):
     query = "when does the tide turn in Porto?"
-    one, same = (hg.context(query, collection=name) for name in ("docs", ["docs"]))
+    one, same = (gate.context(query, collection=name) for name in ("docs", ["docs"]))
     assert one.text == same.text
     assert same.trace.request.collection == "docs"
 
 
-def test_an_unknown_one_adds_nothing(hg):
+def test_an_unknown_one_adds_nothing(gate):
     query = "when does the tide turn in Porto?"
-    both = hg.context(query, collection=["docs", "nowhere"], budget=300)
+    both = gate.context(query, collection=["docs", "nowhere"], budget=300)
     assert [c.id for c in both.chunks] == [
-        c.id for c in hg.context(query, collection="docs", budget=300).chunks
+        c.id for c in gate.context(query, collection="docs", budget=300).chunks
     ]
 
 

@@ -66,11 +66,11 @@ def test_without_the_graph_no_paths_are_followed(parts):
 TEXTS = ("A lake without fish.", "The zither has many strings.", "A zither.", "Stones and rivers.")
 
 
-def load_whole(hg, keep):
+def load_whole(gate, keep):
     """The score of each chunk of a collection that is loaded whole."""
-    policy = Policies(**{f.name: getattr(hg.settings, f.name) for f in fields(Policies)})
+    policy = Policies(**{f.name: getattr(gate.settings, f.name) for f in fields(Policies)})
     policy = replace(policy, retrieve=RetrievePolicy(keep=keep))
-    engine = engine_over(hg.store, lambda *_: hg.index(), policy)
+    engine = engine_over(gate.store, lambda *_: gate.index(), policy)
     window = ContextBudget(200_000, 0)
     made = asyncio.run(build(engine, Request("write of a zither", context_budget=window)))
     assert made.strategy == "STUFF"
@@ -80,9 +80,9 @@ def load_whole(hg, keep):
 
 @pytest.fixture
 def whole():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": f"c{n}", "text": text} for n, text in enumerate(TEXTS)])
-        yield hg
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": f"c{n}", "text": text} for n, text in enumerate(TEXTS)])
+        yield gate
 
 
 def test_what_is_loaded_whole_has_the_score_that_retrieval_gives_it(whole):
@@ -122,12 +122,12 @@ class Embedder:
 
 def test_a_second_pass_goes_on_by_words_if_the_embedder_fails():
     alert, embedder = "A zebra alert is raised at dawn.", Embedder()
-    with Millgate.open(":memory:", embedder=embedder) as hg:
-        hg.add([{"id": f"g{n}", "text": f"Gate {n} of the garden is shut."} for n in range(20)])
-        hg.add([{"id": "seen", "text": alert}])
-        hg.index()
+    with Millgate.open(":memory:", embedder=embedder) as gate:
+        gate.add([{"id": f"g{n}", "text": f"Gate {n} of the garden is shut."} for n in range(20)])
+        gate.add([{"id": "seen", "text": alert}])
+        gate.index()
         embedder.is_down = True
-        trace = hg.context("zebra", window=[alert]).trace
+        trace = gate.context("zebra", window=[alert]).trace
     steps = {step.stage: step.degraded for step in trace.steps}
     assert steps[Stage.EMBED] == "the embedder is down"
     assert steps[Stage.EXPAND] == ""

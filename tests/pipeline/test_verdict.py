@@ -299,41 +299,41 @@ async def test_what_does_not_fit_is_not_called_irrelevant(parts):
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_text_that_is_stored_twice_is_not_taken_for_one_in_the_window(copies):
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": f"policy{n}", "text": POLICY} for n in range(copies)])
-        reason = hg.context("refund?", budget=5).fallback_reason
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": f"policy{n}", "text": POLICY} for n in range(copies)])
+        reason = gate.context("refund?", budget=5).fallback_reason
     assert reason.startswith("nothing of what was found fits the budget of 5 tokens: ")
 
 
 def test_the_note_of_doubt_leaves_no_context_empty():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "a", "text": "Refunds are paid within 14 days to the card."}])
-        sizes = [hg.context("refunds card", budget=n).token_estimate for n in range(40, 90)]
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid within 14 days to the card."}])
+        sizes = [gate.context("refunds card", budget=n).token_estimate for n in range(40, 90)]
         least = 40 + sizes.index(next(filter(None, sizes)))
-        assert least <= fence_cost(hg.count_tokens) + 20
+        assert least <= fence_cost(gate.count_tokens) + 20
         assert all(sizes[least - 40 :])
 
 
 def test_an_empty_collection_is_named():
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "a", "text": "Refunds take five days."}])
-        reason = hg.context("How long do refunds take?", collection="mian").fallback_reason
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "a", "text": "Refunds take five days."}])
+        reason = gate.context("How long do refunds take?", collection="mian").fallback_reason
         assert reason.startswith("nothing is in collection mian (did you mean main?)")
-        assert "mian (did you mean main?)" in repr(hg.context("refunds", collection="mian"))
-        some = hg.context("How long do refunds take?", collection=["main", "nope", "mani"])
+        assert "mian (did you mean main?)" in repr(gate.context("refunds", collection="mian"))
+        some = gate.context("How long do refunds take?", collection=["main", "nope", "mani"])
         assert some.chunks
         assert some.as_dict()["fallback_reason"] == "nothing is in collection nope, mani"
         assert "nothing is in collection nope, mani" in repr(some)
-        nothing = hg.context("Who sells zebras?")
+        nothing = gate.context("Who sells zebras?")
         assert not nothing
         assert "nothing relevant was found" in nothing.fallback_reason
         assert "nothing relevant was found" in nothing.explain()
-        assert hg.context("How long do refunds take?")
+        assert gate.context("How long do refunds take?")
 
 
 def test_an_empty_store_says_that_nothing_is_stored():
-    with Millgate.open(":memory:") as hg:
-        assert "nothing is stored yet" in repr(hg.context("anything?"))
+    with Millgate.open(":memory:") as gate:
+        assert "nothing is stored yet" in repr(gate.context("anything?"))
 
 
 class Copies:
@@ -373,15 +373,15 @@ POLICY = "Refunds are paid to the card within five days. How a refund works is w
 
 
 def test_a_window_that_shows_the_policy_brings_no_roofs_and_plants():
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         more = [
             "Plants depend on water, and work in the garden conflicts with rest.",
             "The roof works.",
         ]
-        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
-        hg.add([{"id": f"more{n}", "text": text} for n, text in enumerate(more)])
-        plain = hg.context("how do refunds work?")
-        seen = hg.context("how do refunds work?", window=[POLICY])
+        gate.add([{"id": "policy", "text": POLICY}, *FILLER])
+        gate.add([{"id": f"more{n}", "text": text} for n, text in enumerate(more)])
+        plain = gate.context("how do refunds work?")
+        seen = gate.context("how do refunds work?", window=[POLICY])
     assert plain.chunks[0].id == "policy"
     assert (plain.verdict, seen.verdict) == ("correct", "")
     assert seen.text == ""
@@ -391,21 +391,21 @@ def test_a_window_that_shows_the_policy_brings_no_roofs_and_plants():
 
 
 def test_a_doubtful_block_says_so_in_its_opening_line(parts):
-    with Millgate.open(":memory:", grade={"upper": 1.0}) as hg:
-        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
-        made = hg.context("how do refunds work?", budget=200)
+    with Millgate.open(":memory:", grade={"upper": 1.0}) as gate:
+        gate.add([{"id": "policy", "text": POLICY}, *FILLER])
+        made = gate.context("how do refunds work?", budget=200)
         assert made.verdict == "ambiguous"
         assert made.text.splitlines()[0].endswith("; it may not answer the question>")
-        assert hg.count_tokens(made.text) <= 200
+        assert gate.count_tokens(made.text) <= 200
         assert 0 < made.confidences["policy"] <= 1
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
-        assert "may not answer" not in hg.context("how do refunds work?").text
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "policy", "text": POLICY}, *FILLER])
+        assert "may not answer" not in gate.context("how do refunds work?").text
 
 
 def test_what_only_another_query_found_does_not_stand_beside_the_best():
     """A second pass asks with words added; a chunk that holds nothing of the question is no evidence for it."""
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "policy", "text": POLICY}, *FILLER])
-        seen = hg.context("how do refunds work?", window=[POLICY], graph=False)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "policy", "text": POLICY}, *FILLER])
+        seen = gate.context("how do refunds work?", window=[POLICY], graph=False)
     assert not [chunk.id for chunk in seen.chunks if chunk.source == "document"]

@@ -150,17 +150,17 @@ async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
 @pytest.mark.parametrize(
     "header",
     [
-        (b"authorization", b"bearer hg_%s" % (b"a" * 43)),
-        (b"authorization", b"Bearer  hg_%s" % (b"a" * 43)),
-        (b"authorization", b"Basic hg_%s" % (b"a" * 43)),
-        (b"api-key", b"hg_%s" % (b"a" * 43)),
-        (b"x-anything", b"hg_%s" % (b"a" * 43)),
+        (b"authorization", b"bearer mg_%s" % (b"a" * 43)),
+        (b"authorization", b"Bearer  mg_%s" % (b"a" * 43)),
+        (b"authorization", b"Basic mg_%s" % (b"a" * 43)),
+        (b"api-key", b"mg_%s" % (b"a" * 43)),
+        (b"x-anything", b"mg_%s" % (b"a" * 43)),
     ],
 )
 async def test_the_gates_own_key_goes_no_further(header):
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080/v1"))
     await made.send(exchange_for("POST", "/v1/x", header), made.policy.upstreams["main"], b"")
-    assert not any(b"hg_" in value for _, value in transport.sent[0].headers)
+    assert not any(b"mg_" in value for _, value in transport.sent[0].headers)
 
 
 async def test_a_clients_key_goes_to_no_upstream_it_may_not_be_meant_for():

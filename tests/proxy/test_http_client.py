@@ -184,7 +184,7 @@ def test_an_address_with_a_user_is_refused():
 
 
 def test_the_gates_own_key_never_leaves_however_it_is_written(rig, served, upstream):
-    token = "hg_" + "A" * 43
+    token = "mg_" + "A" * 43
     model = rig.script(said("ok"))
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
     for name, value in (("authorization", f"bearer  {token}"), ("authorization", f"Basic {token}"), ("api-key", token), ("x-other", token)):  # fmt: skip

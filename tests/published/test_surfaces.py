@@ -32,9 +32,9 @@ OTHER_NAMES = {"session", "candidates", "penalized", "exact_duplicates", "expans
 
 @pytest.fixture
 def gate(tmp_path):
-    with Millgate.open(tmp_path / "kb") as hg:
-        hg.add(ROWS)
-        yield hg
+    with Millgate.open(tmp_path / "kb") as gate:
+        gate.add(ROWS)
+        yield gate
 
 
 def run(*arguments, **given):

@@ -71,7 +71,7 @@ async def test_the_rule_for_callers_without_a_key_can_be_set(keyless, status):
             assert (await client.get("/v1/documents")).status_code == status
 
 
-@pytest.mark.parametrize("key", ["hg_" + "x" * 43, "hg_", "nonsense", "hg_" + "x" * 5000, "é" * 46])
+@pytest.mark.parametrize("key", ["mg_" + "x" * 43, "mg_", "nonsense", "mg_" + "x" * 5000, "é" * 46])
 async def test_an_unknown_key_opens_nothing(app, key):
     async with connected(app, address="10.0.0.7") as client:
         headers = {"authorization": f"Bearer {key}".encode("latin-1")}
@@ -195,7 +195,7 @@ async def test_revoking_the_last_key_does_not_open_the_service(gate):
 async def test_keys_that_do_not_exist_close_no_address_to_others(gate):
     app, made_before = create(gate), give(gate, "read").token
     async with connected(app) as client:
-        bad = [{"authorization": f"Bearer hg_{n:043d}"} for n in range(60)]
+        bad = [{"authorization": f"Bearer mg_{n:043d}"} for n in range(60)]
         codes = {(await client.post("/v1/context", json=ASK, headers=h)).status_code for h in bad}
         assert codes == {401}
         for token in (made_before, give(gate, "read").token):

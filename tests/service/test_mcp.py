@@ -83,7 +83,7 @@ async def test_a_key_decides_tenant_and_scope(store):
         async with httpx2.AsyncClient(timeout=MOST_S) as http:
             for headers, status in [
                 ({}, 401),
-                ({"authorization": "Bearer hg_" + "a" * 43}, 401),
+                ({"authorization": "Bearer mg_" + "a" * 43}, 401),
                 ({"authorization": f"Bearer {reviewer}"}, 403),
                 ({"authorization": f"Bearer {reader}", "origin": "https://evil.example"}, 403),
             ]:

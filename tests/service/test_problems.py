@@ -67,7 +67,7 @@ async def test_a_misspelt_field_is_told_which_was_meant(client, path, body, wher
 
 
 async def test_a_header_of_ours_that_does_not_exist_is_named(client):
-    sent = {"X-Millgate-Kay": "hg_x", "x-millgate-session": "a header of the proxy"}
+    sent = {"X-Millgate-Kay": "mg_x", "x-millgate-session": "a header of the proxy"}
     answer = await client.post("/v1/context", json={"query": "refunds"}, headers=sent)
     assert answer.status_code == 422
     assert "x-millgate-kay (did you mean x-millgate-key?)" in answer.json()["detail"]

@@ -98,11 +98,11 @@ def test_without_a_cap_nothing_is_written():
 
 
 def test_the_gate_gives_its_own_spending():
-    with Millgate.open(":memory:", fuse={"caps": {"session": {"tokens": 5}}}) as hg:
-        spend(hg.spending, "s")
+    with Millgate.open(":memory:", fuse={"caps": {"session": {"tokens": 5}}}) as gate:
+        spend(gate.spending, "s")
         with pytest.raises(PausedError):
-            spend(hg.spending, "s")
-        assert hg.spending.list_spends()[0][1].state == "paused"
+            spend(gate.spending, "s")
+        assert gate.spending.list_spends()[0][1].state == "paused"
 
 
 def run_sessions(folder, seed):

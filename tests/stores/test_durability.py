@@ -352,9 +352,9 @@ def test_one_damaged_trace_does_not_keep_a_store_from_being_upgraded():
 
 def test_a_store_opened_by_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Millgate.open("kb") as hg:
-        hg.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
+    with Millgate.open("kb") as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir("elsewhere")
-        hg.add([{"id": "b", "text": "Parcels leave at noon."}])
-        assert [chunk.id for chunk in hg.context("refunds").chunks] == ["a"]
+        gate.add([{"id": "b", "text": "Parcels leave at noon."}])
+        assert [chunk.id for chunk in gate.context("refunds").chunks] == ["a"]

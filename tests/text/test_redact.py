@@ -11,7 +11,7 @@ from millgate.text.redact import redact
 
 # Written in two halves, so that no scanner takes this file for a leak.
 SECRETS = {
-    "millgate-key": "hg_" + "a1B2c3D4-_" * 4 + "xyz",
+    "millgate-key": "mg_" + "a1B2c3D4-_" * 4 + "xyz",
     "anthropic-key": "sk-ant-" + "api03-Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MA",
     "openai-key": "sk-" + "proj-abcdefghijklmnopqrstuvwxyz0123456789",
     "aws-key-id": "AKIA" + "IOSFODNN7EXAMPLE"[:15] + "2",

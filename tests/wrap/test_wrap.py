@@ -106,8 +106,10 @@ def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
 def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     upstream.script("steady", said(*PROSE))
     folder = place[0] / "store"
-    with Millgate.open(str(folder)) as hg:
-        hg.add([{"id": "gate", "text": "The gate of the north channel is opened at dawn by Ines."}])
+    with Millgate.open(str(folder)) as gate:
+        gate.add(
+            [{"id": "gate", "text": "The gate of the north channel is opened at dawn by Ines."}]
+        )
     before = snapshot(place[0] / "project"), snapshot(place[0] / "home")
     question = "who opens the gate of the north channel?"
     done = wrap(place, "--store", str(folder), *agent("steady", question, "0"))
@@ -117,8 +119,8 @@ def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     assert "; 0 tokens of context" not in done.stderr
     assert "tokens of context injected" in done.stderr
     assert (snapshot(place[0] / "project"), snapshot(place[0] / "home")) == before
-    with Millgate.open(str(folder)) as hg:
-        assert any(trace.query == question for trace in hg.traces())
+    with Millgate.open(str(folder)) as gate:
+        assert any(trace.query == question for trace in gate.traces())
 
 
 @pytest.mark.slow
@@ -127,8 +129,8 @@ def test_a_service_that_is_not_reached_is_told_so_at_the_end_and_by_why(place):
     place[1]["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
     done = wrap(place, "--store", str(folder), *agent("steady", "what of the gate?", "0"))
     assert "1 without an answer (not reached ×1)" in done.stderr
-    with Millgate.open(str(folder)) as hg:
-        (call,) = [trace for trace in hg.traces() if trace.outcome]
+    with Millgate.open(str(folder)) as gate:
+        (call,) = [trace for trace in gate.traces() if trace.outcome]
     assert (call.outcome, call.status) == ("unanswered", 0)
 
 

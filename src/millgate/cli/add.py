@@ -64,13 +64,13 @@ def add(
     kind = _choose_kind(conversation=conversation, documents=documents)
 
     def add_once() -> Summary:
-        with open_gate(store, tenant) as hg, _bar(quiet=as_json) as on_progress:
+        with open_gate(store, tenant) as gate, _bar(quiet=as_json) as on_progress:
             if paths == ("-",):
                 data = sys.stdin.buffer.read()
-                return hg.add_stream(
+                return gate.add_stream(
                     data, id=id, collection=collection, kind=kind, on_progress=on_progress
                 )
-            return hg.add_files(
+            return gate.add_files(
                 *paths, collection=collection, kind=kind, exclude=exclude, gitignore=not ignored,
                 prune=prune, on_progress=on_progress,
             )  # fmt: skip

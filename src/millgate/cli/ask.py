@@ -37,10 +37,10 @@ def ask(
     The model is that of the settings `ask`, or of OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY and
     ANTHROPIC_BASE_URL. Without a model the command prints the context that it would have sent.
     """
-    with open_existing(store, tenant) as hg:
-        require_collections(hg, [collection])
-        wanted = model or hg.settings.ask.model
-        policy = complete_policy(hg.settings.ask, os.environ)
+    with open_existing(store, tenant) as gate:
+        require_collections(gate, [collection])
+        wanted = model or gate.settings.ask.model
+        policy = complete_policy(gate.settings.ask, os.environ)
         if wanted and policy is None:
             key = "ANTHROPIC_API_KEY" if wanted.startswith("claude") else "OPENAI_API_KEY"
             raise ConfigError(
@@ -48,7 +48,7 @@ def ask(
                 hint=f"set {key}, or ask.url for a service of your own",
             )
         with explain_wait():
-            made = hg.context(question, budget=budget, collection=collection)
+            made = gate.context(question, budget=budget, collection=collection)
     said = ""
     if policy is not None and made.text:
         named = policy.model_copy(update={"model": model}) if model else policy

@@ -97,9 +97,9 @@ def context(
     full = None
     if context_length is not None:
         full = ContextBudget(context_length, used_tokens, threshold_tokens)
-    with open_existing(store, tenant) as hg, explain_wait():
-        require_collections(hg, [collection])
-        made = hg.context(
+    with open_existing(store, tenant) as gate, explain_wait():
+        require_collections(gate, [collection])
+        made = gate.context(
             query,
             window=_read_window(window),
             budget=budget,

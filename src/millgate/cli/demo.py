@@ -167,9 +167,9 @@ def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
     if serves:
         serve_script(port=port, opens=opens)
         return
-    with Millgate.open(":memory:") as hg:
-        added = add_docs(hg)
-        asked = [ask(hg, question, rank) for question, rank in QUESTIONS.items()]
+    with Millgate.open(":memory:") as gate:
+        added = add_docs(gate)
+        asked = [ask(gate, question, rank) for question, rank in QUESTIONS.items()]
     loop, circle = cut_and_resume(), break_circle()
     if as_json:
         print_json(

@@ -82,11 +82,11 @@ def test(
         raise InputError("questions and traces are for recording", hint="add --record")
     if record and not (questions or traces):
         raise InputError("there is nothing to record", hint="give questions, or --trace ID")
-    with open_existing(store, tenant) as hg:
+    with open_existing(store, tenant) as gate:
         if record:
-            _record(hg, file, questions, traces, collection, budget)
+            _record(gate, file, questions, traces, collection, budget)
             return
-        outcomes = _run_cases(hg, file, quiet=as_json)
+        outcomes = _run_cases(gate, file, quiet=as_json)
     if report is not None:
         write_text(report, junit(outcomes, suite=file.stem))
     if as_json:
@@ -117,28 +117,28 @@ def _test_requests(file: Path, *, given: bool, as_json: bool) -> NoReturn:
     sys.exit(0 if all(one.passed for one in found) else FAILED)
 
 
-def _run_cases(hg: Millgate, file: Path, *, quiet: bool) -> list[CaseResult]:
+def _run_cases(gate: Millgate, file: Path, *, quiet: bool) -> list[CaseResult]:
     cases = read_cases(file)
     for case in cases:
-        require_collections(hg, [case.collection])
+        require_collections(gate, [case.collection])
     console = SafeConsole(stderr=True)
     with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        return [run_case(hg, case) for case in bar.track(cases, description="asking")]
+        return [run_case(gate, case) for case in bar.track(cases, description="asking")]
 
 
 def _record(
-    hg: Millgate,
+    gate: Millgate,
     file: Path,
     questions: tuple[str, ...],
     traces: tuple[str, ...],
     collection: str,
     budget: int,
 ) -> None:
-    require_collections(hg, [collection])
+    require_collections(gate, [collection])
     if file.exists():
         read_cases(file)  # a file that cannot be read is an error, before anything is added
-    cases = [record_case(hg, question, budget=budget, collection=collection) for question in questions]  # fmt: skip
-    cases += [case_of(hg, hg.trace(whole_trace_id(hg, trace))) for trace in traces]
+    cases = [record_case(gate, question, budget=budget, collection=collection) for question in questions]  # fmt: skip
+    cases += [case_of(gate, gate.trace(whole_trace_id(gate, trace))) for trace in traces]
     empty = next((case for case in cases if not case.must), None)
     if empty is not None:
         raise InputError(

@@ -107,15 +107,15 @@ def _fit_from_feedback(
     as_json: bool,
 ) -> None:
     """Fit on judgments of the store's own questions, and print contexts before and after."""
-    with open_existing(store, tenant) as hg, TemporaryDirectory(prefix="millgate-fit-") as folder:
-        found = judgments.read_judgments(hg, files)
-        start = read_model(hg.settings.grade.weights)
-        asked = [one for judgment in found for one in judgments.observe_judged(hg, judgment)]
+    with open_existing(store, tenant) as gate, TemporaryDirectory(prefix="millgate-fit-") as folder:
+        found = judgments.read_judgments(gate, files)
+        start = read_model(gate.settings.grade.weights)
+        asked = [one for judgment in found for one in judgments.observe_judged(gate, judgment)]
         _require_labels(asked)
         with _bar(as_json=as_json) as bar:
             task = bar.add_task("asking", total=len(found))
             before, after = judgments.compare(
-                hg, found, start=start, folder=Path(folder), tick=partial(bar.advance, task)
+                gate, found, start=start, folder=Path(folder), tick=partial(bar.advance, task)
             )
         model = fitting.fit(asked, start=start)
     compared = {"before": asdict(before), "after": asdict(after)}

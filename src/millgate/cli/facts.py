@@ -29,9 +29,9 @@ def facts() -> None:
     "--min-trust", type=float, default=0.0, help="Only facts with at least this trust, 0..1."
 )
 @on_store
-def list_facts(hg: Millgate, category: str | None, min_trust: float) -> Output:
+def list_facts(gate: Millgate, category: str | None, min_trust: float) -> Output:
     """List the facts, the most trusted first."""
-    found = hg.facts.all(category=category, min_trust=min_trust)
+    found = gate.facts.all(category=category, min_trust=min_trust)
     table = Table("id", "trust", "category", "fact", box=None, pad_edge=False)
     for fact in found:
         table.add_row(fact.id, f"{fact.trust:.2f}", escape(fact.category), escape(fact.content))
@@ -47,7 +47,7 @@ def list_facts(hg: Millgate, category: str | None, min_trust: float) -> Output:
 @click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
 @on_new_store
 def remember(
-    hg: Millgate,
+    gate: Millgate,
     content: str | None,
     session: str | None,
     turns: str | None,
@@ -57,11 +57,11 @@ def remember(
     if session or turns:
         if not session or not turns:
             raise InputError("turns need a session and a file", hint="give both --session and --turns")  # fmt: skip
-        kept = hg.add_turns(session, list(_messages(turns)))
+        kept = gate.add_turns(session, list(_messages(turns)))
         return Output(kept, f"{kept.new} of {len(kept.ids)} turns are new")
     if content is None:
         raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
-    added = hg.remember(content, **about)
+    added = gate.remember(content, **about)
     return Output(added, f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
 
 
@@ -70,9 +70,9 @@ def remember(
 @click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
 @click.option("--min-trust", type=float, help="Least trust, 0..1 (default: facts.min_trust).")
 @on_store
-def recall(hg: Millgate, query: str, limit: int | None, min_trust: float | None) -> Output:
+def recall(gate: Millgate, query: str, limit: int | None, min_trust: float | None) -> Output:
     """Print the facts that fit QUERY, best first."""
-    hits = hg.recall(query, limit=limit, min_trust=min_trust)
+    hits = gate.recall(query, limit=limit, min_trust=min_trust)
     lines = [f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}" for hit in hits]
     return Output(hits, "\n".join(lines) or "(nothing is remembered that fits)")
 
@@ -82,20 +82,20 @@ def recall(hg: Millgate, query: str, limit: int | None, min_trust: float | None)
 @click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
 @click.option("--note", default="", help="Why it helped or not.")
 @on_store
-def feedback(hg: Millgate, id: str, helpful: bool | None, note: str) -> Output:
+def feedback(gate: Millgate, id: str, helpful: bool | None, note: str) -> Output:
     """Say whether the fact ID helped, which changes its trust."""
     if helpful is None:
         raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
-    moved = hg.feedback(id, helpful=helpful, note=note)
+    moved = gate.feedback(id, helpful=helpful, note=note)
     return Output(moved, f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
 
 
 @facts.command(epilog="Example: millgate facts show f-0123456789ab")
 @click.argument("id")
 @on_store
-def show(hg: Millgate, id: str) -> Output:
+def show(gate: Millgate, id: str) -> Output:
     """Show the fact ID and how it came to its trust."""
-    fact = hg.facts.get(id)
+    fact = gate.facts.get(id)
     return Output(fact, describe_fact(fact))
 
 
@@ -106,30 +106,30 @@ def show(hg: Millgate, id: str) -> Output:
 @click.option("--tag", "tags", multiple=True, help="Its tags from now on; repeat for more.")
 @click.option("--trust", type=float, help="Its trust from now on, 0..1.")
 @on_store
-def update(hg: Millgate, id: str, tags: tuple[str, ...], **changes: Any) -> Output:  # noqa: ANN401  # by option
+def update(gate: Millgate, id: str, tags: tuple[str, ...], **changes: Any) -> Output:  # noqa: ANN401  # by option
     """Change the fact ID. Options that are not given leave their part as it is."""
-    fact = hg.facts.update(id, tags=tags or None, **changes)
+    fact = gate.facts.update(id, tags=tags or None, **changes)
     return Output(fact, describe_fact(fact))
 
 
 @facts.command(epilog="Example: millgate facts forget f-0123456789ab")
 @click.argument("ids", nargs=-1, required=True)
 @on_store
-def forget(hg: Millgate, ids: tuple[str, ...]) -> Output:
+def forget(gate: Millgate, ids: tuple[str, ...]) -> Output:
     """Forget the facts IDS with their history."""
     for id in ids:
-        hg.facts.get(id)  # an unknown id is an error before any fact is forgotten
+        gate.facts.get(id)  # an unknown id is an error before any fact is forgotten
     for id in dict.fromkeys(ids):
-        hg.facts.forget(id)
+        gate.facts.forget(id)
     return Output({"forgotten": ids}, f"{len(ids)} forgotten")
 
 
 @facts.command("decay", epilog="Example: millgate facts decay --half-life 90")
 @click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
 @on_store
-def fade(hg: Millgate, half_life: float) -> Output:
+def fade(gate: Millgate, half_life: float) -> Output:
     """Lower the trust of facts that were not used for long."""
-    moved = decay(hg.facts, half_life)
+    moved = decay(gate.facts, half_life)
     lines = [f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}" for step in moved]
     return Output(moved, "\n".join([*lines, f"{len(moved)} faded"]))
 
@@ -137,9 +137,9 @@ def fade(hg: Millgate, half_life: float) -> Output:
 @facts.command("merge", epilog="Example: millgate facts merge --yes")
 @click.option("--yes", is_flag=True, help="Merge them; without it they are only shown.")
 @on_store
-def join(hg: Millgate, yes: bool) -> Output:
+def join(gate: Millgate, yes: bool) -> Output:
     """Show which facts say the same; with --yes, merge them."""
-    merges = merge(hg.facts) if yes else propose_merges(hg.facts)
+    merges = merge(gate.facts) if yes else propose_merges(gate.facts)
     lines = []
     for one in merges:
         lines.append(f"{one.kept.id}  {one.kept.content}")

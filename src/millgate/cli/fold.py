@@ -93,13 +93,13 @@ def _change(file: str, work: Callable[[list[Any], dict[str, Any]], list[Any]]) -
 @fold.command(epilog="Example: millgate fold report --days 7")
 @click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
 @on_store
-def report(hg: Millgate, days: float | None) -> Output:
+def report(gate: Millgate, days: float | None) -> Output:
     """Compare sessions that were folded with those that were not, as far back as traces are kept.
 
     `fold.holdout = 0.5` leaves every other session alone. Figures are for one session, on average.
     """
     since = time.time() - 86_400 * days if days else 0.0
-    found = compare_groups(hg.traces(limit=hg.settings.trace.keep), since=since)
+    found = compare_groups(gate.traces(limit=gate.settings.trace.keep), since=since)
     return Output(found, _table(found) if found else "no call was folded or measured yet")
 
 

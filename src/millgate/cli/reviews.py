@@ -46,9 +46,9 @@ def _who(command: F) -> F:
     help="Only questions in this state.",
 )
 @on_store
-def list_reviews(hg: Millgate, status: str) -> Output:
+def list_reviews(gate: Millgate, status: str) -> Output:
     """List the questions that wait, oldest first."""
-    found = [r for r in hg.reviews.reviews() if status in ("all", r.status)]
+    found = [r for r in gate.reviews.reviews() if status in ("all", r.status)]
     table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
     for one in found:
         table.add_row(one.id, one.status, format_minute(one.created), escape(one.query), one.reason)
@@ -58,9 +58,9 @@ def list_reviews(hg: Millgate, status: str) -> Output:
 @reviews.command("show", epilog="Example: millgate reviews show ID")
 @click.argument("id")
 @on_store
-def show_review(hg: Millgate, id: str) -> Output:
+def show_review(gate: Millgate, id: str) -> Output:
     """Show the question ID with the chunks that were found for it."""
-    one = hg.reviews.review(id)
+    one = gate.reviews.review(id)
     return Output(asdict(one), describe_review(one))
 
 
@@ -70,9 +70,9 @@ def show_review(hg: Millgate, id: str) -> Output:
 @_who
 @click.option("--yes", is_flag=True, help="Store the fact without showing it first.")
 @on_store
-def answer_review(hg: Millgate, id: str, text: str, yes: bool, **by: str) -> Output:
+def answer_review(gate: Millgate, id: str, text: str, yes: bool, **by: str) -> Output:
     """Answer the question ID with TEXT. The answer becomes a trusted fact, which you see before it is stored."""
-    queue = hg.reviews
+    queue = gate.reviews
     draft = queue.draft(id, text)
     if not yes and sys.stdin.isatty():
         echo(f"question: {queue.review(id).query}")
@@ -86,18 +86,18 @@ def answer_review(hg: Millgate, id: str, text: str, yes: bool, **by: str) -> Out
 @click.argument("id")
 @_who
 @on_store
-def approve_review(hg: Millgate, id: str, **by: str) -> Output:
+def approve_review(gate: Millgate, id: str, **by: str) -> Output:
     """Say that the chunks found for the question ID are right."""
-    return _describe_decision(hg.reviews.approve(id, **by))
+    return _describe_decision(gate.reviews.approve(id, **by))
 
 
 @reviews.command("reject", epilog="Example: millgate reviews reject ID --note 'old price list'")
 @click.argument("id")
 @_who
 @on_store
-def reject_review(hg: Millgate, id: str, **by: str) -> Output:
+def reject_review(gate: Millgate, id: str, **by: str) -> Output:
     """Say that the chunks found for the question ID are wrong."""
-    return _describe_decision(hg.reviews.reject(id, **by))
+    return _describe_decision(gate.reviews.reject(id, **by))
 
 
 def _describe_decision(decision: Decision) -> Output:

@@ -136,8 +136,8 @@ def keys() -> None:
 def create(store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str) -> Output:
     """Make a key (default: read and write). It is printed once, and the store keeps only its hash."""
     note_missing(store)
-    with open_gate(store, tenant) as hg:
-        made = hg.keys.create(scopes or ("read", "write"), name=name)
+    with open_gate(store, tenant) as gate:
+        made = gate.keys.create(scopes or ("read", "write"), name=name)
     key = made.key
     return Output(
         {"key": made.token, "id": key.id, "tenant": key.tenant, "scopes": key.scopes},
@@ -152,8 +152,8 @@ def create(store: str | None, tenant: str | None, scopes: tuple[str, ...], name:
 @prints
 def list_keys(store: str | None, tenant: str | None) -> Output:
     """List all keys, their scopes, and whether they still work."""
-    with open_existing(store, tenant) as hg:
-        known = hg.keys.list_keys(all_tenants=tenant is None)
+    with open_existing(store, tenant) as gate:
+        known = gate.keys.list_keys(all_tenants=tenant is None)
     rows = [
         {
             "id": key.id, "tenant": key.tenant, "scopes": list(key.scopes), "name": key.name,
@@ -171,9 +171,9 @@ def list_keys(store: str | None, tenant: str | None) -> Output:
 @keys.command(epilog="Example: millgate keys revoke ID")
 @click.argument("id")
 @on_store
-def revoke(hg: Millgate, id: str) -> Output:
+def revoke(gate: Millgate, id: str) -> Output:
     """Revoke the key ID; running services notice within seconds."""
-    hg.keys.revoke(id)
+    gate.keys.revoke(id)
     return Output({"revoked": id}, f"revoked {id}")
 
 
@@ -183,13 +183,13 @@ def revoke(hg: Millgate, id: str) -> Output:
 )  # fmt: skip
 @click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
 @on_store
-def costs(hg: Millgate, scope: CostScope, days: float | None) -> Output:
+def costs(gate: Millgate, scope: CostScope, days: float | None) -> Output:
     """List what model calls took and cost, as far back as traces are kept. The dearest come first.
 
     The last columns say how often the provider's cache broke, and what was paid in full again for it.
     """
     since = time.time() - 86_400 * days if days else 0.0
-    found = add_up_by(hg.traces(limit=hg.settings.trace.keep), scope, since=since)
+    found = add_up_by(gate.traces(limit=gate.settings.trace.keep), scope, since=since)
     table = Table(
         Column(scope, overflow="fold"), "calls", "read", "written", "fresh", "cost", "breaks", "paid again",
         box=None, header_style="bold", pad_edge=False,
@@ -220,10 +220,10 @@ def sessions() -> None:
     help="Most rows to list.",
 )
 @on_store
-def list_sessions(hg: Millgate, scope: str, limit: int) -> Output:
+def list_sessions(gate: Millgate, scope: str, limit: int) -> Output:
     """List calls, tokens and money, and the state of each cap. The one used last comes first."""
     chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
-    found = hg.spending.list_spends(chosen, limit=limit)
+    found = gate.spending.list_spends(chosen, limit=limit)
     table = Table(
         "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
     )
@@ -241,7 +241,7 @@ def list_sessions(hg: Millgate, scope: str, limit: int) -> Output:
 @click.option("--key", help="Resume an API key instead of a session.")
 @click.option("--all", "whole", is_flag=True, help="Resume the tenant instead of a session.")
 @on_store
-def resume(hg: Millgate, name: str | None, key: str | None, whole: bool) -> Output:
+def resume(gate: Millgate, name: str | None, key: str | None, whole: bool) -> Output:
     """Let session NAME go on with its whole cap again. Running services notice at once."""
     asked: dict[SpendScope, str | None] = {"session": name, "key": key, "tenant": "" if whole else None}  # fmt: skip
     named = [(who, scope) for scope, who in asked.items() if who is not None]
@@ -250,5 +250,5 @@ def resume(hg: Millgate, name: str | None, key: str | None, whole: bool) -> Outp
             "name one session, or --key ID, or --all", hint="see: millgate sessions list"
         )
     ((who, scope),) = named
-    spend = hg.spending.resume(who, scope)
+    spend = gate.spending.resume(who, scope)
     return Output(asdict(spend) | {"reading": None}, f"resumed {scope} {who}".rstrip())

@@ -31,11 +31,11 @@ from millgate.text.table import count_of
 @json_option
 def status(store: str | None, tenant: str | None, as_json: bool) -> None:
     """Show what the store holds, how large it is, and whether its indexes are up to date."""
-    with open_existing(store, tenant) as hg:
+    with open_existing(store, tenant) as gate:
         if tenant:
-            require_tenant(hg, tenant)
-        found = find_status(hg, tenant=tenant)
-        weeks = {owner.tenant: costs_of_week(hg, owner.tenant) for owner in found.tenants}
+            require_tenant(gate, tenant)
+        found = find_status(gate, tenant=tenant)
+        weeks = {owner.tenant: costs_of_week(gate, owner.tenant) for owner in found.tenants}
     if as_json:
         print_json(asdict(found) | {"last_week": weeks})
     else:

@@ -73,19 +73,19 @@ def store() -> None:
 @click.option("--match", default="*", help="Only documents whose id fits this pattern.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most documents to list.")  # fmt: skip
 @on_store
-def list_store(hg: Millgate, collection: str | None, match: str, limit: int) -> Output:
+def list_store(gate: Millgate, collection: str | None, match: str, limit: int) -> Output:
     """List the collections, or the documents of COLLECTION."""
     left = 0
     if collection is None:
         rows = [
             {"collection": name, "documents": size.documents, "chunks": size.chunks, "chars": size.chars}
-            for name, size in hg.collections().items()
+            for name, size in gate.collections().items()
         ]  # fmt: skip
     else:
-        require_collections(hg, [collection])
-        ids = [id for id in hg.store.digests(hg.tenant, collection) if fnmatchcase(id, match)]
+        require_collections(gate, [collection])
+        ids = [id for id in gate.store.digests(gate.tenant, collection) if fnmatchcase(id, match)]
         left = max(0, len(ids) - limit)
-        documents = {id: hg.document(id, collection=collection) for id in ids[:limit]}
+        documents = {id: gate.document(id, collection=collection) for id in ids[:limit]}
         rows = [
             {"document": id, "chunks": len(chunks), "chars": sum(len(c.text) for c in chunks), "title": chunks[0].title}
             for id, chunks in documents.items()
@@ -116,8 +116,8 @@ def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
 
     The beginning of an id is enough if nothing else begins so. `last` is the newest trace.
     """
-    with open_existing(store, tenant) as hg:
-        found = find(hg, whole_trace_id(hg, id) if id == LAST_TRACE else id)
+    with open_existing(store, tenant) as gate:
+        found = find(gate, whole_trace_id(gate, id) if id == LAST_TRACE else id)
     if as_json:
         value = trace_data(found.value) if isinstance(found.value, Trace) else found.value
         print_json({"kind": found.kind, "id": found.id, "collection": found.collection, "value": value})  # fmt: skip
@@ -172,9 +172,9 @@ def remove(
         raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
     if everything and not yes:
         click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
-    with open_existing(store, tenant) as hg:
+    with open_existing(store, tenant) as gate:
         named = {"everything": True} if everything else {"documents": documents, "chunks": chunks}
-        gone = hg.remove(collection=collection, **named)
+        gone = gate.remove(collection=collection, **named)
     if not everything and not gone:
         ids = enumerate_names((*documents, *chunks))
         raise NotFound(
@@ -354,9 +354,9 @@ def compact(store: str | None) -> Output:
 @store.command(epilog="Example: millgate store reindex --collection main")
 @collection_option
 @on_store
-def reindex(hg: Millgate, collection: str) -> Output:
+def reindex(gate: Millgate, collection: str) -> Output:
     """Rebuild the index of a collection from the store."""
-    view = hg.reindex(collection)
+    view = gate.reindex(collection)
     kind = "a conversation" if view.conversational else "documents"
     return Output(
         {"collection": collection, "chunks": view.count, "conversation": view.conversational},

@@ -91,9 +91,9 @@ def why(
     The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
     finds the smallest change of the settings that would have let it in.
     """
-    with open_existing(store, tenant) as hg:
+    with open_existing(store, tenant) as gate:
         if lists or session is not None:
-            found = hg.traces(limit=limit if as_json and session is None else MOST_LISTED)
+            found = gate.traces(limit=limit if as_json and session is None else MOST_LISTED)
             if session is not None:
                 found = _of_session(found, session)
             if as_json:
@@ -103,10 +103,10 @@ def why(
             else:
                 _print_list(group_sessions(found)[:limit])
             return
-        stored = hg.trace(_find_trace(hg, trace or "last"))
+        stored = gate.trace(_find_trace(gate, trace or "last"))
         if chunk is not None:
-            answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
-        empty = describe_empty(hg) if _looked_in_vain(stored) else ""
+            answer = gate.why(stored, whole_chunk_id(gate, stored, chunk))
+        empty = describe_empty(gate) if _looked_in_vain(stored) else ""
     if chunk is not None:
         _print_answer(answer, as_json=as_json)
     elif as_json:
@@ -118,12 +118,12 @@ def why(
         print_trace(stored, empty=empty)
 
 
-def _find_trace(hg: Millgate, given: str) -> str:
+def _find_trace(gate: Millgate, given: str) -> str:
     """The whole id of a trace; who names a chunk instead is told how to ask for it."""
     try:
-        return whole_trace_id(hg, given)
+        return whole_trace_id(gate, given)
     except NotFound as error:
-        if not any(hg.store.chunks(hg.tenant, name, [given]) for name in hg.collections()):
+        if not any(gate.store.chunks(gate.tenant, name, [given]) for name in gate.collections()):
             raise
         raise NotFound(error.message, hint=f"it is a chunk: millgate why last {quote(given)}") from None  # fmt: skip
 
@@ -286,13 +286,13 @@ def _print_answer(answer: Why, *, as_json: bool) -> None:
 @click.argument("trace")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
 @on_store
-def replay(hg: Millgate, trace: str, changes: tuple[str, ...]) -> Output:
+def replay(gate: Millgate, trace: str, changes: tuple[str, ...]) -> Output:
     """Run the request of TRACE again under other settings, and show what enters and what leaves.
 
     The beginning of a trace's id is enough, and `last` is the newest trace.
     """
     given = dict(map(_parse_change, changes))
-    made = hg.replay(whole_trace_id(hg, trace), given)
+    made = gate.replay(whole_trace_id(gate, trace), given)
     return Output(made.as_dict(), _describe_replay(made))
 
 

@@ -48,14 +48,14 @@ class Outcomes:
     stopped: float | None
 
 
-def read_judgments(hg: Millgate, files: Sequence[Path]) -> list[Judgment]:
+def read_judgments(gate: Millgate, files: Sequence[Path]) -> list[Judgment]:
     """The questions of test files, and the decided reviews of the store."""
     found = [
         Judgment(
             Request(
                 case.question,
                 case.budget,
-                hg.tenant,
+                gate.tenant,
                 case.collection,
                 Window.of(list(case.window)),
                 case.k,
@@ -67,12 +67,12 @@ def read_judgments(hg: Millgate, files: Sequence[Path]) -> list[Judgment]:
         if case.must
     ]
     for status in ("approved", "rejected"):
-        for review in hg.reviews.reviews(status):
+        for review in gate.reviews.reviews(status):
             right = tuple(review.grades) if status == "approved" else ()
             if status == "approved" and not right:
                 continue  # nothing was found, so nothing was approved
             asked = Request(
-                review.query, tenant=hg.tenant, collection=review.collection.split(", ")
+                review.query, tenant=gate.tenant, collection=review.collection.split(", ")
             )
             found.append(Judgment(asked, right))
     if sum(bool(one.right) for one in found) < MIN_ANSWERABLE:
@@ -83,19 +83,19 @@ def read_judgments(hg: Millgate, files: Sequence[Path]) -> list[Judgment]:
     return found
 
 
-def observe_judged(hg: Millgate, judgment: Judgment) -> list[Asked]:
+def observe_judged(gate: Millgate, judgment: Judgment) -> list[Asked]:
     """A judged question as the model sees it in each of its collections; nothing if no chunk was found."""
     source = OWN if judgment.right else REJECTED
     text, asked = judgment.request.query, list[Asked]()
     for name in judgment.request.collections:
-        ranking = rank(hg, text, name)
+        ranking = rank(gate, text, name)
         labeled = [judgment.is_right(c.chunk) for c in ranking]
-        asked += describe(hg, text, name, ranking, labeled, name=OWN, source=source)
+        asked += describe(gate, text, name, ranking, labeled, name=OWN, source=source)
     return asked
 
 
 def compare(
-    hg: Millgate,
+    gate: Millgate,
     judgments: Sequence[Judgment],
     *,
     start: Model,
@@ -106,17 +106,17 @@ def compare(
 
     The weights are written to files in the folder.
     """
-    observed = [observe_judged(hg, judgment) for judgment in judgments]
+    observed = [observe_judged(gate, judgment) for judgment in judgments]
     before, after = list[_Shown](), list[_Shown]()
     for part in range(PARTS):
         others = [a for at, some in enumerate(observed) if at % PARTS != part for a in some]
         file = folder / f"{part}.json"
         file.write_text(json.dumps(as_data(fit(others, start=start))), encoding="utf-8")
         for judgment in judgments[part::PARTS]:
-            trace = Trace("", judgment.request, decide(judgment.request, hg.settings.decide))
-            made = hg.replay(trace, {"grade.weights": str(file)})
+            trace = Trace("", judgment.request, decide(judgment.request, gate.settings.decide))
+            made = gate.replay(trace, {"grade.weights": str(file)})
             for outcome, shown in ((made.before, before), (made.after, after)):
-                chunks = _chunks(hg, judgment.request, outcome.kept)
+                chunks = _chunks(gate, judgment.request, outcome.kept)
                 shown.append(_Shown(judgment, chunks, outcome.tokens))
             tick()
     return _sum_up(before), _sum_up(after)
@@ -137,8 +137,8 @@ class _Shown:
         return sum(any(names_chunk(w, c) for c in self.chunks) for w in right) / len(right)
 
 
-def _chunks(hg: Millgate, request: Request, ids: Sequence[str]) -> list[Chunk]:
-    held = (hg.store.chunks(hg.tenant, name, ids) for name in request.collections)
+def _chunks(gate: Millgate, request: Request, ids: Sequence[str]) -> list[Chunk]:
+    held = (gate.store.chunks(gate.tenant, name, ids) for name in request.collections)
     return [chunk for some in held for chunk in some]
 
 

@@ -114,7 +114,7 @@ def request_of(trace: Trace) -> Request:
     if any(step.stage is Stage.MODEL for step in trace.steps):
         raise InputError(
             "this is a model call; nothing to replay",
-            hint="name the trace of a context; millgate why --list and hg.traces() list them",
+            hint="name the trace of a context; millgate why --list and gate.traces() list them",
         )
     if not trace.request.query:
         raise InputError(

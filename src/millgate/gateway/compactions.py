@@ -45,10 +45,10 @@ class Compactions(Documents, Traces):
     def compactions(self, session: str) -> list[CompactionRecord]:
         """The compactions of a session that went through the proxy, oldest first, as far as its traces are kept.
 
-        For example: `for one in hg.compactions("monday"): print(one.reason, one.gone)`.
+        For example: `for one in gate.compactions("monday"): print(one.reason, one.gone)`.
 
-        `hg.context(question, collection="session:monday")` finds what was said in them, if `compaction.mode` was "keep"
-        or "inject".
+        `gate.context(question, collection="session:monday")` finds what was said in them, if `compaction.mode` was
+        "keep" or "inject".
         """
         rows = self.traces(limit=max(1, self.settings.trace.keep))
         ids = [row.id for row in rows if row.compaction and row.session == session]

@@ -33,8 +33,8 @@ class Documents(Lifecycle):
     ) -> "Summary":
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-            hg.add([{"id": "policy", "text": "Refunds are paid within 14 days.", "metadata": {"url": "https://…"}}])
-            hg.add(["Refunds are paid within 14 days.", "Parcels leave at noon."])
+            gate.add([{"id": "policy", "text": "Refunds are paid within 14 days.", "metadata": {"url": "https://…"}}])
+            gate.add(["Refunds are paid within 14 days.", "Parcels leave at noon."])
 
         One row, texts without an id and a `Path` may be given too. A string in a list is always a text and never the
         name of a file, so that a program may add what its users send; `add_files` takes names. One string alone that
@@ -50,7 +50,7 @@ class Documents(Lifecycle):
         if isinstance(rows, str) and _is_file_name(rows):
             raise InputError(
                 f"{rows!r} is the name of a file, and add takes texts",
-                hint=f"to read files: hg.add_files({rows!r}); to store these words: hg.add([{rows!r}])",
+                hint=f"to read files: gate.add_files({rows!r}); to store these words: gate.add([{rows!r}])",
             )
         given = [rows] if isinstance(rows, Mapping | str) else rows
         check_name("collection", collection)
@@ -72,7 +72,7 @@ class Documents(Lifecycle):
     ) -> "Summary":
         """Add files and folders. Unchanged files are left alone; files that cannot be read are skipped and listed.
 
-            summary = hg.add_files("docs/", "notes.md", exclude=["*.min.js"])
+            summary = gate.add_files("docs/", "notes.md", exclude=["*.min.js"])
             print(summary.documents, summary.skipped)
 
         A file's id is its path below the folder that the store lies in, else its full path, wherever this is called
@@ -89,7 +89,7 @@ class Documents(Lifecycle):
             if not isinstance(path, str | Path):
                 raise InputError(
                     f"a path is {type(path).__name__}, not a text or a Path",
-                    hint="give several as hg.add_files(*paths)",
+                    hint="give several as gate.add_files(*paths)",
                 )
         components = self._components
         own = self.folder
@@ -111,7 +111,7 @@ class Documents(Lifecycle):
     ) -> "Summary":
         """Add what came over a pipe: JSON lines as rows, else one text under that id; `kind` as in `add`.
 
-        For example: `hg.add_stream(sys.stdin.buffer.read(), id="release-notes")`.
+        For example: `gate.add_stream(sys.stdin.buffer.read(), id="release-notes")`.
         """
         from millgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
 
@@ -132,7 +132,7 @@ class Documents(Lifecycle):
     ) -> "AddedTurns":
         """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
-            hg.add_turns("monday", [{"role": "user", "content": "My name is Ada."}])
+            gate.add_turns("monday", [{"role": "user", "content": "My name is Ada."}])
 
         The whole history may be sent each time; only what is new is added.
         """
@@ -159,7 +159,7 @@ class Documents(Lifecycle):
     ) -> int:
         """Remove documents, chunks, or everything in the collection; how many chunks went.
 
-        For example: `hg.remove(documents=["policy"])`, or `hg.remove(collection="drafts", everything=True)`.
+        For example: `gate.remove(documents=["policy"])`, or `gate.remove(collection="drafts", everything=True)`.
         """
         check_type("everything", everything, bool)
         for name, ids in (("documents", documents), ("chunks", chunks)):
@@ -176,14 +176,14 @@ class Documents(Lifecycle):
     def collections(self) -> Mapping[str, Size]:
         """The collections of this tenant, and how much each holds.
 
-        For example: `hg.collections()["main"].chunks`.
+        For example: `gate.collections()["main"].chunks`.
         """
         return self._components.store.collections(self.tenant)
 
     def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
         """The chunks of a document in reading order; NotFound if there is none of that id.
 
-        For example: `[chunk.text for chunk in hg.document("policy")]`.
+        For example: `[chunk.text for chunk in gate.document("policy")]`.
         """
         return list(self.scan_document(id, collection=collection))
 

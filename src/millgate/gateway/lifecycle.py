@@ -87,8 +87,8 @@ class Lifecycle:
     ) -> Self:
         """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made if it is not there.
 
-            with Millgate.open("./kb") as hg:
-                hg.add_files("docs/")
+            with Millgate.open("./kb") as gate:
+                gate.add_files("docs/")
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Millgate.open("./kb", grade={"floor": 0})`.
@@ -146,7 +146,7 @@ class Lifecycle:
         """The same gate for another tenant. It opens nothing of its own and need not be closed; closing it leaves the
         store open.
 
-        For example: `hg.for_tenant("acme").context("how do refunds work?")`.
+        For example: `gate.for_tenant("acme").context("how do refunds work?")`.
         """
         self._check_open()
         return type(self)(self._opened, tenant, owns=False)

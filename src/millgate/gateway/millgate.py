@@ -132,7 +132,7 @@ class Millgate(Compactions):
     ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False.
 
-            hg.remember("The deploy key lies in vault seven.", category="ops", tags=["deploy"])
+            gate.remember("The deploy key lies in vault seven.", category="ops", tags=["deploy"])
 
         A text that a context gave is not stored again: it comes back with `repeats_injected_text` True.
         """
@@ -143,7 +143,7 @@ class Millgate(Compactions):
     ) -> list[FactHit]:
         """The facts that fit a query, best first, by relevance and trust.
 
-        For example: `[hit.fact.content for hit in hg.recall("where is the deploy key?")]`.
+        For example: `[hit.fact.content for hit in gate.recall("where is the deploy key?")]`.
         """
         hits = self.facts.search(query, limit=limit, min_trust=min_trust)
         if not self._components.read_only:
@@ -158,7 +158,7 @@ class Millgate(Compactions):
 
         `scopes` are those of the caller: only one with `review` raises a fact as high as a reviewed one.
 
-        For example: `hg.feedback(hits[0].fact.id, helpful=True)`.
+        For example: `gate.feedback(hits[0].fact.id, helpful=True)`.
         """
         settings = self.settings
         highest = highest_praise(scopes, settings.review.trust, settings.facts.helpful)
@@ -175,7 +175,7 @@ class Millgate(Compactions):
     ) -> Context:
         """What left the windows of an agent's session and fits a query, results of tools too.
 
-        For example: `hg.recall_session("which port does the staging server have?", "monday").text`.
+        For example: `gate.recall_session("which port does the staging server have?", "monday").text`.
 
         Without a name it is the session that was compacted last. `key` is the id of the API key that the agent called
         with, if it did. The setting `compaction.mode` must have been "keep" or "inject".
@@ -217,7 +217,7 @@ class Millgate(Compactions):
     ) -> Context:
         """The best context for a query that fits the budget and is new to the window.
 
-            context = hg.context("how do refunds work?", window=messages, budget=1000)
+            context = gate.context("how do refunds work?", window=messages, budget=1000)
             messages.append({"role": "user", "content": context.text})
 
         `window` is what the model already sees: texts, chat messages, or a fingerprint payload. `budget` is tokens; `k`
@@ -272,7 +272,7 @@ class Millgate(Compactions):
     def context_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored. The tenant is that of this gate.
 
-        hg.context_for(Request("how do refunds work?", budget=500))
+        gate.context_for(Request("how do refunds work?", budget=500))
         """
         return self._build(request)
 
@@ -307,7 +307,7 @@ class Millgate(Compactions):
         if request.tenant not in (self.tenant, _DEFAULT.tenant):
             raise InputError(
                 f"the request is for the tenant {request.tenant!r}, and this gate is for {self.tenant!r}",
-                hint=f"call it on hg.for_tenant({request.tenant!r})",
+                hint=f"call it on gate.for_tenant({request.tenant!r})",
             )
         request = replace(request, tenant=self.tenant)
         scopes = components.request_scopes
@@ -327,7 +327,7 @@ class Millgate(Compactions):
     def reindex(self, collection: str = "main") -> Snapshot:
         """Delete the index of a collection and build it again from the store.
 
-        For example: `hg.reindex("main")`, if `millgate doctor` says that the index is damaged.
+        For example: `gate.reindex("main")`, if `millgate doctor` says that the index is damaged.
         """
         return self._components.indexes.rebuild(self.tenant, collection)
 
@@ -338,7 +338,7 @@ class Millgate(Compactions):
     def count_tokens(self, text: str) -> int:
         """The tokens of a text, as budgets count them.
 
-        For example: `hg.count_tokens(context.text) <= 1000`.
+        For example: `gate.count_tokens(context.text) <= 1000`.
         """
         check_type("text", text, str)
         return self._components.count(text)
@@ -352,8 +352,8 @@ class Millgate(Compactions):
     def check(self, part: Literal["store", "index", "providers", "workers"]) -> str:
         """Ask a part whether it can serve; what is wrong with it, or "".
 
-        For example: `hg.check("index")`. A cluster serves if its coordinator does: a worker that is away takes its own
-        tenants along, and no others.
+        For example: `gate.check("index")`. A cluster serves if its coordinator does: a worker that is away takes its
+        own tenants along, and no others.
         """
         components = self._components
         store = components.store

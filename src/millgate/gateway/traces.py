@@ -64,7 +64,7 @@ class Traces(Lifecycle):
         """A stored trace of this tenant, by its id, as "last", or, if it is a recent one, by the eight digits that
         are shown of its id. A trace or context at hand stands for itself.
 
-        For example: `[(step.stage, step.kept, step.dropped) for step in hg.trace(id).steps]`.
+        For example: `[(step.stage, step.kept, step.dropped) for step in gate.trace(id).steps]`.
         """
         store = self._components.store
         id = id.trace if isinstance(id, Context) else id
@@ -77,14 +77,15 @@ class Traces(Lifecycle):
             found = store.trace(self.tenant, self._spell_out(id))
         if found is None:
             raise NotFound(
-                f"there is no trace {id!r}", hint="hg.traces() and `millgate why --list` list them"
+                f"there is no trace {id!r}",
+                hint="gate.traces() and `millgate why --list` list them",
             )
         return found
 
     def traces(self, *, limit: int = 100) -> list[TraceSummary]:
         """The stored traces of this tenant in one row each, newest first; `trace` reads one whole.
 
-        For example: `for row in hg.traces(limit=10): print(row.id, row.query)`.
+        For example: `for row in gate.traces(limit=10): print(row.id, row.query)`.
         """
         check_type("limit", limit, int)
         self._components.settle_traces()
@@ -113,7 +114,7 @@ class Traces(Lifecycle):
 
         For example:
 
-            why = hg.why("last", "policy")
+            why = gate.why("last", "policy")
             print(why.stage, why.reason, why.changes)
         """
         return self._loop.run(self.awhy(trace, chunk))
@@ -160,8 +161,8 @@ class Traces(Lifecycle):
 
         For example:
 
-            hg.replay(context, budget=2000).entered
-            hg.replay(context, {"gate.min_ratio": 0.2}).left
+            gate.replay(context, budget=2000).entered
+            gate.replay(context, {"gate.min_ratio": 0.2}).left
         """
         return self._loop.run(self.areplay(trace, changes, **asked))
 

@@ -1,6 +1,6 @@
 """LangChain: a retriever, a document compressor and a guarded chat model. Needs langchain-core.
 
-    chain = create_retrieval_chain(MillgateRetriever(gate=hg), ...)
+    chain = create_retrieval_chain(MillgateRetriever(gate=gate), ...)
 
 What the retriever gives has passed every stage, and fits the budget; the trace in each document's metadata tells why.
 The compressor does for the documents of any other retriever what needs no store: repeats go, and the rest is

@@ -1,6 +1,6 @@
 """LangChain agents: middleware that adds context, guards the model, and tells an agent that it goes in circles.
 
-    agent = create_agent(model, tools, middleware=[MillgateMiddleware(hg)])
+    agent = create_agent(model, tools, middleware=[MillgateMiddleware(gate)])
 
 The context of a question is added to the conversation once, as a message of its own behind the question, and stays
 there: later turns begin with the same messages, and the provider's prompt cache holds. Needs `langchain` 1.

@@ -1,7 +1,7 @@
 """LlamaIndex: a retriever, a node postprocessor and a memory block. Needs llama-index-core.
 
-    engine = RetrieverQueryEngine.from_args(MillgateRetriever(hg), llm=llm)
-    memory = Memory.from_defaults(memory_blocks=[MillgateMemoryBlock(gate=hg)])
+    engine = RetrieverQueryEngine.from_args(MillgateRetriever(gate), llm=llm)
+    memory = Memory.from_defaults(memory_blocks=[MillgateMemoryBlock(gate=gate)])
 
 What the retriever gives has passed every stage and fits the budget. The postprocessor does for the nodes of any other
 retriever what needs no store: repeats go, and the rest is packed. The memory block keeps turns that

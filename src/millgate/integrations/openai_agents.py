@@ -1,12 +1,12 @@
 """OpenAI Agents SDK: an input filter that adds context, a session that remembers turns, a guarded model. Needs
 openai-agents.
 
-    config = RunConfig(call_model_input_filter=add_context(hg))
+    config = RunConfig(call_model_input_filter=add_context(gate))
     agent = Agent("helper", model=GuardedModel(OpenAIResponsesModel("...", client)))
-    session = RecallingSession(SQLiteSession("monday"), hg, recent=40)
+    session = RecallingSession(SQLiteSession("monday"), gate, recent=40)
 
 The block of a question stands in front of it in every later call, with the same bytes. The session gives the model the
-latest items alone; with `add_context(hg, collection=("main", "turns"))` what is older comes back when a question is
+latest items alone; with `add_context(gate, collection=("main", "turns"))` what is older comes back when a question is
 about it.
 """
 
@@ -67,7 +67,7 @@ def add_context(
 def fold_input(first: InputFilter | None = None) -> InputFilter:
     """A `call_model_input_filter` that folds tool results which already stand in the window into pointers to it.
 
-    Another filter may come first: `fold_input(add_context(hg))`.
+    Another filter may come first: `fold_input(add_context(gate))`.
     """
 
     async def fold(data: CallModelData[Any]) -> ModelInputData:

@@ -1,6 +1,6 @@
 """pydantic-ai: a history processor that adds context to questions, and a toolset. Needs pydantic-ai-slim.
 
-    agent = Agent(model, capabilities=[ProcessHistory(add_context(hg))], toolsets=[toolset(hg)])
+    agent = Agent(model, capabilities=[ProcessHistory(add_context(gate))], toolsets=[toolset(gate)])
 
 The block of a question stands in front of its words. The processed history is what the agent keeps, so it stands
 there in later turns too, with the same bytes.

@@ -124,7 +124,7 @@ class Facts:
     ) -> AddedFact:
         """Remember a fact. `names` are entities beyond those its text shows.
 
-        For example: `hg.facts.add("Ada runs the ferry.", category="people", tags=["ferry"]).fact.id`.
+        For example: `gate.facts.add("Ada runs the ferry.", category="people", tags=["ferry"]).fact.id`.
         """
         given = self._content(content)
         content = _clean(without_fences(content), self.policy.fact_chars)
@@ -171,7 +171,7 @@ class Facts:
     ) -> Fact:
         """Change a fact's content, category, tags or trust; what is None stays.
 
-        For example: `hg.facts.update(id, trust=0.9)`.
+        For example: `gate.facts.update(id, trust=0.9)`.
         """
         fact = self.get(id)
         if content is not None:
@@ -197,7 +197,7 @@ class Facts:
     def forget(self, id: str) -> None:
         """Forget a fact with its history; an error when there is none.
 
-        For example: `hg.facts.forget(id)`.
+        For example: `gate.facts.forget(id)`.
         """
         if not self._store.forget(self._tenant, id):
             raise _not_found(id)
@@ -205,7 +205,7 @@ class Facts:
     def get(self, id: str) -> Fact:
         """The fact of that id; an error when there is none.
 
-        For example: `hg.facts.get(id).content`.
+        For example: `gate.facts.get(id).content`.
         """
         fact = self._store.fact(self._tenant, id)
         if fact is None:
@@ -215,7 +215,7 @@ class Facts:
     def all(self, *, category: str | None = None, min_trust: float = 0.0) -> list[Fact]:
         """All facts, the most trusted first.
 
-        For example: `[fact.content for fact in hg.facts.all(min_trust=0.5)]`.
+        For example: `[fact.content for fact in gate.facts.all(min_trust=0.5)]`.
         """
         found = (f for f in self._index.facts() if category in (None, f.category))
         return sorted(
@@ -227,7 +227,7 @@ class Facts:
     ) -> list[FactHit]:
         """The facts that fit a query, best first, none under the minimal trust.
 
-        For example: `[hit.fact.content for hit in hg.facts.search("who runs the ferry?")]`.
+        For example: `[hit.fact.content for hit in gate.facts.search("who runs the ferry?")]`.
         """
         check_type("query", query, str)
         check_type("limit", limit, int, optional=True)
@@ -262,7 +262,7 @@ class Facts:
 
         `highest` is as far as this caller's praise may raise it; what stands higher already stays.
 
-        For example: `hg.facts.feedback(id, helpful=True)`.
+        For example: `gate.facts.feedback(id, helpful=True)`.
         """
         check_type("helpful", helpful, bool)
         before: list[float] = []

@@ -1,4 +1,4 @@
-"""Graph: the knowledge of one tenant, as `hg.graph` gives it.
+"""Graph: the knowledge of one tenant, as `gate.graph` gives it.
 
 Edges are linked, looked up and followed. A slice is a part of a conversation around one turn, signed with the
 tenant's secret: its holder can show that the turns were admitted (admissibility.py).
@@ -57,7 +57,7 @@ class Graph:
     def link(self, edges: Iterable[Edge]) -> int:
         """Link edges; linking one again sets its weight and provenance. How many are new or changed.
 
-        For example: `hg.graph.link([Edge("falcon", "depends_on", "redis")])`.
+        For example: `gate.graph.link([Edge("falcon", "depends_on", "redis")])`.
         """
         checked = [
             edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
@@ -68,21 +68,21 @@ class Graph:
     def unlink(self, edges: Iterable[Edge]) -> int:
         """Remove edges, found by source, predicate and target; how many went.
 
-        For example: `hg.graph.unlink([Edge("falcon", "depends_on", "redis")])`.
+        For example: `gate.graph.unlink([Edge("falcon", "depends_on", "redis")])`.
         """
         return self._store.unlink(self._tenant, list(_edges(edges)))
 
     def load(self, file: str | FilePath) -> LoadResult:
         """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted.
 
-        For example: `hg.graph.load("services.csv")`.
+        For example: `gate.graph.load("services.csv")`.
         """
         return link_edges(self._store, self._tenant, read_edges(FilePath(file)))
 
     def load_collection(self, collection: str) -> LoadResult:
         """Link what stands in the documents of a collection: links, headings, imports.
 
-        For example: `hg.graph.load_collection("main")`.
+        For example: `gate.graph.load_collection("main")`.
         """
         chunks = self._store.scan(self._tenant, collection)
         return link_edges(self._store, self._tenant, chunk_edges(chunks))
@@ -90,7 +90,7 @@ class Graph:
     def edges(self, node: str, *, direction: Direction = "both", limit: int = 100) -> list[Edge]:
         """The edges that touch a node, strongest first.
 
-        For example: `hg.graph.edges("falcon", direction="out")`.
+        For example: `gate.graph.edges("falcon", direction="out")`.
         """
         return self._store.edges_touching(self._tenant, [node], direction=direction, limit=limit)
 
@@ -104,7 +104,7 @@ class Graph:
     ) -> list[ScoredPath]:
         """The paths that begin at a node, shortest first, then strongest, with their base scores.
 
-        For example: `hg.graph.paths("falcon", max_hops=2)`.
+        For example: `gate.graph.paths("falcon", max_hops=2)`.
         """
         given = {"max_hops": max_hops, "max_results": max_results}
         update = {name: value for name, value in given.items() if value is not None}
@@ -115,7 +115,7 @@ class Graph:
     def cut_slice(self, anchor: str, *, collection: str = "turns", admit: bool = False) -> Slice:
         """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token.
 
-        For example: `hg.graph.cut_slice("turn-7", admit=True)`.
+        For example: `gate.graph.cut_slice("turn-7", admit=True)`.
         """
         chunks = [c for c in self._store.scan(self._tenant, collection) if c.source == "turn"]
         signed = sign(
@@ -135,7 +135,7 @@ class Graph:
     def verify(self, slice: Slice | Mapping[str, Any]) -> bool:
         """Whether a slice is, unchanged, what was signed for this tenant.
 
-        For example: `hg.graph.verify(slice)`.
+        For example: `gate.graph.verify(slice)`.
         """
         shown = slice if isinstance(slice, Slice) else slice_from(slice)
         return verify(shown, self._store.secrets(self._tenant), now=self._clock())
@@ -143,7 +143,7 @@ class Graph:
     def rotate_secret(self, *, days: float = 30.0) -> float:
         """Sign with a new secret from now on; until when the former one still verifies.
 
-        For example: `hg.graph.rotate_secret(days=7)`.
+        For example: `gate.graph.rotate_secret(days=7)`.
         """
         expires = self._clock() + days * DAY
         self._store.rotate(self._tenant, expires=expires)

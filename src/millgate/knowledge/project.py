@@ -7,7 +7,7 @@ from pathlib import PurePath, PureWindowsPath
 from millgate.types.lengths import FOLDER_CHARS
 
 MARKERS = (
-    ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
+    ".git", ".gate", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
     "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json", "mix.exs", "pubspec.yaml", "Package.swift",
     "WORKSPACE", "MODULE.bazel", "flake.nix",
 )  # fmt: skip

@@ -184,7 +184,7 @@ class ReviewQueue:
     def reviews(self, status: ReviewStatus | None = None) -> list[Review]:
         """The reviews with that status, oldest first; reviews past their date are expired first.
 
-        For example: `[review.query for review in hg.reviews.reviews("pending")]`.
+        For example: `[review.query for review in gate.reviews.reviews("pending")]`.
         """
         now = self._clock()
         for review in self._store.reviews(self._tenant, status="pending"):
@@ -195,7 +195,7 @@ class ReviewQueue:
     def review(self, id: str) -> Review:
         """One review; an error when there is none of that id.
 
-        For example: `hg.reviews.review(context.review).reason`.
+        For example: `gate.reviews.review(context.review).reason`.
         """
         review = self._store.review(self._tenant, id)
         if review is None:
@@ -210,7 +210,7 @@ class ReviewQueue:
     def draft(self, id: str, text: str) -> Fact:
         """The fact that an answer would become, exactly as it would be stored; nothing is decided yet.
 
-        For example: `hg.reviews.draft(id, "Refunds take five days.")`.
+        For example: `gate.reviews.draft(id, "Refunds take five days.")`.
         """
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
@@ -231,7 +231,7 @@ class ReviewQueue:
 
         `confirmed` is the content that the reviewer saw in the draft: any other is refused.
 
-        For example: `hg.reviews.answer(id, "Refunds take five days.", who="ada")`.
+        For example: `gate.reviews.answer(id, "Refunds take five days.", who="ada")`.
         """
         fact, review, trust = self.draft(id, text), self.review(id), self._policy.trust
         if confirmed is not None and confirmed != fact.content:
@@ -254,14 +254,14 @@ class ReviewQueue:
     def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Confirm what was found; the facts among it gain trust.
 
-        For example: `hg.reviews.approve(id, who="ada")`.
+        For example: `gate.reviews.approve(id, who="ada")`.
         """
         return self._judge(replace(self.review(id), status="approved", who=who, note=note))
 
     def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Reject what was found; the facts among it lose trust.
 
-        For example: `hg.reviews.reject(id, who="ada", note="out of date")`.
+        For example: `gate.reviews.reject(id, who="ada", note="out of date")`.
         """
         return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 

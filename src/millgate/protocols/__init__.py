@@ -28,8 +28,8 @@ A store keeps everything that must not be lost. millgate.testing.StoreContract i
 ...     def put(self, tenant, documents, **options):
 ...         print(tenant, "writes", [document.id for document in documents])
 ...         return super().put(tenant, documents, **options)
->>> with Millgate.open(store=AuditedStore()) as hg:
-...     added = hg.add(rows)
+>>> with Millgate.open(store=AuditedStore()) as gate:
+...     added = gate.add(rows)
 default writes ['tide', 'boat']
 
 An embedder turns texts into unit vectors. Its name goes into the index, so that vectors of two models never meet.
@@ -39,8 +39,8 @@ An embedder turns texts into unit vectors. Its name goes into the index, so that
 ...     def embed(self, texts):
 ...         counts = np.array([[1 + text.count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
 ...         return counts / np.linalg.norm(counts, axis=1, keepdims=True)
->>> with Millgate.open(":memory:", embedder=LetterEmbedder()) as hg:
-...     print(hg.embed("tide").shape)
+>>> with Millgate.open(":memory:", embedder=LetterEmbedder()) as gate:
+...     print(gate.embed("tide").shape)
 (26,)
 
 A grader says how likely each candidate helps to answer the query. One that also has `bands` says where its confidences
@@ -49,9 +49,9 @@ divide.
 >>> class TideGrader:
 ...     async def grade(self, query, candidates):
 ...         return [1.0 if "tide" in candidate.chunk.text else 0.0 for candidate in candidates]
->>> with Millgate.open(":memory:", grader=TideGrader()) as hg:
-...     added = hg.add(rows)
-...     print([chunk.id for chunk in hg.context("what happens at six?", budget=100).chunks])
+>>> with Millgate.open(":memory:", grader=TideGrader()) as gate:
+...     added = gate.add(rows)
+...     print([chunk.id for chunk in gate.context("what happens at six?", budget=100).chunks])
 ['tide']
 
 A search is asked if the collection does not know. What it finds is untrusted and carries its address.
@@ -60,8 +60,8 @@ A search is asked if the collection does not know. What it finds is untrusted an
 ...     async def search(self, query, *, limit):
 ...         page = "https://example.org/moon"
 ...         return [Chunk("moon", "The moon moves the sea.", document=page, source="web")][:limit]
->>> with Millgate.open(":memory:", search=Almanac()) as hg:
-...     print(hg.context("what moves the sea?", budget=100).sources)
+>>> with Millgate.open(":memory:", search=Almanac()) as gate:
+...     print(gate.context("what moves the sea?", budget=100).sources)
 ('https://example.org/moon',)
 
 A retriever is an engine that holds a collection too large to be indexed here. It brings the chunks that may answer, and
@@ -70,8 +70,8 @@ they are ranked, cut and packed as always.
 >>> class Harbor:
 ...     def retrieve(self, tenant, collection, query):
 ...         return [Chunk(row["id"], row["text"]) for row in rows if "tide" in query]
->>> with Millgate.open(":memory:", retriever=Harbor()) as hg:
-...     print(hg.context("when does the tide turn?", budget=100).chunks[0].id)
+>>> with Millgate.open(":memory:", retriever=Harbor()) as gate:
+...     print(gate.context("when does the tide turn?", budget=100).chunks[0].id)
 tide
 
 A memory provider is another memory that answers in text. A package offers its own under the entry-point group
@@ -81,15 +81,15 @@ millgate.memory: each entry names a class or function that makes a provider with
 ...     name = "diary"
 ...     def is_available(self): return True
 ...     def prefetch(self, query, *, session_id="", limit=None, min_trust=None): return "- deploys go out on Fridays"
->>> with Millgate.open(":memory:", providers=[Diary()]) as hg:
-...     print("Fridays" in hg.context("when do deploys go out?", budget=100).text)
+>>> with Millgate.open(":memory:", providers=[Diary()]) as gate:
+...     print("Fridays" in gate.context("when do deploys go out?", budget=100).text)
 True
 
 A counter counts tokens for budgets. A clock dates facts, traces, reviews, keys and turns.
 
 >>> def count_words(text): return len(text.split())
->>> with Millgate.open(":memory:", counter=count_words, clock=lambda: 1_750_000_000.0) as hg:
-...     print(hg.count_tokens("five words are counted here"), hg.remember("The quay is long.").fact.created)
+>>> with Millgate.open(":memory:", counter=count_words, clock=lambda: 1_750_000_000.0) as gate:
+...     print(gate.count_tokens("five words are counted here"), gate.remember("The quay is long.").fact.created)
 5 1750000000.0
 
 A detector watches a stream of the guard: text in, the first stall inside it out. One that also has `hold` or `prime`

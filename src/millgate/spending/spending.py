@@ -1,9 +1,9 @@
 """The session fuse: caps on what a session, a key and a tenant may spend, in tokens or money.
 
-`Spending` is the one place where a cap is checked (`hold`) and booked (`settle`); `hg.spending` gives it. Before a call
-its likely size is held. After the call its real size is booked, and the hold is released. A call is let through while
-what is booked and held stays under every cap. So an account spends at most its cap, plus one call, plus what calls
-under way spend beyond what was held for them. From a share of the cap on, answers carry a warning. At the cap the
+`Spending` is the one place where a cap is checked (`hold`) and booked (`settle`); `gate.spending` gives it. Before a
+call its likely size is held. After the call its real size is booked, and the hold is released. A call is let through
+while what is booked and held stays under every cap. So an account spends at most its cap, plus one call, plus what
+calls under way spend beyond what was held for them. From a share of the cap on, answers carry a warning. At the cap the
 account is paused, until a person resumes it with the whole cap again.
 
 What is held and booked is worked out by pure functions on the rows of accounts (caps.py). A store applies them to its
@@ -157,7 +157,7 @@ class Spending:
     ) -> list[tuple[Spend, CapStatus | None]]:
         """Accounts, those used last first, each with how it stands to its cap, if it has one.
 
-        For example: `[(row.name, row.total_tokens) for row, _ in hg.spending.list_spends()]`.
+        For example: `[(row.name, row.total_tokens) for row, _ in gate.spending.list_spends()]`.
         """
         found = self._store.spends(self._tenant, scope=scope, limit=limit)
         return [(row, self._status_of(row)) for row in found]
@@ -165,7 +165,7 @@ class Spending:
     def resume(self, name: str = "", scope: SpendScope = "session") -> Spend:
         """Let an account go on with its whole cap again; NotFound if none has that name.
 
-        For example: `hg.spending.resume("session-7")`.
+        For example: `gate.spending.resume("session-7")`.
         """
         now = self._clock()
 

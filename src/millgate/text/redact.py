@@ -43,7 +43,7 @@ _PRIVATE_KEY = (
 _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (name, hints, lazy_compile(_pattern(form)))
     for name, hints, form in (
-        ("millgate-key", ("hg_",), r"hg_||[\w-]{43}(?![\w-])"),
+        ("millgate-key", ("mg_",), r"mg_||[\w-]{43}(?![\w-])"),
         ("anthropic-key", ("sk-ant-",), r"sk-ant-||[\w-]{20,}+"),
         ("openai-key", ("sk-",), r"sk-||(?<!-sk-)(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,200}\d)[\w-]{32,}+"),
         ("aws-key-id", ("AKIA", "ASIA"), r"A||[KS]IA[A-Z2-7]{16}(?![A-Z0-9])"),

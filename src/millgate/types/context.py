@@ -109,9 +109,9 @@ class Context:
         return self.trace.degraded
 
     def why(self, chunk_id: str) -> tuple[Note, ...]:
-        """The notes of one chunk: each stage's fate, reason and numbers. `hg.why` adds what would have let it in.
+        """The notes of one chunk: each stage's fate, reason and numbers. `gate.why` adds what would have let it in.
 
-        For an id that no candidate has there is one note, which says so. `hg.why` knows whether the store has it.
+        For an id that no candidate has there is one note, which says so. `gate.why` knows whether the store has it.
         """
         return self.trace.notes_on(chunk_id)
 
@@ -127,7 +127,7 @@ class Context:
     def as_dict(self) -> dict[str, Any]:
         """The answer as a few plain values, ready for JSON: what is shown, where it is from, and how much was left out.
 
-        The trace is only named by its id; `millgate why` and `hg.trace` read it.
+        The trace is only named by its id; `millgate why` and `gate.trace` read it.
         """
         shown = zip(self.chunks, self.texts or [chunk.text for chunk in self.chunks], strict=True)
         return {

@@ -65,11 +65,11 @@ def test_instructions_are_carried_from_compaction_to_compaction_until_the_window
 
 def test_what_a_block_of_ours_says_is_not_owed_again():
     known = Conversations()
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         known.observe("s", session())
         after = compact(session(), "claude", SUMMARY)
         seen = known.observe("s", after)
-        block = hg.lost_messages.put_back(seen, Request("", budget=1000))
+        block = gate.lost_messages.put_back(seen, Request("", budget=1000))
     assert RULE in block
     grown = [*after, *session(topic="web", rule="")[1:]]
     known.observe("s", grown)

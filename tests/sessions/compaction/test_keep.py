@@ -77,23 +77,23 @@ def test_a_window_of_many_messages_is_kept_in_part():
 
 
 def test_what_left_is_found_by_name():
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         lost, _ = lost_of(session())
-        hg.lost_messages.keep(lost, "monday")
-        found = hg.context("how many rows a page?", collection="session:monday")
+        gate.lost_messages.keep(lost, "monday")
+        found = gate.context("how many rows a page?", collection="session:monday")
         assert "4375" in found.text
-        assert "4375" in hg.recall_session("how many rows a page?", "monday").text
-        assert hg.for_tenant("other").collections() == {}
+        assert "4375" in gate.recall_session("how many rows a page?", "monday").text
+        assert gate.for_tenant("other").collections() == {}
 
 
 def test_a_session_that_is_compacted_a_thousand_times_stays_bounded(monkeypatch):
     monkeypatch.setattr("millgate.gateway.compactions.MOST_CHUNKS", 50)
-    with Millgate.open(":memory:") as hg:
+    with Millgate.open(":memory:") as gate:
         for n in range(60):
             messages = [{"role": "user", "content": f"Use port {9000 + n} for service number {n}."}]
-            hg.lost_messages.keep(read_window(messages).messages, "long")
-        assert 0 < hg.collections()["session:long"].chunks <= 51
-        assert "9059" in hg.context("port for service number 59", collection="session:long").text
+            gate.lost_messages.keep(read_window(messages).messages, "long")
+        assert 0 < gate.collections()["session:long"].chunks <= 51
+        assert "9059" in gate.context("port for service number 59", collection="session:long").text
 
 
 SAID = (
@@ -113,23 +113,25 @@ SAID = (
     ],
 )
 def test_a_long_message_is_needed_by_whoever_asks_for_a_part_of_it(question, needed):
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "said", "text": SAID}, {"id": "other", "text": "Yes, the linter is quiet."}])
-        context = hg.context(question, window=[question], graph=False)
+    with Millgate.open(":memory:") as gate:
+        gate.add(
+            [{"id": "said", "text": SAID}, {"id": "other", "text": "Yes, the linter is quiet."}]
+        )
+        context = gate.context(question, window=[question], graph=False)
         assert (why_unneeded(context) == "") is needed
 
 
 def test_what_is_not_put_back_is_not_told_as_shown():
     rows = [{"id": f"n{n}", "text": f"We look at the tests number {n}."} for n in range(9)]
-    with Millgate.open(":memory:") as hg:
-        hg.add(rows)
-        context = hg.context("Look at the tests!", graph=False)
+    with Millgate.open(":memory:") as gate:
+        gate.add(rows)
+        context = gate.context("Look at the tests!", graph=False)
         assert context.chunks
         left = leave_out_unneeded(context)
         assert (left.text, left.chunks, left.token_estimate) == ("", (), 0)
         assert all(candidate.dropped for candidate in left.trace.candidates)
         assert "none stands out" in left.why(context.chunks[0].id)[-1].reason
-        answer = hg.why(left, context.chunks[0].id)
+        answer = gate.why(left, context.chunks[0].id)
         assert (answer.entered, answer.stage) == (False, "compaction")
 
 
@@ -143,7 +145,7 @@ def test_what_is_not_put_back_is_not_told_as_shown():
     ],
 )
 def test_why_nothing_is_put_back_is_said(question, window, budget, reason):
-    with Millgate.open(":memory:") as hg:
-        hg.add([{"id": "said", "text": "The staging port is 7443."}])
-        context = hg.context(question, window=window, budget=budget, graph=False)
+    with Millgate.open(":memory:") as gate:
+        gate.add([{"id": "said", "text": "The staging port is 7443."}])
+        context = gate.context(question, window=window, budget=budget, graph=False)
         assert reason in why_unneeded(context)

@@ -16,11 +16,11 @@ URL = "postgresql://gate:s3cret@db.example:5433/kb"
 
 def test_our_options_are_taken_out_and_the_rest_goes_to_libpq():
     address = parse_address(
-        f"{URL}?replica=r1&replica=r2:5434&max_staleness_s=2.5&pool_size=4&cache=/var/cache/hg&sslmode=require"
+        f"{URL}?replica=r1&replica=r2:5434&max_staleness_s=2.5&pool_size=4&cache=/var/cache/gate&sslmode=require"
     )
     assert address.replicas == ("r1", "r2:5434")
     assert (address.max_staleness_s, address.pool_size) == (2.5, 4)
-    assert address.cache == Path("/var/cache/hg")
+    assert address.cache == Path("/var/cache/gate")
     assert address.parameters["sslmode"] == "require"
     assert address.at_replica("r2:5434") | {"host": "x", "port": "1"} == (
         dict(address.parameters) | {"host": "x", "port": "1"}

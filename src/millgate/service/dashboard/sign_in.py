@@ -29,7 +29,7 @@ async def sign_in(request: Request) -> Response:
     """Begin a session and open the first page."""
     key = (await read_form(request)).get("key", "").strip()
     if not is_well_formed(key):
-        raise AccessError("this is not a key", hint="a key is hg_ and 43 characters")
+        raise AccessError("this is not a key", hint="a key is mg_ and 43 characters")
     auth = service_of(request).auth
     valid = await auth.check(key)
     response = redirect(HOME)

@@ -35,7 +35,7 @@ CACHE_S = 2.0
 _KEY_BYTES = 650  # of a key that was read, with its digest, tenant, scopes and label
 _CACHE_BYTES = 9_000_000  # 10 000 keys
 
-_SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
+_SEND_KEY = "send it as 'Authorization: Bearer mg_…'"
 
 # What reverse proxies and load balancers add. nginx adds nothing by default, but speaks HTTP/1.0.
 _PROXY_HEADERS = frozenset(

@@ -68,7 +68,7 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
     schema["components"]["securitySchemes"] = {
-        "key": {"type": "http", "scheme": "bearer", "description": "An API key, hg_…"}
+        "key": {"type": "http", "scheme": "bearer", "description": "An API key, mg_…"}
     }
     for path, operations in schema["paths"].items():
         for operation in operations.values():
