@@ -1,6 +1,6 @@
-"""Chunks as rows: what putting a document changes, to the row and the character, and what is stored with a chunk."""
+"""Chunks as rows: what putting a document changes, to the row and the character."""
 
-from millgate.stores.chunk_rows import Head, compare, count_bytes, from_row, own_part, to_rows
+from millgate.stores.chunk_rows import compare, count_bytes, from_row, to_rows
 from millgate.types import Chunk, Document
 
 
@@ -13,13 +13,13 @@ def chunk(id, text, **more):
 
 
 def rows_of(made):
-    return {row[0]: row for row in to_rows(made, Head.of(made))}
+    return {row[0]: row for row in to_rows(made)}
 
 
 def test_what_is_new_changed_and_gone_is_told_apart():
     before = rows_of(document(chunk("a", "same"), chunk("b", "older"), chunk("c", "gone"), chunk("e", "moved")))  # fmt: skip
     now = document(chunk("a", "same"), chunk("b", "new"), chunk("d", "added"), chunk("e", "moved", position=4))  # fmt: skip
-    found = compare({"d": now}, {"d": Head.of(now)}, before)
+    found = compare({"d": now}, before)
     assert list(found.changed) == ["b", "d", "e"]
     assert list(found.stale) == ["c"]
     assert list(found.outdated) == ["b"], "a new place keeps its attachments"
@@ -29,17 +29,7 @@ def test_what_is_new_changed_and_gone_is_told_apart():
 def test_a_new_title_makes_attachments_outdated():
     before = rows_of(document(chunk("a", "same", title="old")))
     now = document(chunk("a", "same", title="new"))
-    assert list(compare({"d": now}, {"d": Head.of(now)}, before).outdated) == ["a"]
-
-
-def test_title_and_metadata_of_the_document_are_not_stored_again_and_bytes_are_counted():
-    head = Head("Guide", '{"n":1}')
-    row = ("a", "d", 0, "store", "Guide", '{"n":1}', None, "täxt")
-    assert own_part(row, head) == (None, None, 1 + 5)
-    own = ("a", "d", 0, "store", "Part", '{"n":2}', None, "text")
-    assert own_part(own, head) == ("Part", '{"n":2}', 1 + 4 + 7 + 4)
-    empty = ("a", "d", 0, "store", "", "", None, "text")
-    assert own_part(empty, Head("", "")) == ("", "", 5), "nothing is not what the document has"
+    assert list(compare({"d": now}, before).outdated) == ["a"]
 
 
 def test_bytes_are_those_of_utf_8():

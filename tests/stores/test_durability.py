@@ -7,23 +7,19 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.errors import NotReady, QuotaError, StoreError
+from millgate.errors import NotReady, StoreError
 from millgate.gateway import Millgate
-from millgate.operations.check import Finding, check
-from millgate.stores.codec import encode
 from millgate.stores.sqlite import migrations
 from millgate.stores.sqlite.connection import translate
 from millgate.stores.sqlite.store import FILE, SqliteStore
-from millgate.stores.stored_trace import summarize_json
-from millgate.testing.samples import document, follow, trace
-from millgate.types import Edge, Fact
+from millgate.testing.samples import document, follow
+from millgate.types import Fact
 
 HERE = Path(__file__).parent
 
@@ -63,6 +59,18 @@ def test_four_writers_at_once_meet_no_lock(tmp_path):
     store.close()
 
 
+def test_a_store_of_an_older_release_is_brought_up_to_date_and_keeps_what_it_holds(tmp_path):
+    with closing(SqliteStore(tmp_path)) as store:
+        store.put("t", [document("a", "one")])
+    later = (*migrations.STEPS, "CREATE TABLE more (x); INSERT INTO more VALUES (1)")
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
+        for _ in range(2):
+            migrations.migrate(raw, tmp_path, steps=later)
+            assert raw.execute("SELECT count(*) FROM more").fetchone() == (1,)
+            assert migrations.version(raw) == len(later)
+            assert raw.execute("SELECT text FROM chunks").fetchall() == [("one",)]
+
+
 def test_a_store_of_a_newer_version_is_refused(tmp_path):
     SqliteStore(tmp_path).close()
     raw = sqlite3.connect(tmp_path / FILE)
@@ -71,81 +79,6 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
     with pytest.raises(StoreError, match=r"has version 99; this release reads up to \d") as caught:
         SqliteStore(tmp_path)
     assert "upgrade" in caught.value.hint
-
-
-MISSING = "2 chunks of t/main lack the fingerprint of their text"
-
-
-@pytest.mark.parametrize("version", range(1, 9))  # until then a chunk was stored as it is below
-def test_an_old_store_upgrades_and_keeps_what_it_holds(tmp_path, version):
-    (tmp_path / "old").mkdir()
-    raw = sqlite3.connect(tmp_path / "old" / FILE, isolation_level=None)
-    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:version])
-    raw.execute("INSERT INTO tenants (tenant, seq, place) VALUES ('t', 2, 1)")
-    raw.execute("INSERT INTO sizes VALUES ('t', 'main', 1, 2, 6)")
-    raw.execute(
-        """INSERT INTO documents VALUES ('t', 'main', 'a', 1, 'Notes', '', 'file', '{"k":1}')"""
-    )
-    rows = [("a#0", 0, 1, "Notes", '{"k":1}', "one"), ("a#1", 1, 2, "Part", "", "two")]
-    for id, position, seq, title, data, text in rows:
-        row = ("t", "main", id, "a", 1, position, seq, 3, "document", title, data, None, text)
-        raw.execute(f"INSERT INTO chunks VALUES ({', '.join('?' * 13)})", row)
-    raw.close()
-    upgraded = SqliteStore(tmp_path / "old")
-    held = [(c.text, c.title, c.metadata) for c in upgraded.scan("t", "main")]
-    assert held == [("one", "Notes", {"k": 1}), ("two", "Part", {})]
-    assert check(tmp_path / "old") == [Finding(MISSING)]
-    upgraded.save_fact("t", Fact("f", "a fact"))
-    assert upgraded.facts("t") == [Fact("f", "a fact")]
-    upgraded.put("t", [document("b", "three")])
-    assert upgraded.traces("t") == []
-    upgraded.close()
-
-
-def test_a_new_store_has_the_tables_that_the_steps_make(tmp_path):
-    def tables(steps):
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as raw:
-            migrations.migrate(raw, tmp_path, steps=steps)
-            rows = raw.execute("SELECT name, sql FROM sqlite_master ORDER BY name, tbl_name")
-            return [(name, " ".join((sql or "").split())) for name, sql in rows]
-
-    assert tables(migrations.STEPS) == tables((*migrations.STEPS[:-1], migrations.COLLECTIONS))
-
-
-def test_a_store_of_the_release_before_keeps_its_feed_facts_and_counts(tmp_path):
-    before = migrations.STEPS[: migrations.STEPS.index(migrations.COLLECTIONS)]
-    fact, edge = Fact("f", "Water is wet."), Edge("a", "is", "b", 0.5, "p" * 3_000)
-    rows = {
-        "tenants": ("t", 9, 4, 6, 3, 0),
-        "sizes": ("t", "main", 1, 1, 3, 5),
-        "documents": ("t", "main", "a", 4, "", "", "file", ""),
-        "chunks": ("t", "main", "a", "a", 4, 0, 7, 3, 4, "document", "", "", None, "one"),
-        "removed": ("t", "main", "b", 9),
-        "edges": ("t", "a", "is", "b", edge.weight, edge.provenance, "a", "b"),
-        "facts": ("t", "f", fact.content, 5, encode(fact), fact.key),
-        "forgotten": ("t", "g", 6),
-    }
-    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
-        migrations.migrate(raw, tmp_path, steps=before)
-        for table, row in rows.items():
-            raw.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-    with closing(SqliteStore(tmp_path, tenant_bytes=10_000)) as store:
-        assert (store.tenants(), store.head("t", "main")) == (["t"], 9)
-        assert [(c.seq, c.id) for c in store.changes("t", "main", 0)] == [(7, "a"), (9, "b")]
-        assert [(c.seq, c.id) for c in store.fact_changes("t", 0)] == [(5, "f"), (6, "g")]
-        assert store.edges_touching("t", ["A"]) == [edge]
-        assert store.save_fact("t", Fact("h", "water is WET")).id == "f"
-        store.put("t", [document("c", "new")])
-        assert [(c.seq, c.id) for c in store.changes("t", "main", 9)] == [(10, "c")]
-        assert [chunk.id for chunk in store.scan("t", "main")] == ["a", "c"]
-        with pytest.raises(QuotaError):
-            store.put("t", [document("d", "x" * 7_000)])
-        store.unlink("t", [edge])
-        store.put("t", [document("d", "x" * 7_000)])
-        store.save_trace(trace("new"))
-        with store._pool.read() as raw:
-            assert raw.execute("SELECT number FROM traces").fetchall() == [(4,)]
-    assert [one for one in check(tmp_path) if "fingerprint" not in one.what] == []
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path):
@@ -248,40 +181,6 @@ def test_what_is_stored_is_there_after_reopening(tmp_path):
     again.close()
 
 
-def test_facts_stored_twice_by_an_older_release_are_kept_and_amended_apart(tmp_path):
-    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:4])
-    for n, content in enumerate(["Water is wet.", "water is wet", "Fire is hot."]):
-        row = ("t", f"f{n}", content, n + 1, encode(Fact(f"f{n}", content)))
-        raw.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?)", row)
-    raw.close()
-    store = SqliteStore(tmp_path)
-    for id in ("f0", "f1"):
-        store.amend_fact("t", id, lambda fact: replace(fact, trust=0.9))
-    assert [(fact.id, fact.trust) for fact in store.facts("t")] == [
-        ("f0", 0.9),
-        ("f1", 0.9),
-        ("f2", 0.5),
-    ]
-    assert store.save_fact("t", Fact("f3", "WATER is wet")).id == "f0"
-    assert store.save_fact("t", Fact("f3", "fire is hot")).id == "f2"
-    store.close()
-
-
-def test_edges_of_an_older_release_are_found_without_case(tmp_path):
-    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    before = migrations.STEPS[: migrations.STEPS.index(migrations.NODE_KEYS)]
-    migrations.migrate(raw, tmp_path, steps=before)
-    raw.execute("INSERT INTO edges VALUES ('t', 'Öl-Depot', 'uses', 'Ledger', 0.5, 'a.md')")
-    raw.close()
-    store = SqliteStore(tmp_path)
-    edge = Edge("Öl-Depot", "uses", "Ledger", 0.5, "a.md")
-    assert store.edges_touching("t", ["öl-depot"]) == [edge]
-    assert store.edges_touching("t", ["LEDGER"]) == [edge]
-    assert check(tmp_path) == []
-    store.close()
-
-
 def test_a_read_only_store_opens_for_reading_and_says_that_it_cannot_be_written(tmp_path):
     with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid by card."}])
@@ -344,10 +243,6 @@ def test_a_process_whose_store_a_newer_release_upgrades_is_told(tmp_path):
     with pytest.raises(NotReady, match="a newer release of millgate has upgraded the store"):
         store.put("t", [document("b", "two")])
     store.close()
-
-
-def test_one_damaged_trace_does_not_keep_a_store_from_being_upgraded():
-    assert summarize_json("{") == summarize_json("[]") == summarize_json('{"id": "old"}') == ""
 
 
 def test_a_store_opened_by_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):

@@ -1,20 +1,14 @@
 """What one tenant may hold: documents, facts and edges together, counted inside the write."""
 
-import sqlite3
 from contextlib import closing
 
 import pytest
 
 from millgate.errors import QuotaError
 from millgate.gateway import Millgate
-from millgate.stores.codec import encode
-from millgate.stores.sqlite import migrations
-from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.stores.sqlite.store import SqliteStore
 from millgate.testing.quota import QuotaContract
-from millgate.testing.samples import document
 from millgate.types import Edge, Fact
-
-BEFORE_COUNTED_RECORDS = migrations.STEPS[: migrations.STEPS.index(migrations.COUNTED_RECORDS)]
 
 
 class TestSqliteQuota(QuotaContract):
@@ -42,25 +36,6 @@ def test_a_write_reads_none_of_the_other_edges_and_facts(tmp_path):
             store.save_fact("t", Fact(f"{n}", f"fact {n}"))
         among_many = _steps_of(store, lambda: store.link("t", [Edge("a", "is", "d")]))
         assert 0 < among_many < 2 * alone
-
-
-@pytest.mark.parametrize("tenant", ["counted before", "new"])
-def test_an_older_store_counts_what_it_holds_when_it_is_opened(tmp_path, tenant):
-    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
-        migrations.migrate(raw, tmp_path, steps=BEFORE_COUNTED_RECORDS)
-        raw.execute("INSERT INTO tenants (tenant, fact) VALUES ('counted before', 1)")
-        row = (tenant, "a", "is", "b", 0.5, "語" * 1_000)
-        raw.execute("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
-        fact = Fact("f", "y" * 3_000)
-        sql = "INSERT INTO facts (tenant, id, content, seq, body, key) VALUES (?, ?, ?, ?, ?, ?)"
-        raw.execute(sql, (tenant, fact.id, fact.content, 1, encode(fact), fact.key))
-    with closing(SqliteStore(tmp_path, tenant_bytes=10_000)) as store:
-        with pytest.raises(QuotaError):
-            store.put(tenant, [document("a", "x" * 5_000)])
-        store.put(tenant, [document("a", "x" * 1_000)])
-        store.unlink(tenant, [Edge("a", "is", "b")])
-        assert store.forget(tenant, "f")
-        store.put(tenant, [document("a", "x" * 9_500)])
 
 
 def _steps_of(store, write):

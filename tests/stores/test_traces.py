@@ -143,22 +143,6 @@ def test_a_request_whose_window_was_too_large_to_keep_cannot_be_replayed(tmp_pat
             gate.replay(made.trace.id, {"budget": 10})
 
 
-def test_traces_of_an_older_release_are_listed_and_read(tmp_path):
-    from millgate.stores.codec import encode
-    from millgate.stores.sqlite import migrations
-
-    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:5])
-    one = trace("1", created=3.0)
-    raw.execute("INSERT INTO traces VALUES ('t', '1', 1, 3.0, ?)", (encode(one),))
-    raw.close()
-    store = SqliteStore(tmp_path)
-    assert store.trace("t", "1") == one
-    (summary,) = store.traces("t")
-    assert (summary.query, summary.kept, summary.candidates) == ("who?", 1, 1)
-    store.close()
-
-
 def test_a_text_that_the_store_does_not_hold_is_kept_up_to_its_limit():
     def kept(length):
         found = Chunk("web", "x" * length, source="web")

@@ -12,25 +12,18 @@ from millgate.types import Chunk, Document
 Row = tuple[Any, ...]
 
 
-class Head(NamedTuple):
-    """What a document says of all its chunks: its title, and its metadata as stored."""
-
-    title: str
-    metadata: str
-
-    @classmethod
-    def of(cls, document: Document) -> "Head":
-        return cls(document.title, encode(document.metadata) if document.metadata else "")
+def encode_metadata(metadata: Mapping[str, Any]) -> str:
+    """Metadata as it is stored: JSON, and an empty text for none."""
+    return encode(metadata) if metadata else ""
 
 
-def to_rows(document: Document, head: Head) -> Iterator[Row]:
-    """The chunks of a document as rows."""
+def to_rows(document: Document) -> Iterator[Row]:
+    """The chunks of a document as rows. Most share its metadata, which is encoded once."""
+    shared = encode_metadata(document.metadata)
     for chunk in document.chunks:
-        if chunk.metadata is document.metadata:
-            data = head.metadata
-        else:
-            data = encode(chunk.metadata) if chunk.metadata else ""
-        yield (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
+        is_shared = chunk.metadata is document.metadata
+        yield (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title,
+               shared if is_shared else encode_metadata(chunk.metadata),
                chunk.admission, chunk.text)  # fmt: skip
 
 
@@ -47,11 +40,9 @@ class Difference(NamedTuple):
     """By how many characters the collection grows."""
 
 
-def compare(
-    documents: Mapping[str, Document], heads: Mapping[str, Head], former: Mapping[str, Row]
-) -> Difference:
+def compare(documents: Mapping[str, Document], former: Mapping[str, Row]) -> Difference:
     """Compare documents with the rows that the store holds of them, row by row."""
-    fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
+    fresh = {row[0]: row for document in documents.values() for row in to_rows(document)}
     changed = [id for id, row in fresh.items() if former.get(id) != row]
     return Difference(
         fresh=fresh,
@@ -64,13 +55,6 @@ def compare(
         ],
         chars=count_chars(fresh) - count_chars(former),
     )
-
-
-def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
-    """The title and metadata that are stored with a chunk, and the bytes it takes; None for what its document has."""
-    title = None if row[4] and row[4] == head.title else row[4]
-    data = None if row[5] and row[5] == head.metadata else row[5]
-    return title, data, count_bytes(row[0], title or "", data or "", row[7])
 
 
 def count_bytes(*texts: str) -> int:

@@ -159,14 +159,6 @@ def read_summary(id: str, created: float, text: str) -> TraceSummary:
         )  # fmt: skip
 
 
-def summarize_json(body: str) -> str:
-    """The summary of a trace that an older release stored as plain JSON; empty if it cannot be read."""
-    try:
-        return _summarize(orjson.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return ""  # one damaged trace must not keep a store from being upgraded
-
-
 def _summarize(trace: Mapping[str, Any]) -> str:
     request, plan, candidates = trace["request"], trace["plan"], trace.get("candidates", ())
     collection = request.get("collection", "main")

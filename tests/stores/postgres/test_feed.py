@@ -33,7 +33,7 @@ class SlowWriter:
     def run(self):
         with self.store._pool.write("t") as connection:
             slow = document("slow", "began first")
-            CollectionWriter(connection, "t", "main", shares_heads=False).put({"slow": slow})
+            CollectionWriter(connection, "t", "main").put({"slow": slow})
             self.written.set()
             assert self.commit.wait(MOST_S)
 
@@ -78,9 +78,7 @@ def test_a_writer_that_fails_leaves_no_number_behind(store):
 
     def fail():
         with store._pool.write("t") as connection:
-            CollectionWriter(connection, "t", "main", shares_heads=False).put(
-                {"b": document("b", "y")}
-            )
+            CollectionWriter(connection, "t", "main").put({"b": document("b", "y")})
             raise KeyError
 
     with pytest.raises(KeyError):

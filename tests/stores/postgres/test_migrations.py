@@ -13,10 +13,7 @@ from millgate.stores.postgres.address import parse_address
 from millgate.stores.postgres.migrations import (
     BY_TENANT,
     DIRECTORY,
-    DROP_POSTINGS,
-    DROPPED,
     LOCK,
-    NODE_KEYS,
     STEPS,
     migrate,
     pending,
@@ -24,7 +21,6 @@ from millgate.stores.postgres.migrations import (
 )
 from millgate.stores.postgres.store import PostgresStore
 from millgate.testing.samples import document
-from millgate.types import Edge
 
 
 @pytest.fixture
@@ -79,32 +75,6 @@ def test_a_store_of_an_older_release_is_brought_up_to_date_and_keeps_its_rows(ur
     with pytest.raises(StoreError, match=r"has version \d+; this release reads up to .*upgrade"):
         PostgresStore(url)
     assert [chunk.text for chunk in store.scan("t", "main")] == ["kept"]
-    store.close()
-
-
-def test_edges_of_an_older_release_are_found_without_case(url):
-    before = STEPS[: STEPS.index(NODE_KEYS)]
-    with psycopg.connect(url) as connection:
-        migrate(connection, parse_address(url), steps=before)
-        connection.execute("SELECT set_config('millgate.tenant', 't', false)")
-        connection.execute(
-            "INSERT INTO millgate.edges VALUES ('t', 'Payments', 'uses', 'Ledger', 0.5, '')"
-        )
-    store = PostgresStore(url)
-    assert store.edges_touching("t", ["payments"]) == [Edge("Payments", "uses", "Ledger", 0.5)]
-    assert store.unlink("t", [Edge("PAYMENTS", "uses", "ledger")]) == 1
-    store.close()
-
-
-def test_the_postings_that_an_older_release_kept_are_dropped(url):
-    before = STEPS[: STEPS.index(DROP_POSTINGS)]
-    with psycopg.connect(url) as connection:
-        migrate(connection, parse_address(url), steps=before)
-        for table in DROPPED:
-            connection.execute(f"CREATE TABLE millgate.{table} (tenant text)")
-    store = PostgresStore(url)
-    assert store.put("t", [document("a", "kept")]) == 1
-    assert not store.tables().keys() & {*DROPPED}
     store.close()
 
 

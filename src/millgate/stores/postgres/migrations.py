@@ -21,7 +21,7 @@ from millgate.errors import InputError, StoreError
 from millgate.stores.postgres.address import Address, parse_address
 from millgate.stores.postgres.connection import Pool
 
-LOCK = 0x48474154  # "HGAT": the advisory lock that a process holds while it migrates
+LOCK = 0x4D494C4C  # "MILL": the advisory lock that a process holds while it migrates
 NAME = 'text COLLATE "C" NOT NULL'
 
 START = """
@@ -71,14 +71,15 @@ CREATE TABLE millgate.index_marks (
   PRIMARY KEY (tenant, collection, mark));
 """
 
-# A fact's key may be as long as the fact: its hash is what makes it unique.
+# A fact's key may be as long as the fact: its hash is what makes it unique. Names of nodes are compared without case:
+# what the database takes for lower case depends on its locale, so the form compared is a column that gateways fill.
 RECORDS = f"""
 CREATE TABLE millgate.edges (
   tenant {NAME}, source {NAME}, predicate {NAME}, target {NAME},
-  weight float8 NOT NULL, provenance text NOT NULL,
+  weight float8 NOT NULL, provenance text NOT NULL, source_key {NAME}, target_key {NAME},
   PRIMARY KEY (tenant, source, predicate, target));
-CREATE INDEX edges_out ON millgate.edges (tenant, source, weight DESC, predicate, target);
-CREATE INDEX edges_in ON millgate.edges (tenant, target, weight DESC, source, predicate);
+CREATE INDEX edges_out ON millgate.edges (tenant, source_key, weight DESC, source, predicate, target);
+CREATE INDEX edges_in ON millgate.edges (tenant, target_key, weight DESC, source, predicate, target);
 CREATE TABLE millgate.facts (
   tenant {NAME}, id {NAME}, key bytea NOT NULL, seq bigint NOT NULL, body text NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, key));
@@ -112,12 +113,6 @@ CREATE TABLE millgate.spends (
 ) WITH (fillfactor = 50);
 CREATE INDEX spends_recent ON millgate.spends (tenant, last);
 """
-
-# Two steps once made tables for postings and embedding work; the last step drops them where they are.
-NOTHING = "-- nothing any more"
-DROPPED = (
-    "postings", "posting_terms", "posting_lists", "posting_blocks", "posting_drafts", "posting_vectors", "embedding_work",
-)  # fmt: skip
 
 # Rates need not outlive the server.
 SHARED = f"""
@@ -156,31 +151,8 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-# Names of nodes are compared without case. What the database takes for lower case depends on its locale, so the form
-# compared is a column that gateways fill. For the edges that are there, a change of type fills it as well as the
-# database can: an UPDATE would not see the rows of other tenants.
-NODE_KEYS = """
-ALTER TABLE millgate.edges ADD source_key text COLLATE "C" NOT NULL DEFAULT '';
-ALTER TABLE millgate.edges ADD target_key text COLLATE "C" NOT NULL DEFAULT '';
-ALTER TABLE millgate.edges ALTER source_key DROP DEFAULT, ALTER target_key DROP DEFAULT;
-ALTER TABLE millgate.edges
-  ALTER source_key TYPE text COLLATE "C" USING lower(source COLLATE "default"),
-  ALTER target_key TYPE text COLLATE "C" USING lower(target COLLATE "default");
-DROP INDEX millgate.edges_out;
-DROP INDEX millgate.edges_in;
-CREATE INDEX edges_out ON millgate.edges (tenant, source_key, weight DESC, source, predicate, target);
-CREATE INDEX edges_in ON millgate.edges (tenant, target_key, weight DESC, source, predicate, target);
-"""
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POLICIES)
 
-DROP_POSTINGS = f"DROP TABLE IF EXISTS {', '.join(f'millgate.{table}' for table in DROPPED)};"
-
-STEPS = (
-    STORE, DOCUMENTS, RECORDS, TRACES, SHARED, NOTHING, NOTHING, POLICIES, NODE_KEYS, DROP_POSTINGS,
-)  # fmt: skip
-
-_THERE = """
-SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'millgate' AND tablename = 'posting_vectors'
-"""
 _THERE = """
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'millgate' AND tablename = 'migrations'
 """

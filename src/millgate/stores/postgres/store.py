@@ -71,7 +71,6 @@ class PostgresStore(SqlTraces, SqlAccounts, PostgresUpkeep, PostgresShared):
     """Whether its rows lie on the workers of a cluster."""
     _pool: Pool
     _reads: Replicas
-    _shares_heads = False
 
     def __init__(
         self,

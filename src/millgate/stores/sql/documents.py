@@ -38,8 +38,6 @@ class SqlDocuments(SqlPart):
 
     _reads: Reader
     """Where what may be a little old is read."""
-    _shares_heads: bool
-    """Whether a title or metadata that chunks share with their document is stored once."""
 
     def put(
         self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
@@ -52,7 +50,7 @@ class SqlDocuments(SqlPart):
         with self._pool.write(tenant) as link:
             changed = grown = 0
             for name in sorted(incoming):  # so that no two writers wait for each other
-                writer = CollectionWriter(link, tenant, name, self._shares_heads)
+                writer = CollectionWriter(link, tenant, name)
                 changed += writer.put(incoming[name])
                 grown += writer.grown
             rows = [(*key, value) for key, value in beside.items()]
@@ -69,7 +67,7 @@ class SqlDocuments(SqlPart):
         self, tenant: str, collection: str, ids: Sequence[str], change: Callable[[Chunk], Chunk]
     ) -> int:
         with self._pool.write(tenant) as link:
-            writer = CollectionWriter(link, tenant, collection, self._shares_heads)
+            writer = CollectionWriter(link, tenant, collection)
             changed = writer.amend(ids, change)
             if writer.grown > 0:
                 check_quota(link, tenant, self._tenant_bytes)
@@ -89,7 +87,7 @@ class SqlDocuments(SqlPart):
             left
         ):  # some documents at a time, so that others get their turn and the log stays small
             with self._pool.write(tenant) as link:
-                writer = CollectionWriter(link, tenant, collection, self._shares_heads)
+                writer = CollectionWriter(link, tenant, collection)
                 if documents is None and chunks is None:
                     removed, left = writer.clear_some(_CLEAR)
                 else:

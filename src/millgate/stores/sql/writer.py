@@ -5,17 +5,16 @@ row with what the store holds. Rows that differ are written under the next numbe
 their removal gets a number too. Sizes and counters come last. `grown` is by how many bytes the collection has grown.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millgate.stores.chunk_rows import (
-    Head,
     Row,
     compare,
     count_bytes,
     count_chars,
+    encode_metadata,
     from_row,
-    own_part,
 )
 from millgate.stores.sql.database import COLUMNS, HERE, LISTED, Link, fetch_one
 from millgate.stores.validate import DocumentsById, amend_documents, chunk_clash
@@ -38,8 +37,6 @@ class CollectionWriter:
     link: Link
     tenant: str
     collection: str
-    shares_heads: bool
-    """Whether a title or metadata that chunks share with their document is stored once."""
     grown: int = 0
     seq: int = field(init=False)
     place: int = field(init=False)
@@ -51,11 +48,13 @@ class CollectionWriter:
 
     def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former version; how many chunks changed."""
-        heads = {id: Head.of(document) for id, document in documents.items()}
-        stored = self._stored(documents)
+        columns = "id, place, bytes, title, digest, source, metadata"
+        stored = {
+            row[0]: row for row in self._select(columns, "documents", LISTED, list(documents))
+        }
         places = {id: row[1] for id, row in stored.items()}
         former = self._former(list(places.values()))
-        new = compare(documents, heads, former)
+        new = compare(documents, former)
         added = [id for id in documents if id not in places]
         for id in added:
             self.place += 1
@@ -67,22 +66,16 @@ class CollectionWriter:
             raise chunk_clash(self.collection, id, owner, new.fresh[id][1])
         self._delete("attachments", new.outdated)
         rows = [
-            (id, places[id], count_bytes(id, *heads[id]), d.title, d.digest, d.source, heads[id].metadata)
+            (id, places[id], count_bytes(id, d.title, data), d.title, d.digest, d.source, data)
             for id, d in documents.items()
-        ]  # fmt: skip
+            for data in [encode_metadata(d.metadata)]
+        ]
         differ = [row for row in rows if row != stored.get(row[0])]
         self._delete_counted("documents", LISTED, [row[0] for row in differ if row[0] in stored])
         self.link.insert("documents", ((*self._here, *row) for row in differ))
         self._bytes += sum(row[2] for row in differ)
         self._delete("removed", fresh)
-        self._insert([new.fresh[id] for id in new.changed], former, places, heads)
-        moved = {
-            id
-            for id, row in stored.items()
-            if self.shares_heads and Head(row[3], row[6]) != heads[id]
-        }
-        kept = new.fresh.keys() - set(new.changed) if moved else ()
-        self._store_own_parts([new.fresh[id] for id in kept if new.fresh[id][1] in moved], heads)
+        self._insert([new.fresh[id] for id in new.changed], former, places)
         grown = len(new.fresh) - len(former)
         self._add_sizes(documents=len(added), chunks=grown, chars=new.chars)
         return len(new.stale) + len(new.changed)
@@ -93,12 +86,11 @@ class CollectionWriter:
         former = {row[0]: row for row in self._select(COLUMNS, "chunks", LISTED, ids, order)}
         chunks = [from_row(self.collection, row) for row in former.values()]
         documents = amend_documents(self.tenant, self.collection, chunks, change)
-        new = compare(documents, dict.fromkeys(documents, Head("", "")), former)
-        stored = self._stored(documents)
-        places = {id: row[1] for id, row in stored.items()}
-        heads = {id: Head(row[3], row[6]) for id, row in stored.items()}
+        new = compare(documents, former)
+        rows = self._select("id, place", "documents", LISTED, list(documents))
+        places: dict[str, int] = dict(rows)
         self._delete("attachments", new.outdated)
-        self._insert([new.fresh[id] for id in new.changed], former, places, heads)
+        self._insert([new.fresh[id] for id in new.changed], former, places)
         self._add_sizes(documents=0, chunks=0, chars=new.chars)
         return len(new.changed)
 
@@ -167,17 +159,11 @@ class CollectionWriter:
         which, order = "place = ANY(?::bigint[])", " ORDER BY place, position"
         return {row[0]: row for row in self._select(COLUMNS, "chunks", which, places, order)}
 
-    def _stored(self, documents: Iterable[str]) -> dict[str, Row]:
-        """The stored rows of these documents, by id."""
-        columns = "id, place, bytes, title, digest, source, metadata"
-        return {row[0]: row for row in self._select(columns, "documents", LISTED, list(documents))}
-
     def _insert(
         self,
         changed: Sequence[Row],
         former: Mapping[str, Row],
         places: Mapping[str, int],
-        heads: Mapping[str, Head],
     ) -> None:
         """Write the chunks that are new or differ, each under the next number of the feed."""
         self._delete_counted("chunks", LISTED, [row[0] for row in changed if row[0] in former])
@@ -185,28 +171,13 @@ class CollectionWriter:
         def rows() -> Iterator[Row]:  # one at a time: a document may have a hundred thousand
             for row in changed:
                 self.seq += 1
-                id, document, position, source, _, _, admission, text = row
-                title, data, size = self._own_part(row, heads)
+                id, document, position, source, title, data, admission, text = row
+                size = count_bytes(id, title, data, text)
                 self._bytes += size
                 yield (*self._here, id, document, places[document], position,
                        self.seq, len(text), size, source, title, data, admission, text)  # fmt: skip
 
         self.link.insert("chunks", rows())
-
-    def _own_part(self, row: Row, heads: Mapping[str, Head]) -> tuple[str | None, str | None, int]:
-        return own_part(row, heads[row[1]] if self.shares_heads else Head("", ""))
-
-    def _store_own_parts(self, rows: Sequence[Row], heads: Mapping[str, Head]) -> None:
-        """Store again what chunks do not share with their document, whose head has changed; to readers they are the
-        same.
-        """
-        stored = self._select("bytes", "chunks", LISTED, [row[0] for row in rows])
-        parts = [(*self._own_part(row, heads), *self._here, row[0]) for row in rows]
-        self._bytes += sum(part[2] for part in parts) - sum(size for (size,) in stored)
-        self.link.run_many(
-            f"UPDATE millgate.chunks SET title = ?, metadata = ?, bytes = ? WHERE {HERE} AND id = ?",
-            parts,
-        )
 
     def _delete_chunks(self, ids: Sequence[str]) -> None:
         self._log_removals(ids)

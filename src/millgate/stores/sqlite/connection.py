@@ -97,12 +97,8 @@ def is_full(folder: Path) -> bool:
 
 
 # What a statement for several databases says, and how SQLite says it. A writer begins IMMEDIATE, so that it locks more
-# than FOR UPDATE asks for. A title or metadata that a chunk shares with its document is stored with the document alone:
-# the chunk's column is NULL.
-_HEAD = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
-  AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
+# than FOR UPDATE asks for.
 _SPELLINGS = (
-    ("position, source, title, metadata,", f"position, source, {_HEAD.format('title')}, {_HEAD.format('metadata')},"),
     ("millgate.", ""),
     ("= ANY(?::text[])", "IN (SELECT value FROM json_each(?))"),
     ("= ANY(?::bigint[])", "IN (SELECT value FROM json_each(?))"),

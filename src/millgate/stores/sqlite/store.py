@@ -92,7 +92,6 @@ class SqliteStore(SqlTraces, SqlAccounts, SqliteUpkeep):
             raise
 
     _pool: Pool
-    _shares_heads = True
 
     @property
     def id(self) -> str:

@@ -1,17 +1,12 @@
-"""A title or metadata that chunks share with their document is stored once, and each chunk reads as it was put."""
+"""After any writes a store on disk reads as the plain one in memory does, and has counted every byte."""
 
-import sqlite3
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.dictionaries import DictionaryStore
 
 from millgate.operations.check import check
-from millgate.stores.sqlite.store import FILE, SqliteStore
+from millgate.stores.sqlite.store import SqliteStore
 from millgate.types import Chunk, Document
-
-LARGE = {"note": "m" * 10_000}
 
 
 def page(id, *chunks, title="", metadata=None):
@@ -23,51 +18,8 @@ def page(id, *chunks, title="", metadata=None):
     return Document(id, title=title, metadata=metadata or {}, chunks=parts)
 
 
-@pytest.fixture
-def store(tmp_path):
-    opened = SqliteStore(tmp_path)
-    yield opened
-    opened.close()
-
-
 def read(store):
     return [(c.id, c.title, dict(c.metadata), c.text) for c in store.scan("t", "main")]
-
-
-def test_what_a_hundred_chunks_share_is_stored_once(store, tmp_path):
-    chunks = [("T" * 400, LARGE, f"text {n}") for n in range(100)]
-    store.put("t", [page("a", *chunks, title="T" * 400, metadata=LARGE)])
-    raw = sqlite3.connect(tmp_path / FILE)
-    (held,) = raw.execute(
-        "SELECT sum(length(coalesce(title, '')) + length(coalesce(metadata, ''))) FROM chunks"
-    ).fetchone()
-    (counted,) = raw.execute("SELECT bytes FROM collections").fetchone()
-    raw.close()
-    assert held == 0
-    assert 10_400 < counted < 13_000
-    assert {(c.title, c.metadata["note"]) for c in store.scan("t", "main")} == {
-        ("T" * 400, LARGE["note"])
-    }
-
-
-def test_a_chunk_that_stays_as_it_was_keeps_its_title_when_its_document_gets_another(store):
-    store.put("t", [page("a", ("A", {"k": 1}, "one"), title="A", metadata={"k": 1})])
-    before = store.head("t", "main")
-    changed = store.put("t", [page("a", ("A", {"k": 1}, "one"), title="B", metadata={"k": 2})])
-    assert (changed, store.head("t", "main")) == (0, before)
-    assert read(store) == [("a#0", "A", {"k": 1}, "one")]
-    store.put("t", [page("a", ("A", {"k": 1}, "one"), title="A", metadata={"k": 1})])
-    assert read(store) == [("a#0", "A", {"k": 1}, "one")]
-
-
-def test_every_way_to_read_a_chunk_gives_what_it_shares(store):
-    store.put("t", [page("a", ("A", {"k": 1}, "one"), title="A", metadata={"k": 1})])
-    (change,) = store.changes("t", "main", 0)
-    (by_id,) = store.chunks("t", "main", ["a#0"])
-    ((_, _, record),) = store.records()
-    assert {(c.title, c.metadata["k"]) for c in (change.chunk, by_id, record.chunks[0])} == {
-        ("A", 1)
-    }
 
 
 titles = st.sampled_from(["", "A", "B"])
