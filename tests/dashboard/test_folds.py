@@ -19,7 +19,7 @@ TRACE = Trace(
     (
         Step(Stage.MODEL, 0.1, facts={"model": "m", "guard": "clean"}),
         Step(Stage.WINDOW, 0.0, facts={"tokens": 900, "human": 900}),
-        Step(Stage.FOLD, 0.0, facts={"group": "on", "folds": 1, "saved_tokens": 1200}),
+        Step(Stage.FOLD, 0.0, facts={"group": "on", "folds": 1, "folded": 1200}),
         Step(
             Stage.FOLD,
             0.0,

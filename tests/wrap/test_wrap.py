@@ -92,7 +92,7 @@ def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
     assert json.loads(told)["models"] == ["steady"]
     assert json.loads(told)["base"].startswith("http://127.0.0.1:")
     assert (
-        "millgate: 1 model call to 127.0.0.1; 1 guarded; 1 loop cut from 1 answer, 1 recovered"
+        "millgate: 2 model calls to 127.0.0.1; 2 guarded; 1 loop cut from 1 answer, 1 recovered"
         in done.stderr
     )
     assert snapshot(place[0]) == before

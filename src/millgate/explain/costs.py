@@ -21,7 +21,7 @@ GROUPS = ("on", "holdout", "measure")
 
 @dataclass(slots=True)
 class Costs:
-    """What some calls took and cost; `priced` is how many of them have a model with a price.
+    """What some calls took and cost, those included that the guard made itself; `priced` is how many have a price.
 
     `lost` are tokens that were paid in full again because the provider's cache broke, `lost_cost` what that cost.
     """
@@ -41,9 +41,9 @@ class Costs:
 
     def add(self, call: CallCost) -> None:
         """Add a call."""
-        self.calls += 1
+        self.calls += call.calls
         if call.cost is not None:
-            self.priced += 1
+            self.priced += call.calls
             self.cost += call.cost
         self.read += call.read
         self.written += call.written
@@ -102,7 +102,7 @@ def _name(row: TraceSummary, call: CallCost, scope: CostScope) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoldGroup:
-    """The sessions of one group: `saved` is what their requests were shorter by, or would have been if not folded."""
+    """The sessions of one group: `saved` is what was folded, or would have been, each token once."""
 
     group: str
     sessions: int

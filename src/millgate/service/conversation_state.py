@@ -2,7 +2,8 @@
 
 That is the blocks that it injected, the ids of answers that were resumed, requests whose answer looped, and reasoning
 that was cut; and for the dashboard who is signed in: small values by key, kept for as long as conversations last. The
-first value under a key stays, and a later writer gets it back unless it replaces it.
+first value under a key stays, and a later writer gets it back unless it replaces it. What is replaced is read with
+`get_replaced`, since another worker may have done so.
 
 The values stand in a SQLite file beside the store, or
 in a store that gateways share, and the latest of them in memory too. Without either, memory alone holds them. `failure`
@@ -75,6 +76,12 @@ class ConversationState:
         """The value under a key, or None."""
         return (await self.get_all([key])).get(key)
 
+    async def get_replaced(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The values under those of some keys that have one, as the worker wrote them that was last to replace them."""
+        if not self.is_kept:
+            return {key: self._memory[key] for key in keys if key in self._memory}
+        return await asyncio.to_thread(self._read, keys)
+
     async def get_all(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values under those of some keys that have one."""
         found = {key: self._memory[key] for key in keys if key in self._memory}
@@ -103,6 +110,8 @@ class ConversationState:
                 value = await asyncio.to_thread(self._write, key, value, replace=replace)
             finally:
                 self._writing.pop(key, None)
+        if replace and self.is_kept:
+            return value  # another worker may replace it again
         if replace and (old := self._memory.pop(key, None)) is not None:
             self._bytes -= len(old)
         return self._keep(key, value)

@@ -107,6 +107,8 @@ class Conversation:
     it never cleared anything.
     """
     followers: Followers | None = field(default=None, repr=False)
+    kept_at: float = 0.0
+    """When it was written where other processes read it; 0 if it was not."""
     bytes: int = 0
     """About how much memory it takes, measured when it is remembered."""
 

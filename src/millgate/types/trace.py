@@ -108,6 +108,8 @@ class CallCost:
     lost_cost: float | None = None
     blame: str = ""
     reason: str = ""
+    calls: int = 1
+    """How often an upstream was asked: the guard asks again after each cut."""
 
     @classmethod
     def of(cls, trace: Trace) -> "CallCost | None":
@@ -131,6 +133,7 @@ class CallCost:
             cache.number("cost"),
             str(cache.facts.get("blame", "")),
             str(cache.facts.get("reason", ""))[:SUMMARY_CHARS],
+            1 + int(call.number("rollbacks") or 0),
         )
 
 
@@ -140,7 +143,7 @@ class FoldUse:
 
     group: str
     saved: int = 0
-    """Tokens that its request is shorter by, or would be."""
+    """Tokens that were folded for the first time, or would have been."""
     saved_cost: float | None = None
     repeated_calls: int = 0
     """Results that it brought of calls which were made before."""

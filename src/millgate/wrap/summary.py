@@ -15,6 +15,7 @@ from millgate.text.table import count_of, money_of
 
 COUNTED = {
     "millgate_guard_stalls_total": "loops",
+    "millgate_guard_rollbacks_total": "asked again",
     "millgate_tokens_injected_total": "injected",
     "millgate_tokens_saved_total": "saved",
     "millgate_compactions_total": "compactions",
@@ -84,8 +85,9 @@ class Summary:
 
     @property
     def calls(self) -> int:
-        """All model calls; a turn that we end makes none."""
-        return self.routes.total() - self.routes["passed"] - self.sums["ended"]
+        """All model calls, those of the guard included; a turn that we end makes none."""
+        made = self.routes.total() - self.routes["passed"] - self.sums["ended"]
+        return made + self.sums["asked again"]
 
     def lines(self) -> list[str]:
         """What to tell the user."""
@@ -110,7 +112,7 @@ class Summary:
         """What became of the calls, and what was done to them."""
         sums, routes, outcomes = self.sums, self.routes, self.outcomes
         places = f" to {_name(self.services)}" if self.services else ""
-        guarded = routes["guarded"] - sums["ended"]
+        guarded = routes["guarded"] - sums["ended"] + sums["asked again"]
         left = routes["given up"] + outcomes["abandoned"]
         no_loop = outcomes["clean"] and not (sums["loops"] or sums["notes"] or sums["ended"])
         said = {

@@ -47,12 +47,12 @@ def stored(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def gateway_with(rig, stored, tmp_path_factory):
-    """Makes gateways with features, each over a store of its own."""
+    """Makes gateways with features, each over a store of its own, or over that of another."""
     made = []
 
-    def make(*, keeps=True, **features):
-        store = tmp_path_factory.mktemp("store") / "kb" if keeps else MEMORY
-        if keeps:
+    def make(*, keeps=True, over=None, **features):
+        store = over.store if over else tmp_path_factory.mktemp("store") / "kb" if keeps else MEMORY
+        if keeps and not over:
             shutil.copytree(stored, store)
         made.append(Gateway(rig, str(store), **features))
         return made[-1]

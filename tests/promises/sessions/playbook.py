@@ -46,13 +46,13 @@ class Sent:
 class Gateway:
     """The application that `millgate wrap` serves, in this process; a restart leaves what is on the disk."""
 
-    def __init__(self, rig, store=None, *, repair=(), **features):
-        self._rig, self.looked_up = rig, 0
+    def __init__(self, rig, store=None, *, repair=(), traces=0, **features):
+        self._rig, self.store, self.looked_up = rig, store, 0
         upstream = f"http://127.0.0.1:{rig.upstream.port}/v1"
         spec = GatewaySpec(store=store, upstream=upstream, secret="s", **features)
         settings = settings_for(spec)
         proxy = settings.proxy.model_copy(update={"repair": repair})
-        trace = settings.trace.model_copy(update={"keep": 0})  # nobody reads one here
+        trace = settings.trace.model_copy(update={"keep": traces})
         self._settings = settings.model_copy(update={"proxy": proxy, "trace": trace})
         self.start()
 
@@ -85,11 +85,15 @@ class Gateway:
         lines = self._app.state.service.metrics.text().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("millgate_contexts_total "))  # fmt: skip
 
-    def send(self, request):
+    @property
+    def service(self):
+        return self._app.state.service
+
+    def send(self, request, *answers):
         model = request.fields.get("model") or request.path
         upstream = self._rig.upstream
         answer = ANSWERS.get(request.path) or [b"data: " + json.dumps(GEMINI).encode() + b"\r\n\r\n"]  # fmt: skip
-        upstream.script(model, answer)
+        upstream.script(model, *(answers or [answer]))
         status, notes, body = self._rig.run(self._serve(request))
         assert status == 200, body
         return Sent(request, upstream.seen[model][0].json, notes)

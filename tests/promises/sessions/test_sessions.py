@@ -5,7 +5,7 @@ Each agent plays a session of many turns through each feature that changes reque
 
 import json
 from copy import deepcopy
-from itertools import pairwise, zip_longest
+from itertools import cycle, pairwise, zip_longest
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -75,6 +75,18 @@ def test_a_rule_stands_once_in_every_request_whatever_was_compacted(played, agen
 @every_agent
 def test_a_rule_stands_once_after_restarts_too(played, agent):
     played(agent, "remember", restarts=True) << promise.the_rule_stands_once
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini"])
+def test_two_workers_of_one_gateway_share_the_newest_view_of_a_conversation(gateway_with, agent):
+    one = gateway_with(**FEATURES["remember"])
+    two = gateway_with(over=one, **FEATURES["remember"])
+    books = cycle(map(Playbook, (one, two)))
+    both = Playbook(one)
+    for request in AGENTS[agent]().session_of_many_turns():
+        book = next(books) >> request
+        both.sent.append(book.last)
+    both << promise.every_compaction_is_noted_once << promise.the_rule_stands_once
 
 
 @pytest.mark.parametrize("agent", ["opencode", "hermes", "gemini", "pi"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.sessions.prompt_cache.watching import Watcher
 
 from millgate.sessions.conversation import Conversation, Conversations, Owner
+from millgate.sessions.prompt_cache.difference import Difference
 from millgate.sessions.prompt_cache.judgment import CacheCounts, judge
 from millgate.sessions.prompt_cache.segments import read_prompt
 
@@ -289,6 +290,18 @@ def test_a_recording_without_requests_is_judged_by_its_counts():
     cold = judge(last, CacheCounts(0, 111_000, 3), gap_s=4 * 3600, ttl_s=3600, is_known=False)
     assert cold.blame == "time"
     assert "4.0 h" in cold.reason
+
+
+def test_a_change_after_a_long_pause_is_told_with_the_pause_and_blamed_by_what_was_still_read():
+    last, change = (
+        CacheCounts(0, 100_000, 0, is_automatic=False),
+        Difference("model", "the model (a to b)"),
+    )
+    told = "the model (a to b) changed; and the last call was 20 min ago, and the cache keeps it for 5 min"
+    for read, blame in ((0, "time"), (30_000, "client")):
+        now = CacheCounts(read, 100_000 - read, 0, is_automatic=False)
+        judged = judge(last, now, gap_s=1_200, ttl_s=300, difference=change)
+        assert (judged.blame, judged.reason) == (blame, told)
 
 
 def test_what_is_remembered_is_bounded_and_each_tenant_pays_for_its_own():

@@ -14,7 +14,6 @@ from millgate.sessions.xray.findings import KINDS, Window
 from millgate.text.tokens import estimate_tokens
 from millgate.types import CallCost, Step, Trace
 from millgate.types.notes import Stage
-from millgate.types.trace import SAVED_TOKENS
 
 # A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
 # at once, and less may be a single result that was dropped.
@@ -95,7 +94,7 @@ def _turn(
             time=when, tools=window.tools, injected=window.injected, length=window.length,
             **{name: _number(cache, name) if cache else 0 for name in ("read", "written", "fresh")},
             broke=cost.reason if cost and cost.blame else "",
-            folded=_number(folded, SAVED_TOKENS) if folded else 0,
+            folded=_number(folded, "folded") if folded else 0,
         ),
         added,
         dropped,

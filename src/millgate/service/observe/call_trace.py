@@ -105,6 +105,7 @@ def _call_step(call: ModelCall) -> Step:
         "repetition": "; ".join(call.report.warnings[:MOST_WARNINGS]) if call.report else "",
         "rescued_by": call.rescued_by,
         "repaired": call.repaired,
+        "unknown_parts": call.unknown_parts or "",
         "response_id": call.response_id,
         "context_trace": call.context_trace,
         "context_tokens": call.context_tokens or "",
@@ -221,7 +222,8 @@ def _fold_steps(call: ModelCall) -> Iterator[Step]:
     facts: dict[str, float | str] = {
         "group": folded.group,
         "folds": len(report.folds),
-        "saved_tokens" if is_on else "would_save": report.saved_tokens,
+        "saved_tokens" if is_on else "would_save": folded.new_tokens if call.answered else 0,
+        "folded": report.saved_tokens if is_on else "",
         "saved_cost": "" if folded.saved_cost is None else round(folded.saved_cost, 6),
         "repeated_calls": folded.repeated_calls,
         "stops": 1 if folded.has_stopped else "",

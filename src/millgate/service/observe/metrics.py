@@ -67,8 +67,9 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "model_cost": ("What these calls cost, in the currency of the prices.", CALL),
     "traces_lost": ("Traces of model calls that could not be stored.", ""),
     "circles": ("Rungs reached by agents that repeat their tool calls.", "rung"),
-    "fold_tokens": ("Tokens that folding took out of requests, or would have, by group of sessions.", "group"),
+    "fold_tokens": ("Tokens that folding took out of requests, or would have, each counted once, by group of sessions.", "group"),
     "fold_stops": ("Sessions in which folding stopped since the model asked for a folded text again.", ""),
+    "unknown_parts": ("Parts of messages in a shape that Millgate does not know; they are passed on as they came.", ""),
     "compactions": ("Compactions of agents' windows that were noticed, by their way.", "way"),
     "put_back_blocks": ("Blocks put back of what compactions lost.", ""),
     "put_back_tokens": ("Tokens of these blocks.", ""),
@@ -215,10 +216,11 @@ class Metrics:
         for mark in call.circles.marks:
             self._count("circles", mark.step)
         if fold := call.fold:
-            self._count("fold_tokens", fold.group, by=fold.report.saved_tokens)
+            self._count("fold_tokens", fold.group, by=fold.new_tokens if call.answered else 0)
             self._count("fold_stops", by=fold.has_stopped and fold.group == "on")
         if call.compaction is not None:
             self._count("compactions", call.compaction.way)
+        self._count("unknown_parts", by=call.unknown_parts)
         self._count("put_back_blocks", by=len(call.new_blocks))
         self._count("put_back_tokens", by=sum(call.new_blocks))
 

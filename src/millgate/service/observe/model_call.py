@@ -14,7 +14,7 @@ from millgate.guard.dialects.usage import CachedInput, UsageSum
 from millgate.guard.report import LOOP_ERRORS, GuardReport, State
 from millgate.service.wire import FIRST_ERROR, GONE
 from millgate.sessions.compaction.account import Account
-from millgate.sessions.folding.report import Fold, FoldReport
+from millgate.sessions.folding.report import Fold, FoldReport, price_saving
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
 from millgate.sessions.witness import Observation
 from millgate.spending.limits import CapStatus
@@ -48,6 +48,11 @@ class FoldedCall:
         return tuple(fold for fold in self.report.folds if fold.at >= self.first_new)
 
     @property
+    def new_tokens(self) -> int:
+        """Tokens that are folded for the first time: what sums count, each once."""
+        return self.report.saved_from(self.first_new)
+
+    @property
     def repeated_calls(self) -> int:
         """How many of the new results are of calls that were made before."""
         return sum(at >= self.first_new for at in self.report.repeated_calls)
@@ -58,15 +63,9 @@ class FoldedCall:
         return self.report.stopped_at is not None and self.report.stopped_at >= self.first_new
 
     def price(self, price: Price, counts: CacheCounts | None) -> None:
-        """Work out the saved cost: new text is written to the cache, older text is read from it, if there is one."""
-        new = self.report.saved_from(self.first_new)
-        old = self.report.saved_tokens - new
-        if counts is None or not counts.read + counts.written:
-            self.saved_cost = price.cost(fresh=new + old)
-        elif counts.is_automatic:
-            self.saved_cost = price.cost(fresh=new, read=old)
-        else:
-            self.saved_cost = price.cost(written=new, read=old)
+        """Work out the saved cost."""
+        old = self.report.saved_tokens - self.new_tokens
+        self.saved_cost = price_saving(price, counts, old=old, new=self.new_tokens)
 
 
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
@@ -97,6 +96,8 @@ class ModelCall:
     """The request as the model got it, empty if it is huge. Parsed it would take up to ten times the memory."""
     length: int = 0
     """The length of the model's window, if the client says it."""
+    unknown_parts: int = 0
+    """Parts of its new messages in a shape that nobody here knows; they went on as they came."""
     answer: str = ""
     """What the client has of an answer that was cut."""
     status: int = 0

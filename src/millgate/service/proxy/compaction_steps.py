@@ -16,6 +16,7 @@ import asyncio
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import orjson
 from pydantic import TypeAdapter
@@ -40,6 +41,7 @@ from millgate.sessions.conversation import (
     Conversations,
     Owed,
     Owner,
+    find_last,
     notice_among,
 )
 from millgate.sessions.prompt_cache.segments import read_prompt
@@ -118,7 +120,7 @@ async def remember(
         # what begins beside a conversation, as a request for a title, does not take its place
         is_beside = last is None and len(conversations.of_session(exchange.owner, call.session)) > 1
         if seen is not None and seen.mode in KEEPING and not is_beside:
-            await keep_window(exchange.owner, now, conversations, remembered)
+            await keep_window(exchange.owner, now, remembered)
 
 
 def _remember_window(exchange: Exchange, seen: Noticed, now: Conversation) -> None:
@@ -304,43 +306,56 @@ class _Kept:
 _FORM = TypeAdapter(_Kept)
 
 
-async def keep_window(
-    owner: Owner, now: Conversation, conversations: Conversations, remembered: ConversationState
-) -> None:
+async def keep_window(owner: Owner, now: Conversation, remembered: ConversationState) -> None:
     """Write the last window of a session, in the place of the one before it."""
     if not now.body or not remembered.is_kept:
         return
     cleared = (now.cleared.start, now.cleared.stop) if now.cleared else None
     head = _FORM.dump_json(_Kept(now.session, now.turn, now.owed, now.carried, cleared))
+    now.kept_at = now.at
     packed = zlib.compress(b"%d\n%b%b" % (len(head), head, now.body), 1)
     await remembered.put(_key(owner, now.session), packed, replace=True)
-    names = orjson.dumps(conversations.sessions_of(owner)[:RECENT])
-    await remembered.put(_key(owner), names, replace=True)
+    listed = await _list_kept(owner, remembered) | {now.session: now.kept_at}
+    newest = sorted(listed.items(), key=itemgetter(1))[-RECENT:]
+    await remembered.put(_list_key(owner), orjson.dumps(dict(newest)), replace=True)
 
 
 async def restore_windows(
     owner: Owner, conversations: Conversations, remembered: ConversationState
 ) -> None:
-    """Read the windows of a caller of whom nothing is known in this process."""
-    if not remembered.is_kept or conversations.sessions_of(owner):
+    """Read the windows of a caller that another process wrote: this one before it ended, or another worker since."""
+    if not remembered.is_kept:
         return
-    names = orjson.loads(await remembered.get(_key(owner)) or b"[]")
-    keys = [_key(owner, name) for name in reversed(names)]
-    known = await remembered.get_all(keys)
-    for key in keys:
-        if key in known:
-            conversations.remember(owner, _unpack(known[key]), None)
+    listed = await _list_kept(owner, remembered)
+    known = {name: conversations.of_session(owner, name) for name in listed}
+    newer = [name for name, at in listed.items() if all(one.kept_at != at for one in known[name])]
+    written = await remembered.get_replaced([_key(owner, name) for name in newer])
+    for name in newer:
+        if packed := written.get(_key(owner, name)):
+            now = _unpack(packed, listed[name])
+            conversations.remember(owner, now, find_last(now.original, known[name]))
 
 
-def _unpack(packed: bytes) -> Conversation:
+def _unpack(packed: bytes, kept_at: float) -> Conversation:
     size, _, rest = zlib.decompressobj().decompress(packed, 2 * HUGE).partition(b"\n")
     kept, body = _FORM.validate_json(rest[: int(size)]), rest[int(size) :]
     prompt = read_prompt(loads(body))
     cleared = range(*kept.cleared) if kept.cleared else None
     return Conversation(
-        kept.session, prompt, prompt, body=body, turn=kept.turn, owed=kept.owed, carried=kept.carried, cleared=cleared
+        kept.session, prompt, prompt, body=body, turn=kept.turn, owed=kept.owed, carried=kept.carried, cleared=cleared, kept_at=kept_at
     )  # fmt: skip
 
 
-def _key(owner: Owner, session: str = "") -> bytes:
+async def _list_kept(owner: Owner, remembered: ConversationState) -> dict[str, float]:
+    """The caller's latest sessions, and when the window of each was written; the newest last."""
+    key = _list_key(owner)
+    found: dict[str, float] = orjson.loads((await remembered.get_replaced([key])).get(key, b"{}"))
+    return found
+
+
+def _key(owner: Owner, session: str) -> bytes:
     return b"window:" + orjson.dumps([*owner, session])
+
+
+def _list_key(owner: Owner) -> bytes:
+    return b"windows:" + orjson.dumps([*owner])

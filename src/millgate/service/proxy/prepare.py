@@ -29,7 +29,7 @@ from millgate.sessions.prompt_cache.segments import Prompt
 from millgate.sessions.witness import Observation, observe
 from millgate.text.table import count_of
 from millgate.transcript.digests import digests
-from millgate.transcript.parts import is_from_model, is_from_person
+from millgate.transcript.parts import is_from_model, is_from_person, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Prepared:
     unrepaired: ProxyRequest | None = None
     """The request before the repair of its cache; None if nothing was repaired."""
     repaired: str = ""
+    unknown_parts: int = 0
+    """Parts of the new messages in a shape that nobody here knows."""
     observation: Observation | None = None
     followers: Followers | None = None
     """What has read the conversation up to here."""
@@ -82,6 +84,8 @@ def prepare(request: ProxyRequest, known: Known, policies: Policies) -> Prepared
     """The request as the model gets it: with its blocks and notes, folded and repaired; compared with the last one."""
     original, done = request, Prepared(request)
     followers = known.followers.go_on(digests(request.messages), known.blocks)
+    new = request.messages[find_unseen(request.messages) :]
+    done.unknown_parts = sum(part.kind == "unknown" for one in new for part in read(one))
     _put_in_blocks(done, known)
     with surviving("the search for circles of tool calls"):
         _note_circles(done, known, policies.circles, followers)
@@ -164,7 +168,7 @@ def _fold(done: Prepared, known: Known, policies: Policies, followers: Followers
     done.fold = FoldedCall(group, report, unseen, texts)
     if group == "on" and any(a is not b for a, b in zip(sent, messages, strict=True)):
         done.request = request.with_messages(sent, known.dialect)
-    said = f"{count_of(len(report.folds), 'run')}, {report.saved_tokens} tokens"
+    said = f"{count_of(len(report.folds), 'run')}, {report.saved_tokens} tokens, {done.fold.new_tokens} of them new"
     said = said if group == "on" else f"{group}: {said}"
     stopped = f"; stopped: {report.stopped_by}" if report.stopped_at is not None else ""
     done.headers["x-millgate-fold"] = said + stopped

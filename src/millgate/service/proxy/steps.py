@@ -225,12 +225,8 @@ async def prepare_request(
     done = exchange.prepared
     if done is None:
         return
-    exchange.request, call.circles, call.fold, call.repaired = (
-        done.request,
-        done.circles,
-        done.fold,
-        done.repaired,
-    )
+    exchange.request, call.circles, call.fold = done.request, done.circles, done.fold
+    call.repaired, call.unknown_parts = done.repaired, done.unknown_parts
     exchange.reply_headers |= done.headers
     call.sent = (
         done.request.body if len(done.request.body) <= HUGE else b""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millgate.sessions.prompt_cache.judgment import CacheCounts
+from millgate.spending.prices import Price
 from millgate.text.table import count_of
 from millgate.transcript.places import Place, text_at
 
@@ -60,3 +62,21 @@ class FoldReport:
             return "nothing to fold"
         said = f"{count_of(len(self.folds), 'fold')}, {self.saved_tokens:,} tokens"
         return f"{said}; stopped: {self.stopped_by}" if self.stopped_at is not None else said
+
+
+def price_saving(
+    price: Price, counts: CacheCounts | None, *, old: int, new: int, is_long: bool = False
+) -> float:
+    """What a call would have cost more without its folds, by what the provider did with its cache.
+
+    `new` are the tokens that are folded for the first time: they would have been written to the cache. What was folded
+    before, `old`, would have been read from it, or written again if the call read nothing.
+    """
+    if counts is None or not counts.read + counts.written:
+        return price.cost(fresh=old + new)
+    if counts.is_automatic:
+        read = old if counts.read else 0
+        return price.cost(read=read, fresh=old + new - read)
+    read = old if counts.read >= counts.written else 0
+    written = old + new - read
+    return price.cost(read=read, written=written, hour=written if is_long else 0)

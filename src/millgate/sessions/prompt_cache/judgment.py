@@ -117,11 +117,15 @@ def _blame(
     difference: Difference | None,
     is_known: bool,
 ) -> tuple[Blame, str]:
-    if difference is not None:
-        return "client", difference.describe()
     if gap_s is not None and gap_s > ttl_s:
         limit = f"the cache keeps it for {say_duration(ttl_s)}"
-        return "time", f"the last call was {say_duration(gap_s)} ago, and {limit}"
+        late = f"the last call was {say_duration(gap_s)} ago, and {limit}"
+        if difference is None:
+            return "time", late
+        # what was still read had outlived the pause
+        return "client" if now.read else "time", f"{difference.describe()}; and {late}"
+    if difference is not None:
+        return "client", difference.describe()
     after = "" if gap_s is None else f", {say_duration(gap_s)} after the last call"
     if is_known:
         seen = f"the request only adds to the last one{after}"

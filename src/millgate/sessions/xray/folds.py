@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millgate.sessions.folding.folder import Folder
+from millgate.sessions.folding.report import price_saving
 from millgate.sessions.xray.findings import FoldSaving, add
 from millgate.sessions.xray.usage import CallUsage
 from millgate.spending.prices import Prices
@@ -65,13 +66,7 @@ class FoldFollower:
         price = self.prices.find(usage.model, input_tokens=usage.counts.total)
         if price is None:
             return
-        counts = usage.counts
-        if counts.is_automatic or not counts.read + counts.written:
-            read = self._known if counts.read else 0
-            cost = price.cost(read=read, fresh=self._known + self._new - read)
-        else:
-            # a call that read nothing wrote all of it again
-            read = self._known if counts.read >= counts.written else 0
-            written = self._known + self._new - read
-            cost = price.cost(read=read, written=written, hour=written if usage.is_long else 0)
+        cost = price_saving(
+            price, usage.counts, old=self._known, new=self._new, is_long=usage.is_long
+        )
         self.saving = add(self.saving, FoldSaving(0, 0, 0, cost))
