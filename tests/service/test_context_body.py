@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from millgate.published.self_reference import REQUEST_FIELDS
 from millgate.service.app import create
-from millgate.service.routes.context import ContextIn, field_docs
+from millgate.service.routes.context import ContextIn
+from millgate.settings.schema import field_docs
 from millgate.types import ContextBudget, Request, Window
 
 SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from millgate.service.routes.responses import respond
+from millgate.service.routes.api import respond
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ TAGS = [
     "documents",
     "turns",
     "facts",
+    "fingerprint",
     "graph",
     "hooks",
     "reviews",

@@ -17,7 +17,6 @@ from millgate.service.edge.paths import is_dashboard
 from millgate.service.proxy import app as proxy
 from millgate.service.routes import ROUTERS, mcp
 from millgate.service.routes.openapi import install_schema
-from millgate.service.routes.parse import StrictRoute
 from millgate.service.state import add_admission, lifespan_of, open_gate, open_state
 from millgate.settings import Settings
 
@@ -42,7 +41,6 @@ def create(gate: Millgate, *, close_gate: bool = False, folder: str | None = Non
         telemetry={"tracing": False, "metrics": False, "logs": False},  # spans.py has our own
     )
     app.state.service = service
-    app.router.route_class = StrictRoute
     add_admission(app, service, _error_response)
     problems.install(app)
     app.add_exception_handler(RequestValidationError, problems.validation_error)

@@ -20,7 +20,7 @@ from millgate.service.dashboard import (
 from millgate.service.dashboard.render import HEADERS, redirect, static_files
 from millgate.service.dashboard.route import PageRoute, error_page
 from millgate.service.edge.paths import DASHBOARD, HOME, STATIC
-from millgate.service.routes.parse import Id
+from millgate.service.routes.api import Id
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -16,7 +16,7 @@ from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import ReadGate
+from millgate.service.routes.api import ReadGate
 from millgate.spending.prices import table_version
 from millgate.types import CallCost
 

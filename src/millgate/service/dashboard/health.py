@@ -20,7 +20,7 @@ from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import AdminGate, ReadGate
+from millgate.service.routes.api import AdminGate, ReadGate
 from millgate.service.routes.health import check_parts
 from millgate.service.state import service_of
 from millgate.stores.url import is_postgres

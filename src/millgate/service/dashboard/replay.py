@@ -18,8 +18,7 @@ from millgate.service.dashboard.fates import FateRow, fate_row
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import ReadGate
-from millgate.service.routes.parse import Id, Name
+from millgate.service.routes.api import Id, Name, ReadGate
 from millgate.types import Request as ContextRequest
 from millgate.types import Trace
 

@@ -14,8 +14,7 @@ from millgate.service.dashboard.render import render
 from millgate.service.dashboard.replay import sliders
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import ReadGate
-from millgate.service.routes.parse import Id
+from millgate.service.routes.api import Id, ReadGate
 from millgate.stores.stored_trace import FULL
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS

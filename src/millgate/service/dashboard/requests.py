@@ -16,7 +16,7 @@ from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.words import looped
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import ReadGate
+from millgate.service.routes.api import ReadGate
 from millgate.types import TraceSummary
 from millgate.types.lengths import NAME_CHARS
 

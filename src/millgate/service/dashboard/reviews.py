@@ -11,8 +11,7 @@ from millgate.errors import InputError
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
 from millgate.service.edge.paths import DASHBOARD
-from millgate.service.routes.callers import Reviewer, ReviewGate
-from millgate.service.routes.parse import Id
+from millgate.service.routes.api import Id, Reviewer, ReviewGate
 from millgate.service.state import service_of
 from millgate.types import ReviewStatus
 

@@ -27,8 +27,7 @@ from millgate.service.dashboard.traces import read_traces
 from millgate.service.dashboard.words import kept_looping, looped
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.observe.call_trace import GAP
-from millgate.service.routes.callers import ReadGate, ReviewGate
-from millgate.service.routes.parse import Id
+from millgate.service.routes.api import Id, ReadGate, ReviewGate
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.notes import Stage

@@ -17,7 +17,7 @@ from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.traces import ReadTraces, read_traces
 from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
 from millgate.service.edge.paths import HOME
-from millgate.service.routes.callers import ReadGate
+from millgate.service.routes.api import ReadGate
 from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
 from millgate.sessions.xray.findings import Window
 from millgate.sessions.xray.summary import LABELS

@@ -1,33 +1,16 @@
-"""Internal: the HTTP routes, one file a resource.
+"""Internal: the HTTP routes, one file a resource; api.py is what they share."""
 
-A route parses its body (parse.py refuses unknown fields), asks the gate of the caller's tenant, and answers with plain
-values (responses.py). The docstrings become the descriptions of /openapi.json.
-"""
-
-from millgate.service.routes import (
+from millgate.service.routes import (  # fmt: skip
     context,
     documents,
     facts,
     graph,
     health,
-    hooks,
     reviews,
     sessions,
-    strategy,
     traces,
 )
 
-ROUTERS = (
-    context.router,
-    strategy.router,
-    documents.router,
-    documents.turns,
-    facts.router,
-    graph.router,
-    hooks.router,
-    reviews.router,
-    reviews.hitl_sessions,
-    sessions.router,
-    traces.router,
-    health.router,
+ROUTERS = tuple(
+    part.router for part in (context, documents, facts, graph, reviews, sessions, traces, health)
 )

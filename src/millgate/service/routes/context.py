@@ -1,41 +1,53 @@
-"""POST /v1/context: the best context for a query that fits the budget and is new to the window.
+"""Context: /v1/context, the best context for a query that fits the budget and is new to the window; and beside it the
+fingerprint of a window, the advice how to load content, and the hook that agents call with each prompt.
 
-POST /v1/fingerprint makes the fingerprint of a window for callers who do not make it themselves.
-
-The body, ContextIn, is made from the fields of types.Request and of its ContextBudget: each becomes a field of the
-body, with its name, type, default and docstring. Only what HTTP adds is written here: other names, which are
-accepted too (published/self_reference.py), ranges, and ways to send the window.
+The body of /v1/context is made from the fields of types.Request and of its ContextBudget, each with its name, type,
+default and docstring. Only what HTTP adds is written here: other names, which are accepted too
+(published/self_reference.py), ranges, and ways to send the window.
 """
 
-import asyncio
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
-from fastapi import APIRouter
-from pydantic import AliasChoices, BaseModel, Field, create_model
+from fastapi import APIRouter, Query
+from pydantic import AliasChoices, ConfigDict, Field, create_model
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.explain.as_data import context_data
+from millgate.integrations.mcp.schemas import StrategyResult
 from millgate.keys import KEYLESS
 from millgate.knowledge.project import folder_name
+from millgate.pipeline.stages.decide import window_state
+from millgate.pipeline.stages.strategy import context_strategy
 from millgate.published.self_reference import REQUEST_FIELDS, WindowFingerprintPayload
 from millgate.service.observe.request_state import state_of
-from millgate.service.routes.callers import Reader, ReadGate
-from millgate.service.routes.parse import Body, Name, StrictRoute
-from millgate.service.routes.responses import respond, response_schema
+from millgate.service.routes.api import (  # fmt: skip
+    Body,
+    Collection,
+    Folder,
+    Label,
+    Name,
+    Reader,
+    ReadGate,
+    Route,
+    SessionName,
+    Text,
+)
 from millgate.settings.schema import field_docs
 from millgate.text.fingerprint import WindowFingerprint
+from millgate.text.wanted import asks_nothing, is_reply
 from millgate.transcript.topic import read_with_topic
-from millgate.types import ContextBudget, Request, Window
-from millgate.types.lengths import MOST_COLLECTIONS, NOT_BLANK
+from millgate.types import Context, ContextBudget, Request, Window
+from millgate.types.lengths import MOST_COLLECTIONS, MOST_LABELS, NOT_BLANK
 from millgate.types.policy import Limits
 from millgate.types.request import LENGTHS
 
+router = APIRouter(prefix="/v1", route_class=Route)
+
 # of a window: far beyond any, and within what every client's integers hold
 MOST_TOKENS: Final = 10**12
-_DEFAULTS: Final = {"context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": NOT_BLANK, "examples": ["how do refunds work?"]},
     "budget": {"ge": 0, "examples": [500]},
@@ -48,36 +60,33 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
 }
 _TYPES: Final[dict[str, Any]] = {
     "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=MOST_COLLECTIONS)],
+    "context_length": int | None,
 }
 # The key names the tenant and who asks; the others are built from several fields of the body.
 _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
-def _body_names(noun: type) -> list[str]:
-    """The fields of a type that a request body may hold."""
-    return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
-
-
-def _body_fields(noun: type) -> dict[str, Any]:
-    """The fields of a noun as pydantic wants them: type, default, description and range."""
+def _fields_of(noun: type) -> dict[str, Any]:
+    """The fields of a noun that a body may hold, as pydantic wants them: type, default, description and range."""
     types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
-    defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
     made: dict[str, Any] = {}
-    for name in _body_names(noun):
-        default = ... if defaults[name] is MISSING else defaults[name]
-        kind = types[name] | None if default is None else types[name]
+    for field in fields(noun):
+        name, default = field.name, field.default
+        if name in _NOT_SENT:
+            continue
+        if name == "context_length":
+            default = None
         alias = AliasChoices(name, REQUEST_FIELDS[name]) if name in REQUEST_FIELDS else None
         described = Field(
-            default, description=docs[name], validation_alias=alias, **_RANGES.get(name, {})
-        )
-        made[name] = (kind, described)
+            ... if default is MISSING else default,
+            description=docs[name], validation_alias=alias, **_RANGES.get(name, {}),
+        )  # fmt: skip
+        made[name] = (types[name], described)
     return made
 
 
-_FROM_REQUEST, _FROM_BUDGET = _body_names(Request), _body_names(ContextBudget)
-_RequestFields: Any = create_model(
-    "RequestFields", __base__=Body, **_body_fields(Request), **_body_fields(ContextBudget)
-)
+_OF_REQUEST, _OF_BUDGET = _fields_of(Request), _fields_of(ContextBudget)
+_RequestFields: Any = create_model("RequestFields", __base__=Body, **_OF_REQUEST, **_OF_BUDGET)
 
 
 class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made above
@@ -103,33 +112,24 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
 
     def to_request(self, tenant: str, asker: str = "", *, local: bool = False) -> Request:
         """The request that the library understands. Only a local caller's folder is looked for on this machine."""
-        fingerprint = self.current_window_fingerprint
-        text = self.current_window_blocks or self.current_window_text
-        window = (
-            (text if fingerprint is None else fingerprint) if self.window is None else self.window
-        )
-        budget = None
-        if self.context_length is not None:
-            budget = ContextBudget(**self._read(_FROM_BUDGET))
-        asked = Request(
-            tenant=tenant,
-            asker=asker,
-            window=Window.of(window),
-            context_budget=budget,
-            **self._read(_FROM_REQUEST),
-        )
+        window = self.window
+        if window is None:
+            window = self.current_window_fingerprint
+        if window is None:
+            window = self.current_window_blocks or self.current_window_text
+        told, budget = ({n: getattr(self, n) for n in names} for names in (_OF_REQUEST, _OF_BUDGET))
         if self.follow:
-            asked = replace(asked, query=read_with_topic(asked.query, window))
-        return asked if local else replace(asked, cwd=folder_name(asked.cwd))
+            told["query"] = read_with_topic(self.query, window)
+        if not local:
+            told["cwd"] = folder_name(self.cwd)
+        known = None if self.context_length is None else ContextBudget(**budget)
+        return Request(
+            tenant=tenant, asker=asker, window=Window.of(window), context_budget=known, **told
+        )
 
-    def _read(self, names: list[str]) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in names}
 
-
-router = APIRouter(tags=["context"], route_class=StrictRoute)
-
-
-class ChunkOut(BaseModel):
+@dataclass
+class ChunkOut:
     """A chunk of the block; the last four fields only with `debug`."""
 
     id: str
@@ -147,7 +147,8 @@ class ChunkOut(BaseModel):
     adjusted_score: float | None = None
 
 
-class PlanOut(BaseModel):
+@dataclass
+class PlanOut:
     """What was decided before anything was looked up.
 
     `limit` facts of at least `min_trust` each memory provider may give; null if nothing is known of the window.
@@ -164,7 +165,8 @@ class PlanOut(BaseModel):
     reasoning: str
 
 
-class ReportOut(BaseModel):
+@dataclass
+class ReportOut:
     """How many candidates were kept and evicted, and the evicted ids: by stage and code, and each with its reason."""
 
     total_candidates: int
@@ -177,7 +179,8 @@ class ReportOut(BaseModel):
     reasons: dict[str, str]
 
 
-class ContextOut(BaseModel):
+@dataclass
+class ContextOut:
     """The block, its chunks, and how it came to be; `report` only if it is asked for."""
 
     text: str
@@ -200,17 +203,23 @@ class ContextOut(BaseModel):
     expansion_triggered: bool | None = None
 
 
-@router.post("/v1/context", summary="Context for a query", responses=response_schema(ContextOut))
-async def context(
+@router.post("/context", response_model=ContextOut)
+async def build_context(
     body: ContextIn, request: HttpRequest, gate: ReadGate, caller: Reader
-) -> Response:
+) -> object:
     """The best context that fits the budget and is new to the window, fenced and cited."""
     asked = body.to_request(caller.tenant, caller.key or KEYLESS, local=caller.is_local)
-    built = await gate.acontext_for(asked)
+    built = _observe(request, await gate.acontext_for(asked))
+    return context_data(
+        built, debug=body.debug, report="compact" if body.include_report else "none"
+    )
+
+
+def _observe(request: HttpRequest, built: Context) -> Context:
+    """Let log, metrics and spans see a context."""
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate
-    report: Literal["compact", "none"] = "compact" if body.include_report else "none"
-    return respond(context_data(built, debug=body.debug, report=report))
+    return built
 
 
 class FingerprintIn(Body):
@@ -224,30 +233,102 @@ class FingerprintIn(Body):
     """Whether to add the sketch, with which overlap is measured as exactly as with the text."""
 
 
-@router.post("/v1/fingerprint", summary="Fingerprint a window", responses=response_schema(WindowFingerprintPayload))  # fmt: skip
-async def fingerprint(
-    body: FingerprintIn,
-    gate: ReadGate,
-) -> Response:
+@router.post("/fingerprint", response_model=WindowFingerprintPayload)
+def fingerprint_window(body: FingerprintIn, gate: ReadGate) -> object:
     """The fingerprint of a window. Nothing of it is kept."""
-    window = Window.of(body.current_window_blocks or body.current_window_text)
-    _check(window, gate.settings.limits)
-
-    def make() -> Response:
-        return respond(WindowFingerprint.of(window.texts, sketch=body.sketch).to_json())
-
-    return await asyncio.to_thread(make)
+    texts = Window.of(body.current_window_blocks or body.current_window_text).texts
+    _check(gate.settings.limits, window_chars=sum(map(len, texts)), window_blocks=len(texts))
+    return WindowFingerprint.of(texts, sketch=body.sketch).to_json()
 
 
-def _check(window: Window, limits: Limits) -> None:
+def _check(limits: Limits, **sizes: int) -> None:
     """Refuse what a request for context would refuse too."""
-    chars, blocks = sum(map(len, window.texts)), len(window.texts)
-    for name, value, most in (
-        ("window_chars", chars, limits.window_chars),
-        ("window_blocks", blocks, limits.window_blocks),
-    ):
-        if value > most:
+    for name, size in sizes.items():
+        most = getattr(limits, name)
+        if size > most:
             raise LimitError(
-                f"{name} is {value:,}; it must be 0 to {most:,}",
+                f"{name} is {size:,}; it must be 0 to {most:,}",
                 hint=f"the limit is set by limits.{name}",
             )
+
+
+Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+
+
+class StrategyIn(Body):
+    """A task, the size of the content, and the model's window. Sizes of files are measured by the library only."""
+
+    query: Text = Field(examples=["compare the two contracts"])
+    """The task or the question."""
+    content_size_hint: Literal["tiny", "small", "medium", "large", "huge", "massive"] | None = None
+    """Rough size of the content."""
+    char_count: Tokens | None = None
+    """Size of the content in characters; goes before the hint."""
+    model_context_length: Tokens = 128_000
+    """Length of the model's window, in tokens."""
+    used_tokens: int = Field(0, le=MOST_TOKENS, ge=-1)
+    """Tokens of the window in use; -1 if unknown."""
+    threshold_tokens: Tokens = 0
+    """Where the agent begins to compress, in tokens; 0 if unknown."""
+    available_tools: list[Label] = Field(default_factory=list, max_length=MOST_LABELS)
+    """Tools the agent has; the steps name only these."""
+
+
+class StrategyOut(StrategyResult):
+    """The strategy with the numbers behind it, and what the window's pressure means for recall."""
+
+    tier: str
+    pressure: float
+    limit: int
+    min_trust: float
+    skip: bool
+
+
+@router.post("/strategy", response_model=StrategyOut)
+def advise_strategy(body: StrategyIn, gate: ReadGate) -> object:
+    """Whether to load content whole, to search it, or both, and the next steps."""
+    policy = gate.settings.decide
+    _check(gate.settings.limits, query_chars=len(body.query))
+    decision = context_strategy(**body.model_dump(exclude={"threshold_tokens"}), policy=policy)
+    window = ContextBudget(body.model_context_length, body.used_tokens, body.threshold_tokens)
+    return decision | window_state(window, policy)
+
+
+class PromptIn(Body):
+    """What Claude Code gives to a hook on UserPromptSubmit, which only passes it on; other fields are left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    prompt: str = Field(examples=["how do refunds work?"])
+    """The prompt."""
+    session_id: SessionName = ""
+    """The session it belongs to."""
+    cwd: Folder = ""
+    """The folder the agent works in."""
+
+
+@router.post("/hooks/prompt", responses={204: {"description": "Nothing to add."}})
+async def hook_prompt(
+    body: PromptIn,
+    request: HttpRequest,
+    gate: ReadGate,
+    caller: Reader,
+    *,
+    budget: Annotated[int, Query(ge=1, description="Most tokens of the block.")] = 1000,
+    collection: Collection = "main",
+) -> Any:  # noqa: ANN401  (what the hook prints)
+    """Context for a prompt as the output of a hook; nothing for a blank prompt, a greeting, a command and a reply.
+
+    What a reply such as "go on" is about stands in the prompts before it, which a hook does not see. Hooks ignore an
+    empty response.
+    """
+    query = body.prompt.strip()[: gate.settings.limits.query_chars]
+    if not asks_nothing(query) and not is_reply(query):
+        cwd = body.cwd if caller.is_local else folder_name(body.cwd)
+        built = await gate.acontext(
+            query, budget=budget, collection=collection, session=body.session_id, cwd=cwd
+        )
+        if _observe(request, built).is_worth_adding:
+            output = {"hookEventName": "UserPromptSubmit", "additionalContext": built.text}
+            return {"hookSpecificOutput": output}
+    return Response(status_code=204)

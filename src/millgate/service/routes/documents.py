@@ -1,25 +1,35 @@
 """/v1/documents: add, read and remove the documents that contexts are made of; /v1/turns: keep a conversation."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
 from orjson import Fragment
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from millgate.errors import NotFound
 from millgate.ingest.load import Kind, Summary
 from millgate.knowledge.turns import COLLECTION, AddedTurns
-from millgate.service.routes.callers import ReadGate, WriteGate
-from millgate.service.routes.parse import Body, Collection, Id, Name, NewName, StrictRoute, Text
-from millgate.service.routes.responses import respond, response_schema, to_json
+from millgate.service.routes.api import (  # fmt: skip
+    Body,
+    Collection,
+    Id,
+    Name,
+    NewName,
+    ReadGate,
+    Route,
+    Text,
+    WriteGate,
+    to_json,
+)
 from millgate.service.state import service_of
 from millgate.types import Chunk, Size
 from millgate.types.lengths import MOST_ROWS, SESSION_CHARS, TITLE_CHARS
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", route_class=Route)
 
 
 class DocumentIn(Body):
@@ -47,71 +57,6 @@ class DocumentsIn(Body):
     whatever they open with."""
 
 
-class CollectionsOut(BaseModel):
-    """The collections of a tenant, and how much each holds."""
-
-    collections: dict[str, Size]
-
-
-class DocumentOut(BaseModel):
-    """A document: its chunks in reading order."""
-
-    id: str
-    collection: str
-    chunks: list[Chunk]
-
-
-class RemovedOut(BaseModel):
-    """How many chunks were removed."""
-
-    removed: int
-
-
-@router.post("", summary="Add documents", responses=response_schema(Summary))
-async def add(body: DocumentsIn, gate: WriteGate) -> Response:
-    """Add documents. Each replaces the one with its id, and only what differs is written."""
-    rows = [row.model_dump(exclude_none=True) for row in body.documents]
-    return respond(await gate.aadd(rows, collection=body.collection, kind=body.kind))
-
-
-@router.get("", summary="List collections", responses=response_schema(CollectionsOut))
-async def collections(gate: ReadGate) -> Response:
-    """The collections, and how much each holds."""
-    found = await gate.acollections()
-    return respond({"collections": found})
-
-
-@router.get("/{id:path}", summary="Read a document", responses=response_schema(DocumentOut))
-async def document(
-    id: Id, request: Request, gate: ReadGate, collection: Collection = "main"
-) -> Response:
-    """A document's chunks in reading order."""
-
-    def write() -> Response:
-        chunks = bytearray()
-        for chunk in gate.scan_document(id, collection=collection):
-            chunks += b",%b" % to_json(chunk)
-        chunks[:1] = b"["
-        return respond(
-            {"id": id, "collection": collection, "chunks": Fragment(bytes(chunks + b"]"))}
-        )
-
-    async with service_of(request).whole_documents:
-        return await asyncio.to_thread(write)
-
-
-@router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))
-async def remove(id: Id, gate: WriteGate, collection: Collection = "main") -> Response:
-    """Remove a document with its chunks."""
-    removed = await gate.aremove(collection=collection, documents=[id])
-    if not removed:
-        raise NotFound(f"there is no document {id!r} in {collection!r}")
-    return respond({"removed": removed})
-
-
-turns = APIRouter(tags=["turns"], route_class=StrictRoute)
-
-
 class TurnsIn(Body):
     """The turns of a conversation; the whole history may be sent each time."""
 
@@ -129,8 +74,67 @@ class TurnsIn(Body):
     """Where they are kept."""
 
 
-@turns.post("/v1/turns", summary="Keep the turns of a conversation", responses=response_schema(AddedTurns))  # fmt: skip
-async def add_turns(body: TurnsIn, gate: WriteGate) -> Response:
+@dataclass
+class CollectionsOut:
+    """The collections of a tenant, and how much each holds."""
+
+    collections: Mapping[str, Size]
+
+
+@dataclass
+class DocumentOut:
+    """A document: its chunks in reading order."""
+
+    id: str
+    collection: str
+    chunks: list[Chunk]
+
+
+@dataclass
+class RemovedOut:
+    """How many chunks were removed."""
+
+    removed: int
+
+
+@router.post("/documents")
+def add_documents(body: DocumentsIn, gate: WriteGate) -> Summary:
+    """Add documents. Each replaces the one with its id, and only what differs is written."""
+    rows = [row.model_dump(exclude_none=True) for row in body.documents]
+    return gate.add(rows, collection=body.collection, kind=body.kind)
+
+
+@router.get("/documents")
+def list_collections(gate: ReadGate) -> CollectionsOut:
+    """The collections, and how much each holds."""
+    return CollectionsOut(gate.collections())
+
+
+@router.get("/documents/{id:path}", response_model=DocumentOut)
+async def read_document(
+    id: Id, request: Request, gate: ReadGate, collection: Collection = "main"
+) -> dict[str, Any]:
+    """A document's chunks in reading order."""
+
+    def write() -> Fragment:
+        rows = b",".join(map(to_json, gate.scan_document(id, collection=collection)))
+        return Fragment(b"[%b]" % rows)
+
+    async with service_of(request).whole_documents:
+        chunks = await asyncio.to_thread(write)
+    return {"id": id, "collection": collection, "chunks": chunks}
+
+
+@router.delete("/documents/{id:path}")
+def remove_document(id: Id, gate: WriteGate, collection: Collection = "main") -> RemovedOut:
+    """Remove a document with its chunks."""
+    removed = gate.remove(collection=collection, documents=[id])
+    if not removed:
+        raise NotFound(f"there is no document {id!r} in {collection!r}")
+    return RemovedOut(removed)
+
+
+@router.post("/turns")
+def keep_turns(body: TurnsIn, gate: WriteGate) -> AddedTurns:
     """Keep the turns that are new, in order. Blocks that Millgate injected into them are left out."""
-    added = await gate.aadd_turns(body.session, body.messages, collection=body.collection)
-    return respond(added)
+    return gate.add_turns(body.session, body.messages, collection=body.collection)

@@ -1,26 +1,33 @@
 """/v1/facts: remember, recall, change, give feedback, forget; and the maintenance of all facts."""
 
-import asyncio
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
-from starlette.responses import Response
+from pydantic import Field
 
 from millgate.errors import ScopeError
 from millgate.gateway import Millgate
 from millgate.knowledge.facts import AddedFact, FactHit, Feedback
 from millgate.knowledge.maintenance import Merge, decay, merge, propose_merges
 from millgate.service.observe.request_state import Caller
-from millgate.service.routes.callers import ReadGate, WriteGate, Writer
-from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
-from millgate.service.routes.responses import respond, response_schema
+from millgate.service.routes.api import (  # fmt: skip
+    Body,
+    Id,
+    Label,
+    Note,
+    Page,
+    ReadGate,
+    Route,
+    Text,
+    WriteGate,
+    Writer,
+)
 from millgate.types import Fact
 from millgate.types.lengths import FACT_CHARS, MOST_LABELS
 
-router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/facts", route_class=Route)
 
-Apply = Annotated[bool, Query(description="Whether to merge; else it is only proposed.")]
 Trust = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -65,47 +72,44 @@ class FeedbackIn(Body):
     """Why."""
 
 
-class FactsOut(BaseModel):
+@dataclass
+class FactsOut:
     """Facts: with a query the best first, else the most trusted."""
 
     facts: list[FactHit]
 
 
-class DecayOut(BaseModel):
+@dataclass
+class DecayOut:
     """The facts whose trust fell, from what to what."""
 
     changed: list[Feedback]
 
 
-class MergeOut(BaseModel):
+@dataclass
+class MergeOut:
     """Facts that stay, and other wordings that go into each; whether that was done or is only proposed."""
 
     merges: list[Merge]
     applied: bool
 
 
-class ForgottenOut(BaseModel):
+@dataclass
+class ForgottenOut:
     """The id of the forgotten fact."""
 
     forgotten: str
 
 
-@router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
-async def remember(body: FactIn, gate: WriteGate, caller: Writer) -> Response:
+@router.post("")
+def remember_fact(body: FactIn, gate: WriteGate, caller: Writer) -> AddedFact:
     """Remember a fact. A known one is returned as it is."""
     _check_trust(body.trust, gate, caller)
-    added = await asyncio.to_thread(
-        gate.remember,
-        body.content,
-        category=body.category,
-        tags=body.tags,
-        trust=body.trust,
-    )
-    return respond(added)
+    return gate.remember(**body.model_dump())
 
 
-@router.get("", summary="Recall facts", responses=response_schema(FactsOut))
-async def recall(
+@router.get("")
+def recall_facts(
     gate: ReadGate,
     query: Annotated[
         str | None, Query(max_length=FACT_CHARS, description="What they are for.")
@@ -115,58 +119,58 @@ async def recall(
         Trust | None,
         Query(description="Least trust; facts.min_trust if it is not given, 0 for all."),
     ] = None,
-) -> Response:
+) -> FactsOut:
     """The facts that fit a query, best first; without one, all of them. Those of too little trust are hidden."""
     if min_trust is None:
         min_trust = gate.settings.facts.min_trust
     if query is not None:
-        hits = await asyncio.to_thread(gate.recall, query, limit=limit, min_trust=min_trust)
-        return respond({"facts": hits})
-    facts = await asyncio.to_thread(gate.facts.all, min_trust=min_trust)
-    return respond({"facts": [FactHit(fact, 1.0, fact.trust) for fact in facts[:limit]]})
+        return FactsOut(gate.recall(query, limit=limit, min_trust=min_trust))
+    facts = gate.facts.all(min_trust=min_trust)[:limit]
+    return FactsOut([FactHit(fact, 1.0, fact.trust) for fact in facts])
 
 
-@router.get("/{id}", summary="Read a fact", responses=response_schema(Fact))
-async def fact(id: Id, gate: ReadGate) -> Response:
+@router.get("/{id}")
+def read_fact(id: Id, gate: ReadGate) -> Fact:
     """A fact with its history."""
-    return respond(await asyncio.to_thread(gate.facts.get, id))
+    return gate.facts.get(id)
 
 
-@router.patch("/{id}", summary="Change a fact", responses=response_schema(Fact))
-async def update(id: Id, body: FactChangesIn, gate: WriteGate, caller: Writer) -> Response:
+@router.patch("/{id}")
+def change_fact(id: Id, body: FactChangesIn, gate: WriteGate, caller: Writer) -> Fact:
     """Change what a fact says, its category, tags or trust."""
     _check_trust(body.trust, gate, caller)
-    changes = body.model_dump()
-    return respond(await gate.facts.aupdate(id, **changes))
+    return gate.facts.update(id, **body.model_dump())
 
 
-@router.post("/decay", summary="Lower the trust of old facts", responses=response_schema(DecayOut))
-async def decay_facts(body: DecayIn, gate: WriteGate) -> Response:
+@router.post("/decay")
+def decay_facts(body: DecayIn, gate: WriteGate) -> DecayOut:
     """Lower the trust of every fact by its age since it was last updated, for good."""
-    facts = gate.facts
-    return respond({"changed": await asyncio.to_thread(decay, facts, body.half_life_days)})
+    return DecayOut(decay(gate.facts, body.half_life_days))
 
 
-@router.post("/merge", summary="Join wordings of one fact", responses=response_schema(MergeOut))
-async def merge_facts(gate: WriteGate, *, apply: Apply = False) -> Response:
+@router.post("/merge")
+def merge_facts(
+    gate: WriteGate,
+    *,
+    apply: Annotated[
+        bool, Query(description="Whether to merge; else it is only proposed.")
+    ] = False,
+) -> MergeOut:
     """Propose which facts are wordings of one, or join them into the most trusted of them."""
-    work = merge if apply else propose_merges
-    found = await asyncio.to_thread(work, gate.facts)
-    return respond({"merges": found, "applied": apply})
+    return MergeOut((merge if apply else propose_merges)(gate.facts), apply)
 
 
-@router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
-async def forget(id: Id, gate: WriteGate) -> Response:
+@router.delete("/{id}")
+def forget_fact(id: Id, gate: WriteGate) -> ForgottenOut:
     """Forget a fact."""
-    await asyncio.to_thread(gate.facts.forget, id)
-    return respond({"forgotten": id})
+    gate.facts.forget(id)
+    return ForgottenOut(id)
 
 
-@router.post("/{id}/feedback", summary="Say whether a fact helped", responses=response_schema(Feedback))  # fmt: skip
-async def feedback(id: Id, body: FeedbackIn, gate: WriteGate, caller: Writer) -> Response:
+@router.post("/{id}/feedback")
+def rate_fact(id: Id, body: FeedbackIn, gate: WriteGate, caller: Writer) -> Feedback:
     """Say whether a fact helped; returns its trust before and after."""
-    moved = await gate.afeedback(id, helpful=body.helpful, note=body.note, scopes=caller.scopes)
-    return respond(moved)
+    return gate.feedback(id, helpful=body.helpful, note=body.note, scopes=caller.scopes)
 
 
 def _check_trust(trust: float | None, gate: Millgate, caller: Caller) -> None:

@@ -3,21 +3,19 @@
 Only an admin may sign a slice; everyone with the scope `read` may verify one.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
-from starlette.responses import Response
+from pydantic import Field
 
 from millgate.errors import NotFound
 from millgate.knowledge.slices import Slice
-from millgate.service.routes.callers import AdminGate, ReadGate, WriteGate
-from millgate.service.routes.parse import Body, Name, Page, StrictRoute
-from millgate.service.routes.responses import respond, response_schema
+from millgate.service.routes.api import AdminGate, Body, Name, Page, ReadGate, Route, WriteGate
 from millgate.types import Edge
 from millgate.types.lengths import MOST_ROWS, NAME_CHARS, PROVENANCE_CHARS
 
-router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/graph", route_class=Route)
 
 Node = Annotated[
     str, Query(min_length=1, max_length=NAME_CHARS, description="A name in the graph.")
@@ -45,38 +43,6 @@ class EdgesIn(Body):
     edges: list[EdgeIn] = Field(max_length=MOST_ROWS)
 
 
-class EdgesOut(BaseModel):
-    """Edges, strongest first."""
-
-    edges: list[Edge]
-
-
-class LinkedOut(BaseModel):
-    """How many edges are new or changed."""
-
-    linked: int
-
-
-class UnlinkedOut(BaseModel):
-    """How many edges were removed."""
-
-    unlinked: int
-
-
-class PathOut(BaseModel):
-    """A path over edges: as one line, its nodes, and its score."""
-
-    path: str
-    nodes: list[str]
-    score: float
-
-
-class PathsOut(BaseModel):
-    """Paths, shortest first."""
-
-    paths: list[PathOut]
-
-
 class SliceIn(Body):
     """Which turn to cut a slice around."""
 
@@ -92,62 +58,94 @@ class VerifyIn(Body):
     slice: dict[str, Any]
 
 
-class VerifyOut(BaseModel):
+@dataclass
+class EdgesOut:
+    """Edges, strongest first."""
+
+    edges: list[Edge]
+
+
+@dataclass
+class LinkedOut:
+    """How many edges are new or changed."""
+
+    linked: int
+
+
+@dataclass
+class UnlinkedOut:
+    """How many edges were removed."""
+
+    unlinked: int
+
+
+@dataclass
+class PathOut:
+    """A path over edges: as one line, its nodes, and its score."""
+
+    path: str
+    nodes: tuple[str, ...]
+    score: float
+
+
+@dataclass
+class PathsOut:
+    """Paths, shortest first."""
+
+    paths: list[PathOut]
+
+
+@dataclass
+class VerifyOut:
     """Whether a slice is exactly what was signed here."""
 
     admissible: bool
 
 
-@router.post("/edges", summary="Link edges", responses=response_schema(LinkedOut))
-async def link(body: EdgesIn, gate: WriteGate) -> Response:
+@router.post("/edges")
+def link_edges(body: EdgesIn, gate: WriteGate) -> LinkedOut:
     """Link edges; linking one again sets its weight and provenance."""
-    edges = [Edge(**edge.model_dump()) for edge in body.edges]
-    return respond({"linked": await gate.graph.alink(edges)})
+    return LinkedOut(gate.graph.link([Edge(**edge.model_dump()) for edge in body.edges]))
 
 
-@router.get("/edges", summary="The edges of a node", responses=response_schema(EdgesOut))
-async def edges(
+@router.get("/edges")
+def list_edges(
     gate: ReadGate, node: Node, direction: Direction = "both", limit: Page = 100
-) -> Response:
+) -> EdgesOut:
     """The edges that touch a node, strongest first."""
-    found = await gate.graph.aedges(node, direction=direction, limit=limit)
-    return respond({"edges": found})
+    return EdgesOut(gate.graph.edges(node, direction=direction, limit=limit))
 
 
-@router.delete("/edges", summary="Remove an edge", responses=response_schema(UnlinkedOut))
-async def unlink(gate: WriteGate, source: Node, predicate: Node, target: Node) -> Response:
+@router.delete("/edges")
+def unlink_edge(gate: WriteGate, source: Node, predicate: Node, target: Node) -> UnlinkedOut:
     """Remove one edge."""
-    unlinked = await gate.graph.aunlink([Edge(source, predicate, target)])
+    unlinked = gate.graph.unlink([Edge(source, predicate, target)])
     if not unlinked:
         raise NotFound("there is no such edge")
-    return respond({"unlinked": unlinked})
+    return UnlinkedOut(unlinked)
 
 
-@router.get("/paths", summary="Paths from a node", responses=response_schema(PathsOut))
-async def paths(
+@router.get("/paths")
+def find_paths(
     gate: ReadGate,
     start: Node,
     *,
     direction: Direction = "both",
     max_hops: Annotated[int, Query(ge=1, le=5)] = 2,
     max_results: Page = 50,
-) -> Response:
+) -> PathsOut:
     """The paths that begin at a node, shortest first, then strongest."""
-    found = await gate.graph.apaths(
-        start, direction=direction, max_hops=max_hops, max_results=max_results
-    )
-    rows = [{"path": path.line, "nodes": path.nodes, "score": score} for path, score in found]
-    return respond({"paths": rows})
+    found = gate.graph.paths(start, direction=direction, max_hops=max_hops, max_results=max_results)
+    return PathsOut([PathOut(path.line, path.nodes, score) for path, score in found])
 
 
-@router.post("/slices", summary="Cut and sign a slice", responses=response_schema(Slice))
-async def create_slice(body: SliceIn, gate: AdminGate) -> Response:
+@router.post("/slices")
+def sign_slice(body: SliceIn, gate: AdminGate) -> Slice:
     """Cut the neighborhood of a turn and sign it."""
-    graph = gate.graph
-    return respond(await graph.acut_slice(body.anchor, collection=body.collection))
+    return gate.graph.cut_slice(body.anchor, collection=body.collection)
 
 
-@router.post("/verify", summary="Verify a slice", responses=response_schema(VerifyOut))
-async def verify_slice(body: VerifyIn, gate: ReadGate) -> Response:
+@router.post("/verify")
+def verify_slice(body: VerifyIn, gate: ReadGate) -> VerifyOut:
     """Whether a slice is exactly what was signed for this tenant."""
-    return respond({"admissible": await gate.graph.averify(body.slice)})
+    return VerifyOut(gate.graph.verify(body.slice))

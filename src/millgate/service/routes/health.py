@@ -8,35 +8,36 @@ of a cluster that are away: the tenants of the others are served.
 
 import asyncio
 import logging
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from millgate import __version__
 from millgate.errors import MillgateError
-from millgate.service.routes.callers import Admin
-from millgate.service.routes.parse import StrictRoute
-from millgate.service.routes.responses import respond, response_schema
+from millgate.service.routes.api import Admin, Route, respond
 from millgate.service.state import Check, ServiceState, service_of
 
 LOGGER = logging.getLogger("millgate.readiness")
 
-router = APIRouter(tags=["service"], route_class=StrictRoute)
+router = APIRouter(route_class=Route)
 
 CHECK_TIMEOUT_S = 5.0
 
 
-class HealthOut(BaseModel):
+@dataclass
+class HealthOut:
     """The process runs."""
 
     status: str
     version: str
 
 
-class ReadyOut(BaseModel):
+@dataclass
+class ReadyOut:
     """Whether every part can serve, and what is wrong with those that cannot."""
 
     ready: bool
@@ -44,19 +45,15 @@ class ReadyOut(BaseModel):
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", summary="Is the process alive?", responses=response_schema(HealthOut))
-async def health() -> Response:
+@router.get("/healthz")
+async def health() -> HealthOut:
     """Respond at once, without checking any part."""
-    return respond({"status": "ok", "version": __version__})
+    return HealthOut("ok", __version__)
 
 
 @router.head("/readyz", include_in_schema=False)
-@router.get(
-    "/readyz",
-    summary="Can it serve?",
-    responses=response_schema(ReadyOut) | response_schema(ReadyOut, 503),
-)
-async def ready(request: Request) -> Response:
+@router.get("/readyz", response_model=ReadyOut, responses={503: {"model": ReadyOut}})
+async def readiness(request: Request) -> Response:
     """Check every part; 503 when one cannot serve."""
     found = await check_parts(service_of(request))
     return respond(found, 200 if found.ready else 503)
@@ -64,31 +61,22 @@ async def ready(request: Request) -> Response:
 
 async def check_parts(service: ServiceState) -> ReadyOut:
     """Ask every part at once whether it can serve."""
-    hard: dict[str, Check] = {
-        "store": lambda: _check_store(service),
-        "index": lambda: _check_index(service),
-        **service.checks,
-    }
-    soft: dict[str, Check] = {"providers": lambda: _check_providers(service), **service.soft_checks}
-    if service.gate.is_distributed:
-        soft["workers"] = lambda: _check_workers(service)
-    checks = hard | soft
+    gate = service.gate
+    soft: dict[str, Check] = {"providers": partial(gate.acheck, "providers"), **service.soft_checks}
+    if gate.is_distributed:
+        soft["workers"] = partial(gate.acheck, "workers")
+    hard = {name: partial(gate.acheck, name) for name in ("store", "index")}
+    checks: dict[str, Check] = {**hard, **service.checks, **soft}
     found = await asyncio.gather(*map(_run_check, checks.values()))
     problems = dict(zip(checks, found, strict=True))
     if service.in_flight.draining:
         problems["service"] = "shutting down"
     is_ready = not any(problem for name, problem in problems.items() if name not in soft)
-    parts = {name: problem or "ok" for name, problem in problems.items()}
-    return ReadyOut(ready=is_ready, parts=parts)
+    return ReadyOut(is_ready, {name: problem or "ok" for name, problem in problems.items()})
 
 
-@router.get(
-    "/metrics",
-    summary="Numbers for Prometheus",
-    response_class=PlainTextResponse,
-    responses={200: {"description": "All numbers, in the Prometheus text format."}},
-)
-async def metrics(
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(
     request: Request,
     _: Admin,
     prefix: Annotated[
@@ -98,8 +86,8 @@ async def metrics(
         ),
     ] = "millgate",
 ) -> Response:
-    """Counters and histograms of the whole service; no label names a tenant."""
-    text = await asyncio.to_thread(service_of(request).metrics.text, prefix)
+    """Counters and histograms of the whole service, in the Prometheus text format; no label names a tenant."""
+    text = service_of(request).metrics.text(prefix)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
@@ -113,19 +101,3 @@ async def _run_check(check: Check) -> str:
         # Everybody may ask; paths and addresses are for the log.
         LOGGER.warning("a part cannot serve: %s: %s", type(error).__name__, error)
         return "cannot serve; the service's log says why"
-
-
-async def _check_store(service: ServiceState) -> str:
-    return await service.gate.acheck("store")
-
-
-async def _check_index(service: ServiceState) -> str:
-    return await service.gate.acheck("index")
-
-
-async def _check_providers(service: ServiceState) -> str:
-    return await service.gate.acheck("providers")
-
-
-async def _check_workers(service: ServiceState) -> str:
-    return await service.gate.acheck("workers")

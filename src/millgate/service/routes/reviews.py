@@ -1,22 +1,29 @@
 """/v1/reviews: the questions that wait for a person, and the decisions on them."""
 
-import asyncio
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from millgate.knowledge.review import Decision
 from millgate.published.entropy_gating import REVIEWS
-from millgate.service.routes.callers import Reviewer, ReviewGate
-from millgate.service.routes.parse import Body, Id, Label, Note, Page, StrictRoute, Text
-from millgate.service.routes.responses import respond, response_schema
+from millgate.service.routes.api import (  # fmt: skip
+    Body,
+    Id,
+    Label,
+    Note,
+    Page,
+    Reviewer,
+    ReviewGate,
+    Route,
+    Text,
+)
 from millgate.service.state import service_of
 from millgate.types import Fact, Review, ReviewStatus
 
-router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", route_class=Route)
 
 
 class JudgmentIn(Body):
@@ -52,57 +59,50 @@ class DraftIn(Body):
     answer: Text
 
 
-class ReviewsOut(BaseModel):
+@dataclass
+class ReviewsOut:
     """Reviews, oldest first."""
 
     reviews: list[Review]
 
 
-@router.get("", summary="The review queue", responses=response_schema(ReviewsOut))
-async def reviews(
+@router.get(f"/{REVIEWS}", include_in_schema=False)  # the same under its published name
+@router.get("/reviews")
+def list_reviews(
     gate: ReviewGate,
     status: Annotated[
         ReviewStatus | None, Query(description="Only reviews with this status.")
     ] = None,
     limit: Page = 100,
-) -> Response:
+) -> ReviewsOut:
     """The reviews, oldest first."""
-    found = await gate.reviews.areviews(status)
-    return respond({"reviews": found[:limit]})
+    return ReviewsOut(gate.reviews.reviews(status)[:limit])
 
 
-@router.get("/{id}", summary="Read a review", responses=response_schema(Review))
-async def review(id: Id, gate: ReviewGate) -> Response:
+@router.get(f"/{REVIEWS}/{{id}}", include_in_schema=False)
+@router.get("/reviews/{id}")
+def read_review(id: Id, gate: ReviewGate) -> Review:
     """A question, what was found for it, and how it was decided."""
-    return respond(await gate.reviews.areview(id))
+    return gate.reviews.review(id)
 
 
-@router.post("/{id}", summary="Decide a review", responses=response_schema(Decision))
-async def decide_review(
+@router.post(f"/{REVIEWS}/{{id}}", include_in_schema=False)
+@router.post("/reviews/{id}")
+def decide_review(
     id: Id, body: DecisionIn, request: Request, gate: ReviewGate, caller: Reviewer
-) -> Response:
+) -> Decision:
     """Answer, approve or reject a question; the first decision stands."""
     queue, who = gate.reviews, body.who or caller.key
-
-    def apply_decision() -> Decision:
-        if isinstance(body, AnswerIn):
-            return queue.answer(id, body.answer, who=who, note=body.note, confirmed=body.confirmed)
+    if isinstance(body, AnswerIn):
+        found = queue.answer(id, body.answer, who=who, note=body.note, confirmed=body.confirmed)
+    else:
         decide = queue.approve if body.status == "approved" else queue.reject
-        return decide(id, who=who, note=body.note)
-
-    decision = await asyncio.to_thread(apply_decision)
+        found = decide(id, who=who, note=body.note)
     service_of(request).metrics.count_review(body.status)
-    return respond(decision)
+    return found
 
 
-@router.post("/{id}/draft", summary="See an answer's fact first", responses=response_schema(Fact))
-async def draft(id: Id, body: DraftIn, gate: ReviewGate) -> Response:
+@router.post("/reviews/{id}/draft")
+def draft_answer(id: Id, body: DraftIn, gate: ReviewGate) -> Fact:
     """The fact that an answer would become, as it would be stored. Nothing is decided yet."""
-    return respond(await asyncio.to_thread(gate.reviews.draft, id, body.answer))
-
-
-# The same under the other name of the collection of reviews.
-hitl_sessions = APIRouter(prefix=f"/v1/{REVIEWS}", route_class=StrictRoute, include_in_schema=False)
-hitl_sessions.add_api_route("", reviews, methods=["GET"])
-hitl_sessions.add_api_route("/{id}", review, methods=["GET"])
-hitl_sessions.add_api_route("/{id}", decide_review, methods=["POST"])
+    return gate.reviews.draft(id, body.answer)
