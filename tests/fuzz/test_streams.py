@@ -192,7 +192,7 @@ async def _call(dialect, upstream, body):
     policy = ProxyPolicy(upstreams={"main": UpstreamPolicy(url="http://127.0.0.1:9/v1")})
     proxy = Proxy(policy)
     await proxy.upstreams.close()
-    proxy.upstreams._transport = upstream
+    proxy.upstreams.transport = upstream
     got, waiting = [], [{"type": "http.request", "body": body}]
 
     async def receive():

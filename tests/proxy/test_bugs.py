@@ -119,7 +119,7 @@ def test_a_bug_in_the_guard_of_a_whole_answer_lets_it_pass(served, rig, survives
 def test_a_bug_in_the_observer_does_not_cost_the_end_of_an_answer(rig, survives, monkeypatch):
     served = rig.serve()
     model = rig.script(said(*PROSE))
-    break_at(monkeypatch, type(served.proxy._observer), "observe")
+    break_at(monkeypatch, type(served.proxy.observer), "observe")
     assert ask(served, model, "/v1/chat/completions").content == b"".join(said(*PROSE))
 
 

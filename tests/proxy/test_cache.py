@@ -83,7 +83,7 @@ def test_a_changed_system_prompt_is_named_with_what_it_cost(rig, served, api):
 def test_a_known_model_has_a_cost_and_a_break_its_share(rig, served, upstream):
     model = rig.script(messages_stream(0, 100_000), messages_stream(0, 101_000))
     price = Price(input=5, output=25, cached=0.5, written=6.25)
-    served.proxy._gate_for = lambda _caller: SimpleNamespace(spending=Spending(None, "t", FusePolicy(), prices=Prices({model: price})))  # fmt: skip
+    served.proxy.gate_for = lambda _caller: SimpleNamespace(spending=Spending(None, "t", FusePolicy(), prices=Prices({model: price})))  # fmt: skip
     said = [{"role": "user", "content": "Mend the parser."}]
     ask(served, "messages", model, said)
     said += [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "Yours."}]

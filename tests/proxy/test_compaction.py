@@ -326,7 +326,7 @@ def test_a_hundred_compactions_are_told_and_the_memory_stays_bounded(rig, served
             compact(session(topic=f"t{n}"), "claude", f"{SUMMARY} src/t{n}/module_9.py")
         )
         assert "x-millgate-compaction" in reply.headers
-    assert served.proxy._conversations.bytes < 65 << 20
+    assert served.proxy.conversations.bytes < 65 << 20
 
 
 def cleared(results, tokens):

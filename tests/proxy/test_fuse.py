@@ -17,8 +17,8 @@ from millgate.cli import app
 from millgate.gateway import Millgate
 from millgate.guard.dialects import dialect_for
 from millgate.service.app import create
-from millgate.service.proxy.fuse_steps import fuse
 from millgate.service.proxy.request import session_of
+from millgate.service.proxy.steps import fuse
 from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy
 

@@ -6,13 +6,14 @@ from millgate.errors import PausedError, StoreError, UpstreamError
 from millgate.guard.dialects.usage import CachedInput, estimate_prompt
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState
-from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.fuse_steps import LARGE, count_prompt, fuse, settle
+from millgate.service.proxy.exchange import LARGE, Exchange, ProxyState
+from millgate.service.proxy.steps import count_prompt, fuse, settle
 from millgate.spending.limits import CapStatus
 from millgate.spending.prices import Prices
 from millgate.spending.spending import FusePolicy, Hold
 from millgate.testing import strict
 from millgate.types import Amount
+from millgate.types.policy import ProxyPolicy
 
 
 class Request:
@@ -58,7 +59,9 @@ def exchange_over(book, limit=1, hold=None, **facts):
     state = RequestState("r", "POST", caller=Caller("t", frozenset(), "k"))
     scope = {"method": "POST", "path": "/v1/x", "headers": [], "millgate": state}
     call = ModelCall("/v1/x", session="s", **facts)
-    exchange = Exchange.begin(scope, None, Dialect(limit), call, lambda _: book)
+    exchange = Exchange.begin(
+        scope, None, Dialect(limit), call, ProxyState(ProxyPolicy(), gate_for=lambda _: book)
+    )
     exchange.request, exchange.hold = Request, hold
     return exchange
 

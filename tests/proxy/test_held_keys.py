@@ -9,9 +9,9 @@ from millgate.guard.dialects import dialect_for
 from millgate.service.app import create
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState
-from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.passthrough import pass_on
-from millgate.service.proxy.send import Upstreams, is_shared, returned_headers
+from millgate.service.proxy.exchange import Exchange, ProxyState
+from millgate.service.proxy.proxy import pass_on
+from millgate.service.proxy.send import ask, is_shared, returned_headers
 from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
@@ -41,18 +41,19 @@ class Answer:
         pass
 
 
-def exchange_for(method, path, *headers, scopes=("proxy",)):
+def exchange_for(proxy, method, path, *headers, scopes=("proxy",)):
     async def send(message):
         pass
 
     state = RequestState("r", method, caller=Caller("default", frozenset(scopes)))
     scope = {"method": method, "path": path, "raw_path": path.encode(), "headers": list(headers), "millgate": state}  # fmt: skip
-    return Exchange.begin(scope, send, dialect_for(path), ModelCall("/v1/*"))
+    return Exchange.begin(scope, send, dialect_for(path), ModelCall("/v1/*"), proxy)
 
 
 def upstreams(**policies):
-    made = Upstreams(ProxyPolicy(upstreams=policies), Recorder())
-    return made, made._transport
+    made, transport = ProxyState(ProxyPolicy(upstreams=policies)), Recorder()
+    made.upstreams.transport = transport
+    return made, transport
 
 
 HELD = UpstreamPolicy(url="http://model.example:8080", key="sk-HELD")
@@ -74,7 +75,7 @@ HELD = UpstreamPolicy(url="http://model.example:8080", key="sk-HELD")
 async def test_a_held_key_serves_nothing_but_calls_of_models(method, path):
     made, transport = upstreams(main=HELD)
     with pytest.raises(ScopeError, match="is not passed on"):
-        await made.send(exchange_for(method, path), made.policy.upstreams["main"], b"")
+        await ask(exchange_for(made, method, path), made.policy.upstreams["main"], b"")
     assert not transport.sent
 
 
@@ -90,16 +91,16 @@ def test_calls_of_models_are_shared(method, path):
 async def test_a_path_that_climbs_reaches_no_upstream(path):
     made, transport = upstreams(main=HELD)
     with pytest.raises(InputError, match="cannot be passed on"):
-        await made.send(exchange_for("POST", path), made.policy.upstreams["main"], b"")
+        await ask(exchange_for(made, "POST", path), made.policy.upstreams["main"], b"")
     assert not transport.sent
 
 
 async def test_which_upstreams_a_key_may_use_is_part_of_the_key():
     made, _ = upstreams(cheap=HELD, dear=UpstreamPolicy(url="http://dear/v1", key="k"))  # fmt: skip
-    exchange = exchange_for("POST", "/v1/chat/completions", scopes=("proxy:cheap",))
-    await made.send(exchange, made.policy.upstreams["cheap"], b"{}")
+    exchange = exchange_for(made, "POST", "/v1/chat/completions", scopes=("proxy:cheap",))
+    await ask(exchange, made.policy.upstreams["cheap"], b"{}")
     with pytest.raises(ScopeError, match="upstream dear"):
-        await made.send(exchange, made.policy.upstreams["dear"], b"{}")
+        await ask(exchange, made.policy.upstreams["dear"], b"{}")
 
 
 @pytest.mark.parametrize(
@@ -134,14 +135,14 @@ async def test_reading_alone_does_not_open_the_models(scopes, status):
 async def test_a_held_key_is_sent_as_the_api_of_the_call_wants_it(method, path, url, auth, header):
     made, transport = upstreams(main=UpstreamPolicy(url=url, key="sk-HELD", auth=auth))
     theirs = (b"authorization", b"Bearer sk-THEIRS"), (b"x-api-key", b"sk-THEIRS")
-    await made.send(exchange_for(method, path, *theirs), made.policy.upstreams["main"], b"{}")
+    await ask(exchange_for(made, method, path, *theirs), made.policy.upstreams["main"], b"{}")
     sent = [(k, v) for k, v in transport.sent[0].headers if b"sk-" in v]
     assert sent == [header]
 
 
 async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080"))
-    await made.send(exchange_for("GET", "/v1/@evil:80/steal"), made.policy.upstreams["main"], b"")
+    await ask(exchange_for(made, "GET", "/v1/@evil:80/steal"), made.policy.upstreams["main"], b"")
     assert (transport.sent[0].address.host, transport.sent[0].address.port) == ("127.0.0.1", 8080)
     with pytest.raises(ConfigError):
         UpstreamPolicy(url="http://user:pass@model.example/v1")
@@ -159,7 +160,7 @@ async def test_the_host_of_an_upstream_cannot_be_chosen_by_a_path():
 )
 async def test_the_gates_own_key_goes_no_further(header):
     made, transport = upstreams(main=UpstreamPolicy(url="http://127.0.0.1:8080/v1"))
-    await made.send(exchange_for("POST", "/v1/x", header), made.policy.upstreams["main"], b"")
+    await ask(exchange_for(made, "POST", "/v1/x", header), made.policy.upstreams["main"], b"")
     assert not any(b"mg_" in value for _, value in transport.sent[0].headers)
 
 
@@ -169,12 +170,12 @@ async def test_a_clients_key_goes_to_no_upstream_it_may_not_be_meant_for():
     key = (b"authorization", b"Bearer sk-CLIENT")
 
     with pytest.raises(UpstreamError, match="no upstream listed its models"):
-        await pass_on(exchange_for("GET", "/v1/models", key), b"", made)
-    await pass_on(exchange_for("GET", "/v1/files", key), b"", made)
+        await pass_on(exchange_for(made, "GET", "/v1/models", key), b"")
+    await pass_on(exchange_for(made, "GET", "/v1/files", key), b"")
     assert len(transport.sent) == 3
     assert not any(key in request.headers for request in transport.sent)
     named = (b"x-millgate-upstream", b"two")
-    await pass_on(exchange_for("GET", "/v1/files", key, named), b"", made)
+    await pass_on(exchange_for(made, "GET", "/v1/files", key, named), b"")
     assert key in transport.sent[-1].headers
 
 
@@ -182,7 +183,7 @@ async def test_configured_headers_replace_the_clients():
     policy = UpstreamPolicy(url="http://m/v1", headers={"openai-organization": "ours"})
     made, transport = upstreams(main=policy)
     header = (b"openai-organization", b"theirs")
-    await made.send(exchange_for("POST", "/v1/x", header), made.policy.upstreams["main"], b"")
+    await ask(exchange_for(made, "POST", "/v1/x", header), made.policy.upstreams["main"], b"")
     assert [v for n, v in transport.sent[0].headers if n == b"openai-organization"] == [b"ours"]
 
 

@@ -8,7 +8,7 @@ from tests.proxy.upstream import Head, Upstream, answer, json_head, said
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, NotFound
-from millgate.service.proxy.send import choose
+from millgate.service.proxy.upstreams import Upstreams
 from millgate.settings import load
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
@@ -104,12 +104,12 @@ def test_the_longest_fitting_pattern_decides():
         return UpstreamPolicy(url="http://127.0.0.1:1/v1", models=models)
 
     policy = ProxyPolicy(upstreams={"all": at("*"), "some": at("gpt-*"), "one": at("gpt-x")})
-    names = {model: choose(policy, model)[0] for model in ("gpt-x", "gpt-y", "other")}
+    names = {model: Upstreams(policy).find(model)[0] for model in ("gpt-x", "gpt-y", "other")}
     assert names == {"gpt-x": "one", "gpt-y": "some", "other": "all"}
     with pytest.raises(NotFound, match="other"):
-        choose(ProxyPolicy(upstreams={"some": at("gpt-*")}), "other")
+        Upstreams(ProxyPolicy(upstreams={"some": at("gpt-*")})).find("other")
     with pytest.raises(ConfigError, match="no upstream"):
-        choose(ProxyPolicy(), "any")
+        Upstreams(ProxyPolicy()).find("any")
 
 
 def test_a_held_key_replaces_the_clients_and_is_never_shown(rig, routed, upstream):

@@ -7,14 +7,11 @@ from tests.proxy import web
 from tests.proxy.upstream import answer
 from tests.waiting import MOST_S
 
-from millgate.errors import NotFound
 from millgate.service.proxy import answer as proxy_answer
 from millgate.service.proxy import request
-from millgate.service.proxy.passthrough import _find, _is_reached, _model_of
-from millgate.service.proxy.send import Upstreams
+from millgate.service.proxy.proxy import _model_of
 from millgate.text import bounded_json
 from millgate.text.bounded_json import loads
-from millgate.types.policy import ProxyPolicy
 
 JSON = [(b"content-type", b"application/json; charset=utf-8")]
 
@@ -32,31 +29,6 @@ JSON = [(b"content-type", b"application/json; charset=utf-8")]
 )
 def test_a_model_is_read_from_the_path_or_a_json_body(path, headers, body, model):
     assert _model_of(path, headers, body) == model
-
-
-@pytest.fixture
-def upstreams():
-    policy = ProxyPolicy(
-        upstreams={
-            "first": {"url": "http://127.0.0.1:1/v1", "models": ["a*"]},
-            "second": {"url": "http://127.0.0.1:2/v1", "models": ["b*"]},
-        }
-    )
-    return Upstreams(policy, transport=None)
-
-
-def test_a_request_that_names_no_model_goes_to_the_first_and_an_unknown_one_nowhere(upstreams):
-    assert _find(upstreams, "bx", "")[0] == "second"
-    assert _find(upstreams, "", "")[0] == "first"
-    with pytest.raises(NotFound):
-        _find(upstreams, "zz", "")
-
-
-def test_a_model_is_listed_by_the_upstream_that_would_answer_for_it(upstreams):
-    assert _is_reached(upstreams, "first", "ax")
-    assert not _is_reached(upstreams, "second", "ax")
-    assert not _is_reached(upstreams, "first", "zz")
-    assert not _is_reached(upstreams, "first", None)
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat/completions"])

@@ -21,7 +21,7 @@ from millgate.errors import ConfigError
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
 from millgate.service.proxy.proxy import Proxy
-from millgate.service.proxy.send import FORGET_S, MOST_FACTS, ExpiringSet
+from millgate.service.proxy.upstreams import FORGET_S, MOST_FACTS, ExpiringSet
 from millgate.types.policy import ProxyPolicy
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]

@@ -5,23 +5,19 @@ What the service refuses on these paths has the format of their APIs. Every call
 only the well-known paths are there, to say what is missing.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from threading import Lock
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from millgate.calls.bugs import EXPECTED, LOGGER, describe, report
+from millgate.calls.bugs import LOGGER, describe
 from millgate.errors import ConfigError, MillgateError
 from millgate.guard.dialects import dialect_for, installed_dialects
-from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.error_codes import status_of
 from millgate.keys import missing_scope
 from millgate.service.conversation_state import open_folds
@@ -29,8 +25,7 @@ from millgate.service.edge.body import weigh
 from millgate.service.edge.paths import is_proxied
 from millgate.service.edge.problems import refusal
 from millgate.service.observe.call_trace import call_trace
-from millgate.service.observe.model_call import ModelCall
-from millgate.service.observe.request_state import Caller, RequestState
+from millgate.service.observe.request_state import RequestState
 from millgate.service.proxy.exchange import Exchange
 from millgate.service.proxy.proxy import Proxy
 from millgate.service.state import ServiceState
@@ -38,11 +33,8 @@ from millgate.spending.prices import load_table
 from millgate.types import Context, Trace
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
-SHORT = 16 << 10  # bytes of a request that is read in less time than waking a thread takes
 HEAVIEST = 5 << 20  # weight of a request that is read: more than a million tokens
-METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 KNOWN = ("/v1/models", "/v1/embeddings")
-ANY = "/{rest:path}"  # ProxiedRoutes has looked at the path already
 
 
 def mount(app: Starlette, service: ServiceState) -> None:
@@ -50,7 +42,6 @@ def mount(app: Starlette, service: ServiceState) -> None:
     settings = service.gate.settings
     if any(cap.cost for cap in settings.fuse.caps.values()):
         load_table()  # not while the first call waits
-    observer = CallObserver(service)
     proxy = Proxy(
         settings.proxy,
         settings.guard,
@@ -58,7 +49,7 @@ def mount(app: Starlette, service: ServiceState) -> None:
         compaction=settings.compaction,
         fold=settings.fold,
         gate_for=service.gate_for,
-        observer=observer,
+        observer=CallObserver(service),
         remembered=service.conversations,
         folds=open_folds(service.conversations),
         budget=service.budget,
@@ -66,73 +57,44 @@ def mount(app: Starlette, service: ServiceState) -> None:
     )
     # Before FastAPI's routes, so that a model call is not matched against all of them.
     app.router.routes[:0] = routes(proxy, wrap=_require_read_scope)
-    service.on_shutdown += [proxy.close, observer.close]
+    service.on_shutdown.append(proxy.close)
 
 
 # Routes
 
 
-class ProxiedRoutes(BaseRoute):
-    """All paths that are not the gate's own, as one route: of many, each would be tried in turn."""
+class ProxiedRoute(BaseRoute):
+    """All paths of one API, or all that are left over. `path` is its name in log and metrics."""
 
-    def __init__(
-        self,
-        known: Mapping[str, Route],
-        dialects: Mapping[type[Dialect], Route],
-        rest: Route | None,
-    ) -> None:
-        self._known, self._dialects, self._rest = known, dialects, rest
+    def __init__(self, path: str, app: ASGIApp, serves: Callable[[str], bool]) -> None:
+        self.path, self._app, self._serves = path, app, serves
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """No match for our own paths, whatever the method: an upstream must not see them.
-
-        The scope gets the route, by which log and metrics name it.
-        """
+        """No match for our own paths, whatever the method: an upstream must not see them."""
         path = scope.get("path", "")
-        route = self._route(path) if is_proxied(path) else None
-        if route is None:
+        if scope["type"] != "http" or not is_proxied(path) or not self._serves(path):
             return Match.NONE, {}
-        match, found = route.matches(scope)
-        return match, {**found, "route": route}
-
-    def _route(self, path: str) -> Route | None:
-        if path in self._known:
-            return self._known[path]
-        return next((r for kind, r in self._dialects.items() if kind.serves(path)), self._rest)
+        return Match.FULL, {"route": self}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that matches."""
-        await scope["route"].handle(scope, receive, send)
+        await self._app(scope, receive, send)
 
 
-def routes(
-    proxy: Proxy, *, wrap: Callable[[ASGIApp], Any] = lambda app: app
-) -> Sequence[BaseRoute]:
+def routes(proxy: Proxy, *, wrap: Callable[[ASGIApp], Any] = lambda app: app) -> list[BaseRoute]:
     """What to add to an application's routes; `wrap` goes around each."""
-
-    def route(path: str, app: ASGIApp, *, fits: str = "") -> Route:
-        made = Route(fits or path, app, methods=METHODS, include_in_schema=False)
-        made.app = wrap(app)  # a route takes a function for one that makes responses
-        made.path = path  # its name in log and metrics
-        return made
-
-    known: dict[str, Route] = {}
-    dialects: dict[type[Dialect], Route] = {}
+    made: list[BaseRoute] = []
     for kind in installed_dialects():
         if not is_proxied(kind.path):
             raise ConfigError(
                 f"{kind.__name__} has the path {kind.path}, which the proxy does not serve",
                 hint="a dialect's path is below /v1/ or /v1beta/, and not one of the service's own",
             )
-        if "{" in kind.path:  # a part of it changes, and `serves` knows which
-            dialects[kind] = route(kind.path, proxy.app_for(kind), fits=ANY)
-        else:
-            known[kind.path] = route(kind.path, proxy.app_for(kind))
+        made.append(ProxiedRoute(kind.path, wrap(proxy.app_for(kind)), kind.serves))
+    rest = wrap(proxy.rest)
     if proxy.policy.upstreams:
-        rest = route("/v1/{rest:path}", proxy.rest, fits=ANY)
-        return [ProxiedRoutes(known, dialects, rest)]
-    known |= {path: route(path, proxy.rest) for path in KNOWN}
-    return [ProxiedRoutes(known, dialects, None)]
+        return [*made, ProxiedRoute("/v1/{rest:path}", rest, lambda _: True)]
+    return [*made, *(ProxiedRoute(path, rest, path.__eq__) for path in KNOWN)]
 
 
 # Who is let in, and how a refusal looks
@@ -170,16 +132,13 @@ def _require_read_scope(app: ASGIApp) -> Callable[[Scope, Receive, Send], object
 class CallObserver:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. For a short conversation the thread that writes the trace reads that; for the
-    others a thread of ours does, and no request waits for it. If too many are unread, the traces of further calls leave
-    the window out, and so do those of huge requests.
+    A trace says what stood in the window. The thread that writes the trace reads that, and no request waits for it. If
+    too many bytes are unread, the traces of further calls leave the window out, and so do those of huge requests.
     """
 
     def __init__(self, service: ServiceState) -> None:
         self._service = service
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="millgate-traces")
-        self._waiting = 0  # bytes of their requests
-        self._lock = Lock()
+        self._unread: dict[str, int] = {}  # bytes of the requests that wait, by the id of the call
 
     def count_context(self, context: Context) -> None:
         """A context was built for a question."""
@@ -187,52 +146,30 @@ class CallObserver:
 
     def observe(self, exchange: Exchange) -> None:
         """An exchange is over."""
-        call, caller = exchange.call, exchange.caller
+        call, tenant, metrics = exchange.call, exchange.caller.tenant, self._service.metrics
         if exchange.state is not None:
             exchange.state.call = call
-        self._service.metrics.count_call(call)
-        if not call.operation or not caller.tenant:
+        metrics.count_call(call)
+        if not call.operation or not tenant:
             return
-        if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
-            call.sent = b""
-        make = partial(call_trace, call, tenant=caller.tenant, now=time.time())
-        if len(call.sent) <= SHORT:
-            self._save(caller, call, make)
-        else:
-            self._count_waiting(len(call.sent))
-            self._reader.submit(self._read, caller, call, make)
-
-    def _count_waiting(self, size: int) -> None:
-        with self._lock:
-            self._waiting += size
-
-    def _read(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
-        try:
-            trace = make()
-            self._save(caller, call, lambda: trace)
-        except EXPECTED as error:
-            self._lose(call, error)
-        except Exception as error:  # noqa: BLE001  a bug: no caller sees what this thread raises
-            self._lose(call, error)
-            report(error, "the trace of a model call")
-        finally:
-            self._count_waiting(-len(call.sent))
-
-    def _save(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
-        """Queue the trace; `make` reads the whole conversation, so it runs later."""
-        gate = self._service.gate_for(caller)
+        gate = self._service.gate_for(exchange.caller)
         if not gate.settings.trace.text:
             call.error_message = ""  # it may quote the request or the answer
+        if not gate.settings.trace.keep:
+            return
+        waiting = sum(tuple(self._unread.values())) + len(call.sent)
+        if waiting > MOST_WAITING or weigh(call.sent) > HEAVIEST:
+            call.sent = b""
+        self._unread[call.id], now = len(call.sent), time.time()
+
+        @cache  # a write that fails is tried again
+        def make() -> Trace:
+            self._unread.pop(call.id, None)
+            return call_trace(call, tenant=tenant, now=now)
+
         try:
-            if gate.settings.trace.keep:
-                gate.save_trace_later(call.id, make)
+            gate.save_trace_later(call.id, make)
         except MillgateError as error:
-            self._lose(call, error)
-
-    def _lose(self, call: ModelCall, error: Exception) -> None:
-        self._service.metrics.count_lost_trace()
-        LOGGER.warning("the trace of the model call %s is lost: %s", call.id, describe(error))
-
-    async def close(self) -> None:
-        """Wait for the last traces."""
-        await asyncio.to_thread(self._reader.shutdown)
+            self._unread.pop(call.id, None)
+            metrics.count_lost_trace()
+            LOGGER.warning("the trace of the model call %s is lost: %s", call.id, describe(error))

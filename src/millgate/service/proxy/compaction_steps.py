@@ -26,25 +26,23 @@ from millgate.errors import MillgateError
 from millgate.gateway.compactions import LostMessages
 from millgate.guard.dialects.dialect import Dialect
 from millgate.service.conversation_state import ConversationState
-from millgate.service.proxy.exchange import Exchange, Noticed, Observer
+from millgate.service.proxy.exchange import Exchange, Noticed
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
-from millgate.service.proxy.request import UNNAMED, ProxyRequest
+from millgate.service.proxy.request import UNNAMED
 from millgate.sessions.compaction.account import account, account_service
 from millgate.sessions.compaction.items import Item
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.sessions.compaction.notice import begins_with_summary, find_results
-from millgate.sessions.compaction.policy import CompactionPolicy
 from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window
 from millgate.sessions.conversation import (
     RECENT,
     Conversation,
-    Conversations,
     Owed,
     Owner,
     find_last,
     notice_among,
 )
-from millgate.sessions.prompt_cache.segments import read_prompt
+from millgate.sessions.prompt_cache.segments import Prompt, read_prompt
 from millgate.text.bounded_json import HUGE, loads
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.parts import read
@@ -54,21 +52,18 @@ KEEPING = ("keep", "inject")  # modes that keep what leaves a window
 FEW = 8  # windows of other sessions that a new conversation is compared with
 
 
-async def observe_compaction(
-    exchange: Exchange, conversations: Conversations, policy: CompactionPolicy
-) -> None:
+async def observe_compaction(exchange: Exchange) -> None:
     """Compare the window with the last one of its conversation; `exchange.window` says what was found."""
-    request, caller, call = exchange.original, exchange.caller, exchange.call
-    mode = request.options.compaction or policy.mode_for(
-        upstream=exchange.upstream_name, key=caller.key, session=call.session
+    call, last = exchange.call, exchange.last
+    mode = exchange.original.options.compaction or exchange.proxy.compaction.mode_for(
+        upstream=exchange.upstream_name, key=exchange.caller.key, session=call.session
     )
     if mode == "off" or exchange.prompt is None:
         return
     with surviving("the notice of a compaction"):
-        last = exchange.last
         seen = Noticed(mode, last.turn, owed=last.owed) if last else Noticed(mode)
         exchange.window = seen
-        if candidates := _find_candidates(exchange, conversations):
+        if candidates := _find_candidates(exchange, exchange.prompt):
             await asyncio.to_thread(_notice, exchange, seen, candidates)
         if seen.told is not None:
             call.compaction = seen.told
@@ -76,24 +71,22 @@ async def observe_compaction(
             exchange.reply_headers["x-millgate-compaction"] = seen.told.describe()
 
 
-def _find_candidates(exchange: Exchange, conversations: Conversations) -> list[Conversation]:
+def _find_candidates(exchange: Exchange, prompt: Prompt) -> list[Conversation]:
     """The windows of which this may be a compaction, the likeliest first.
 
     Messages are gone, or a new conversation begins with a summary.
     """
-    owner, session, last, prompt = exchange.owner, exchange.call.session, exchange.last, exchange.prompt  # fmt: skip
-    assert prompt is not None
+    owner, session, conversations = exchange.owner, exchange.call.session, exchange.proxy.conversations  # fmt: skip
     if conversations.of_session(owner, session):
         compacted = count_compacted(exchange.original.body)
-        return conversations.list_longer(owner, session, prompt, last, compacted)
+        return conversations.list_longer(owner, session, prompt, exchange.last, compacted)
     held = [one for one in conversations.elsewhere(owner, session) if one.body][:FEW]
-    is_summary = held and begins_with_summary(_read(exchange.original, exchange.dialect))
-    return held if is_summary else []
+    return held if held and begins_with_summary(_read(exchange)) else []
 
 
 def _notice(exchange: Exchange, seen: Noticed, candidates: Sequence[Conversation]) -> None:
     """Find the window that was compacted; from now on it is the one that the request goes on with."""
-    after, dialect = _read(exchange.original, exchange.dialect), exchange.dialect
+    after, dialect = _read(exchange), exchange.dialect
     found = notice_among(candidates, after, exchange.call.session, lambda b: _read_fields(b, dialect))  # fmt: skip
     if found is not None:
         last, seen.found = found
@@ -102,15 +95,13 @@ def _notice(exchange: Exchange, seen: Noticed, candidates: Sequence[Conversation
         seen.owed = Owed(seen.told, seen.found.at)
 
 
-async def remember(
-    exchange: Exchange, conversations: Conversations, remembered: ConversationState
-) -> None:
+async def remember(exchange: Exchange) -> None:
     """Remember the request if the provider got it, and tell what the service cleared from it."""
     call, prepared, seen, last = exchange.call, exchange.prepared, exchange.window, exchange.last
     if prepared is None or prepared.observation is None or not call.answered:
         return
     with surviving("the memory of conversations"):
-        observed = prepared.observation
+        observed, conversations = prepared.observation, exchange.proxy.conversations
         now = Conversation(
             call.session, observed.original, observed.sent, counts=call.cache_counts, followers=prepared.followers
         )  # fmt: skip
@@ -120,7 +111,7 @@ async def remember(
         # what begins beside a conversation, as a request for a title, does not take its place
         is_beside = last is None and len(conversations.of_session(exchange.owner, call.session)) > 1
         if seen is not None and seen.mode in KEEPING and not is_beside:
-            await keep_window(exchange.owner, now, remembered)
+            await _keep_window(exchange, now)
 
 
 def _remember_window(exchange: Exchange, seen: Noticed, now: Conversation) -> None:
@@ -138,8 +129,9 @@ def _remember_window(exchange: Exchange, seen: Noticed, now: Conversation) -> No
     now.carried = seen.told.owed if seen.told else last.carried if last else ()
 
 
-def _read(request: ProxyRequest, dialect: Dialect) -> Window:
-    return read_window(request.messages, dialect.preamble(request.fields))
+def _read(exchange: Exchange) -> Window:
+    request = exchange.original
+    return read_window(request.messages, exchange.dialect.preamble(request.fields))
 
 
 def _read_fields(body: bytes, dialect: Dialect) -> Window | None:
@@ -154,34 +146,30 @@ def _read_fields(body: bytes, dialect: Dialect) -> Window | None:
 # Put back
 
 
-async def put_back(
-    exchange: Exchange,
-    remembered: ConversationState,
-    observer: Observer | None,
-    policy: CompactionPolicy,
-) -> None:
+async def put_back(exchange: Exchange) -> None:
     """Keep what left, and find what is put back of what is gone, if the settings or the request ask for it."""
     seen, gate = exchange.window, exchange.gate
     if seen is None or gate is None or seen.mode not in KEEPING:
         return
     try:
         with surviving("what a compaction lost", but=MillgateError):
-            session, lost = await _find_session(exchange, remembered), gate.lost_messages
-            await _keep_lost(exchange, seen, lost, session)
+            session, lost = await _find_session(exchange), gate.lost_messages
+            left: Sequence[Message] = seen.found.lost if seen.found is not None else ()
+            if exchange.last is not None and exchange.last.cleared:
+                cleared = await asyncio.to_thread(_read_cleared, exchange.last, exchange.dialect)
+                left = [*left, *cleared]
+            if left:
+                await lost.akeep(left, session, key=exchange.caller.key)
             if seen.mode == "inject":
-                await _PutBack(exchange, seen, lost, session, policy, observer).run(remembered)
+                await _find_lost(exchange, seen, lost, session)
     except MillgateError as error:
         exchange.reply_headers["x-millgate-degraded"] = f"compaction: {error.message}"
 
 
-async def _keep_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, session: str) -> None:
-    """Keep what left the window since the last request, and what the service cleared when it answered that."""
-    left: Sequence[Message] = seen.found.lost if seen.found is not None else ()
-    last = exchange.last
-    if last is not None and last.cleared:
-        left = [*left, *await asyncio.to_thread(_read_cleared, last, exchange.dialect)]
-    if left:
-        await lost.akeep(left, session, key=exchange.caller.key)
+def _find_place(messages: Sequence[object], owed: Owed | None) -> int | None:
+    """The message that gets the first block: the last in which a person speaks, at or behind the compaction."""
+    places = range(len(messages) - 1, owed.at - 1, -1) if owed is not None else ()
+    return next((at for at in places if read_question(read(messages[at]), summaries=True)), None)
 
 
 def _read_cleared(held: Conversation, dialect: Dialect) -> list[Message]:
@@ -196,13 +184,13 @@ def _read_cleared(held: Conversation, dialect: Dialect) -> list[Message]:
     return find_results(window, excluded)[held.cleared.start : held.cleared.stop] if window else []
 
 
-async def _find_session(exchange: Exchange, remembered: ConversationState) -> str:
+async def _find_session(exchange: Exchange) -> str:
     """The session to which the window belongs.
 
     A client that gives no name has a session named by how its conversation begins, and begins another with its summary.
     What left is kept under the name of the first.
     """
-    session, last = exchange.call.session, exchange.last
+    session, last, remembered = exchange.call.session, exchange.last, exchange.proxy.remembered
     if exchange.request.options.session or not session.startswith(UNNAMED):
         return session
     key = b"session:" + orjson.dumps([*exchange.owner, session])
@@ -213,83 +201,55 @@ async def _find_session(exchange: Exchange, remembered: ConversationState) -> st
     return (await remembered.get(key) or session.encode()).decode()
 
 
-@dataclass(slots=True)
-class _PutBack:
-    """Puts a block in front of each question since a compaction: instructions for the first, what they need for all."""
+async def _find_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, session: str) -> None:
+    """Find a block for each question since a compaction: instructions for the first, what they need for all."""
+    request, call, policy = exchange.request, exchange.call, exchange.proxy.compaction
+    owed, is_first, begin = seen.owed, True, _find_place(request.messages, seen.owed)
 
-    exchange: Exchange
-    seen: Noticed
-    lost: LostMessages
-    session: str
-    policy: CompactionPolicy
-    observer: Observer | None
-    is_first: bool = True
-
-    async def run(self, remembered: ConversationState) -> None:
-        exchange, caller = self.exchange, self.exchange.caller
-        request, collection = exchange.request, collection_of(self.session, caller.key)
-        options = replace(request.options, collection=collection, budget=self.policy.budget, k=MOST_PIECES, session=self.session)  # fmt: skip
-        begin = self._find_place(request)
-        blocks, headers = await find_blocks(
-            replace(request, options=options),
-            exchange.dialect,
-            self.build,
-            caller.tenant,
-            remembered,
-            asker=caller.key,
-            begin=begin,
-            summaries=True,
-            shown=exchange.blocks.get("context") or {},
-        )
-        if begin is not None:
-            self.seen.owed = None
-        elif self.seen.owed is not None:
-            exchange.call.not_put_back = "nobody has asked anything since the compaction"
-        if blocks is not None:
-            exchange.blocks["put back"] = blocks
-            tokens = headers["x-millgate-context-tokens"]
-            exchange.reply_headers["x-millgate-put-back-tokens"] = tokens
-            exchange.call.put_back = int(tokens)
-            exchange.call.not_put_back = headers.get("x-millgate-context-reason", "")
-
-    def _find_place(self, request: ProxyRequest) -> int | None:
-        """The message that gets the first block: the last in which a person speaks, at or behind the compaction."""
-        if self.seen.owed is None:
-            return None
-        places = range(len(request.messages) - 1, self.seen.owed.at - 1, -1)
-        messages = request.messages
-        return next((at for at in places if read_question(read(messages[at]), summaries=True)), None)  # fmt: skip
-
-    async def build(self, question: Request) -> Block:
+    async def build(question: Request) -> Block:
         """The block for a question that is new."""
-        block = await self._compose(question)
-        if block.text:
-            self.exchange.call.new_blocks += (block.tokens,)
-        return block
+        nonlocal is_first
+        said, found = "", seen.found if is_first else None
+        if is_first and owed is not None:
+            said = await lost.acompose_instructions(owed.account, budget=policy.budget // 2)
+        is_first = False
+        block, reasons = Block(), ["no instruction and no to-do is gone, and nobody has asked anything"]  # fmt: skip
+        if found is None or question.query.strip() not in found.summary:  # which is no question
+            left = policy.budget - estimate_tokens(said)
+            context = await lost.acontext_for(replace(question, budget=left, graph=False))
+            if exchange.proxy.observer is not None:
+                exchange.proxy.observer.count_context(context)
+            block, steps = block_of(context), context.trace.steps
+            reasons = [str(s.facts[NOT_PUT_BACK]) for s in steps if NOT_PUT_BACK in s.facts]
+        text = "\n".join(filter(None, (said, block.text)))
+        tokens = block.tokens + estimate_tokens(said)
+        if text:
+            call.new_blocks += (tokens,)
+        reason = "" if text else next(iter(reasons), "")
+        return replace(block, text=text, tokens=tokens, reason=reason)
 
-    async def _compose(self, question: Request) -> Block:
-        owed, found, said = self.seen.owed, self.seen.found, ""
-        if self.is_first and owed is not None:
-            half = self.policy.budget // 2
-            said = await self.lost.acompose_instructions(owed.account, budget=half)
-        is_summary = self.is_first and found is not None and question.query.strip() in found.summary
-        self.is_first = False
-        if is_summary:  # it is no question
-            reason = (
-                "" if said else "no instruction and no to-do is gone, and nobody has asked anything"
-            )
-            return Block(said, tokens=estimate_tokens(said), reason=reason)
-        left = self.policy.budget - estimate_tokens(said)
-        context = await self.lost.acontext_for(replace(question, budget=left, graph=False))
-        if self.observer is not None:
-            self.observer.count_context(context)
-        block = block_of(context)
-        text = f"{said}\n{block.text}" if said and block.text else said or block.text
-        reasons = (
-            str(s.facts[NOT_PUT_BACK]) for s in context.trace.steps if NOT_PUT_BACK in s.facts
-        )
-        reason = "" if text else next(reasons, "")
-        return replace(block, text=text, tokens=block.tokens + estimate_tokens(said), reason=reason)
+    collection = collection_of(session, exchange.caller.key)
+    options = replace(request.options, collection=collection, budget=policy.budget, k=MOST_PIECES, session=session)  # fmt: skip
+    blocks, headers = await find_blocks(
+        replace(request, options=options),
+        exchange.dialect,
+        build,
+        exchange.caller.tenant,
+        exchange.proxy.remembered,
+        asker=exchange.caller.key,
+        begin=begin,
+        summaries=True,
+        shown=exchange.blocks.get("context") or {},
+    )
+    if owed is not None:
+        seen.owed = owed if begin is None else None
+        call.not_put_back = "nobody has asked anything since the compaction"
+    if blocks is not None:
+        exchange.blocks["put back"] = blocks
+        tokens = headers["x-millgate-context-tokens"]
+        exchange.reply_headers["x-millgate-put-back-tokens"] = tokens
+        call.put_back = int(tokens)
+        call.not_put_back = headers.get("x-millgate-context-reason", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +266,9 @@ class _Kept:
 _FORM = TypeAdapter(_Kept)
 
 
-async def keep_window(owner: Owner, now: Conversation, remembered: ConversationState) -> None:
+async def _keep_window(exchange: Exchange, now: Conversation) -> None:
     """Write the last window of a session, in the place of the one before it."""
+    owner, remembered = exchange.owner, exchange.proxy.remembered
     if not now.body or not remembered.is_kept:
         return
     cleared = (now.cleared.start, now.cleared.stop) if now.cleared else None
@@ -320,10 +281,10 @@ async def keep_window(owner: Owner, now: Conversation, remembered: ConversationS
     await remembered.put(_list_key(owner), orjson.dumps(dict(newest)), replace=True)
 
 
-async def restore_windows(
-    owner: Owner, conversations: Conversations, remembered: ConversationState
-) -> None:
+async def restore_windows(exchange: Exchange) -> None:
     """Read the windows of a caller that another process wrote: this one before it ended, or another worker since."""
+    owner, remembered = exchange.owner, exchange.proxy.remembered
+    conversations = exchange.proxy.conversations
     if not remembered.is_kept:
         return
     listed = await _list_kept(owner, remembered)

@@ -1,18 +1,22 @@
-"""Exchange: one request to a model API and its answer, and how the proxy reads it from the client.
+"""Exchange: one request to a model API and its answer, which goes through the named steps of `Proxy._answer`.
 
-The ASGI scope is read once, into the Exchange. Of the body the proxy checks only what it must understand; everything
-else is the upstream's business and passes untouched.
+The ASGI scope is read once, into the Exchange. What all exchanges of a proxy share stands in its ProxyState: what the
+operator wants done, the upstreams, and what is remembered.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from starlette.types import Scope, Send
 
-from millgate.gateway.compactions import LostMessages
+from millgate.circles.policy import CirclesPolicy
+from millgate.gateway import Millgate
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.policy import GuardPolicy
+from millgate.service.conversation_state import ConversationState
+from millgate.service.edge.byte_budget import ByteBudget
 from millgate.service.edge.own_headers import describe_unknown
 from millgate.service.edge.reply import BREAK, Reply
 from millgate.service.observe.model_call import ModelCall
@@ -21,34 +25,33 @@ from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.prepare import Prepared
 from millgate.service.proxy.request import ProxyRequest
 from millgate.service.proxy.transport import header
+from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.wire import Headers
 from millgate.sessions.compaction.account import Account
 from millgate.sessions.compaction.notice import Compaction
-from millgate.sessions.compaction.policy import Mode
-from millgate.sessions.conversation import Conversation, Owed, Owner
+from millgate.sessions.compaction.policy import CompactionPolicy, Mode
+from millgate.sessions.conversation import Conversation, Conversations, Owed, Owner
+from millgate.sessions.folding.policy import FoldPolicy
 from millgate.sessions.prompt_cache.segments import Prompt
-from millgate.spending.spending import Hold, Spending
-from millgate.types import Context, Request
-from millgate.types.policy import UpstreamPolicy
+from millgate.spending.spending import Hold
+from millgate.types import Context
+from millgate.types.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 NOBODY = Caller("", frozenset())
 # Without the service there are no keys: every client of the proxy may use every upstream.
 ANYONE = Caller("default", frozenset({"proxy"}))
+# Bytes of a request or an answer that is worked on in a thread: that takes a millisecond and more.
+LARGE = 200_000
 
 
-class Gate(Protocol):
-    """A caller's Millgate, as far as the proxy uses it."""
-
-    @property
-    def spending(self) -> Spending:
-        """What the caller's tenant has spent."""
-
-    async def acontext_for(self, request: Request) -> Context:
-        """The context for a question."""
-
-    @property
-    def lost_messages(self) -> LostMessages:
-        """What left the windows of the caller's sessions."""
+async def run_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do some work on a body; in a thread if it is so large that other requests would wait."""
+    if len(body) <= LARGE:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 class Observer(Protocol):
@@ -59,6 +62,36 @@ class Observer(Protocol):
 
     def observe(self, exchange: "Exchange") -> None:
         """An exchange is over."""
+
+
+@dataclass
+class ProxyState:
+    """What all exchanges of a proxy share."""
+
+    policy: ProxyPolicy
+    guard: GuardPolicy = field(default_factory=GuardPolicy)
+    _: KW_ONLY
+    circles: CirclesPolicy = field(default_factory=CirclesPolicy)
+    """The ladder for agents that repeat their tool calls."""
+    fold: FoldPolicy = field(default_factory=FoldPolicy)
+    """Whose requests are folded."""
+    compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
+    gate_for: Callable[[Caller], Millgate] | None = None
+    """A caller's Millgate, which builds contexts and counts spending; without it the proxy does neither."""
+    observer: Observer | None = None
+    remembered: ConversationState = field(default_factory=ConversationState)
+    """What later requests of a conversation need ..."""
+    folds: ConversationState | None = None
+    """... and from where on each is folded, if that is kept elsewhere."""
+    budget: ByteBudget = field(default_factory=ByteBudget)
+    """What answers may hold in memory."""
+    body_bytes: int = ServicePolicy().body_bytes
+    """The most that a request may have."""
+    conversations: Conversations = field(default_factory=Conversations)
+    upstreams: Upstreams = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.upstreams = Upstreams(self.policy)
 
 
 @dataclass(slots=True)
@@ -90,14 +123,13 @@ class Exchange:
     dialect: Dialect
     call: ModelCall
     """What metrics, log and traces keep of the exchange."""
-    gate: Gate | None = None
+    proxy: ProxyState
+    gate: Millgate | None = None
     """The caller's Millgate; None if the proxy neither injects context nor counts spending."""
     state: RequestState | None = None
     """The service's state of this HTTP request; None without the service."""
-    close_connection: Callable[[], None] | None = None
-    """Ends the client's connection, if the server can ..."""
-    reset_connection: Callable[[], None] | None = None
-    """... or resets it."""
+    breaks: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    """How to `close` the client's connection, or to `reset` it, if the server can."""
 
     # What the steps find out, in their order.
     original: ProxyRequest = field(init=False)
@@ -143,18 +175,12 @@ class Exchange:
 
     @classmethod
     def begin(
-        cls,
-        scope: Scope,
-        send: Send,
-        dialect: Dialect,
-        call: ModelCall,
-        gate_for: Callable[[Caller], Gate] | None = None,
+        cls, scope: Scope, send: Send, dialect: Dialect, call: ModelCall, proxy: ProxyState
     ) -> "Exchange":
         """The exchange of an ASGI request; nothing else of the proxy reads the scope."""
         state = find_state(scope)
         caller = ANYONE if state is None else state.caller or NOBODY
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-        extension = scope.get("extensions", {}).get(BREAK)
         call.ignored = describe_unknown(scope["headers"])
         return cls(
             method=scope["method"],
@@ -166,9 +192,9 @@ class Exchange:
             reply=Reply(send),
             dialect=dialect,
             call=call,
-            gate=gate_for(caller) if gate_for is not None else None,
+            proxy=proxy,
+            gate=proxy.gate_for(caller) if proxy.gate_for is not None else None,
             state=state,
             reply_headers={"x-millgate-ignored": call.ignored} if call.ignored else {},
-            close_connection=extension["close"] if extension is not None else None,
-            reset_connection=extension["reset"] if extension is not None else None,
+            breaks=scope.get("extensions", {}).get(BREAK) or {},
         )

@@ -12,7 +12,7 @@ with the words of the question before it.
 """
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -111,17 +111,18 @@ async def find_blocks(
     first_new = max(first_new, len(keys) - MAX_NEW, bisect_left(questions, begin or 0))
     blocks: dict[int, str] = {}
     block, topic = Block(reason=_NOBODY_ASKS), Topic()
-    seen = _Seen([], counts=bool(options.window))
-    seen.read = first_visible(messages)
-    seen.add([text for text in preamble if text])
+    said, begins = [text for text in preamble if text], first_visible(messages)
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
         query, is_new = topic.read(asked[at]), number >= first_new
         query = query or (asked[at] if summaries and at == begin else "")
         if is_new or (begin and at < begin and key not in known):
             known[key] = Block(reason=_ASKS_NOTHING)
             if is_new and query:
-                await read_apart(request.body, seen.read_up_to, messages, at)
-                about = _context_request(options, query, seen, tenant, asker)
+                # earlier blocks and tool results included; of the question the words, without its block
+                shows = await read_apart(
+                    request.body, _texts_of_all, messages[min(begins, at) : at + 1]
+                )
+                about = _context_request(options, query, (*said, *shows), tenant, asker)
                 known[key] = await _build_block(build, about)
             made = orjson.dumps(asdict(known[key]))
             first = await conversations.put(key, made, replace=key in kept)
@@ -140,9 +141,7 @@ async def find_blocks(
 def _read_blocks(kept: Mapping[bytes, bytes], last: bytes) -> dict[bytes, Block]:
     """The blocks that are known. One that was missed is unknown in the last message: no prefix is changed there."""
     known = {key: Block(**orjson.loads(block)) for key, block in kept.items()}
-    if last in known and known[last].was_missed:
-        del known[last]
-    return known
+    return {key: block for key, block in known.items() if key != last or not block.was_missed}
 
 
 async def _build_block(build: BuildContext, request: Request) -> Block:
@@ -197,43 +196,24 @@ def read_question(parts: Sequence[Part], *, summaries: bool = False) -> str:
     return question_of(parts) or "\n".join(told)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the model sees up to a question, earlier blocks and tool results included; each message is read once."""
-
-    texts: list[str]
-    counts: bool
-    tokens: int = 0  # of these texts, if the window has a length
-    question: tuple[str, ...] = ()
-    read: int = 0
-
-    def add(self, texts: Sequence[str]) -> None:
-        self.texts += texts
-        if self.counts:
-            self.tokens += _count(texts)
-
-    def read_up_to(self, messages: Sequence[Message], at: int) -> None:
-        """Read the messages before a question, which have their blocks, and the question, which has none yet."""
-        for message in messages[self.read : at]:
-            self.add(texts_of(message))
-        self.question, self.read = tuple(texts_of(messages[at])), max(self.read, at)
+def _texts_of_all(messages: Sequence[Message]) -> list[str]:
+    return [text for message in messages for text in texts_of(message)]
 
 
-def _count(texts: Iterable[str]) -> int:
-    return sum(map(estimate_tokens, texts))
-
-
-def _context_request(options: Options, query: str, seen: _Seen, tenant: str, asker: str) -> Request:
+def _context_request(
+    options: Options, query: str, shown: Sequence[str], tenant: str, asker: str
+) -> Request:
+    """The request for the context of a question, beside all that the model sees up to there."""
     budget = None
     if options.window:
-        used = seen.tokens + _count(seen.question)
+        used = sum(map(estimate_tokens, shown))
         budget = ContextBudget(context_length=options.window, used_tokens=used)
     return Request(
         query[:MAX_QUERY],
         budget=options.budget,
         tenant=tenant,
         collection=options.collection,
-        window=Window((*seen.texts, *seen.question)),
+        window=Window(tuple(shown)),
         k=options.k,
         context_budget=budget,
         session=options.session,

@@ -25,7 +25,6 @@ from millgate.guard.machine import StreamMachine
 from millgate.guard.report import State
 from millgate.guard.resume import Call
 from millgate.service.edge.byte_budget import ByteBudget, Share
-from millgate.service.proxy.send import DRAIN_S
 from millgate.service.proxy.sse import (
     KEEP_ALIVE,
     LARGE,
@@ -36,6 +35,7 @@ from millgate.service.proxy.sse import (
     payload,
 )
 from millgate.service.proxy.transport import Response
+from millgate.service.proxy.upstreams import DRAIN_S
 from millgate.types.policy import ProxyPolicy
 
 # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
@@ -46,6 +46,11 @@ Write = Callable[[bytes], Awaitable[None]]
 STRANGE = "an event of a further call cannot be read"
 # What reading an event of another shape than its API has may raise.
 SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+def figures_of(machine: StreamMachine) -> dict[str, int]:
+    """What the usage of an answer tells of its guard."""
+    return {"rollbacks": machine.report.rollbacks, "cut_chars": machine.report.cut_chars}
 
 
 class Frame:
@@ -366,12 +371,10 @@ class Relay:
         """Write an event anew; its usage becomes that of all calls."""
         usage = self.dialect.usage(event)
         if usage and self.usage:
-            event = self.dialect.with_usage(event, self.usage.total(usage, self._figures()))
+            event = self.dialect.with_usage(
+                event, self.usage.total(usage, figures_of(self.machine))
+            )
         return encode(event, name=self.dialect.event_name(event))
-
-    def _figures(self) -> dict[str, int]:
-        report = self.machine.report
-        return {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
 
     def _let_out(self, release: Callable[[], list[Piece]]) -> list[bytes]:
         """What the machine lets out, as bytes."""
