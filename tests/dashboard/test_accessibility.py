@@ -7,8 +7,8 @@ from tests.dashboard.browser import PHONE, opened
 from tests.dashboard.views import VIEWS, demo_service
 from tests.programs import install_package
 
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.page import page as write_page
+from millgate.sessions.xray.session import analyze
 
 pytestmark = pytest.mark.slow
 

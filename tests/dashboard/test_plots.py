@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.service.dashboard.plots import (
-    HEIGHT,
-    WIDTH,
-    Series,
-    bucket_edges,
-    draw_bars,
-    draw_lines,
-    percentile,
-    round_up,
-)
+from millgate.service.dashboard.plots import bucket_edges, draw_lines, percentile
+from millgate.sessions.xray.bars import HEIGHT, WIDTH, Series, draw_bars, round_up
 
 values = st.lists(st.none() | st.floats(0, 1e9), min_size=1, max_size=50).map(tuple)
 

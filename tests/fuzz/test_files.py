@@ -23,8 +23,8 @@ from millgate.integrations.mcp_clients import Entry, Place
 from millgate.knowledge.admissibility import load as load_slice
 from millgate.knowledge.edges import document_edges, read_edges
 from millgate.operations.transfer import import_lines
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.page import page
+from millgate.sessions.xray.session import analyze
 from millgate.stores.stored_trace import unpack_trace
 from millgate.stores.temporary import TemporaryStore
 

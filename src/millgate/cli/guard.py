@@ -22,7 +22,7 @@ from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import NotFound
 from millgate.guard.machine import StreamMachine
-from millgate.sessions.xray.conversations import read_conversations
+from millgate.sessions.xray.files import read_conversations
 from millgate.settings import load
 from millgate.text.table import count_of
 

@@ -9,9 +9,9 @@ from millgate.cli.console import SafeConsole
 from millgate.cli.options import json_option, print_json
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.files import find
 from millgate.sessions.xray.page import MARKER, page
+from millgate.sessions.xray.session import analyze
 from millgate.sessions.xray.summary import describe_rest, summary
 from millgate.settings import load
 from millgate.spending.prices import Prices, table_version

@@ -12,7 +12,6 @@ from millgate.sessions.conversation import Conversation, Conversations, Owner
 from millgate.sessions.prompt_cache.segments import read_prompt
 from millgate.sessions.witness import observe
 from millgate.sessions.xray.files import Lines
-from millgate.sessions.xray.formats import entries_of, session_of
 
 NOBODY = Owner("")
 SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -41,18 +40,16 @@ def check_append_only(path: Path) -> list[ConversationResult]:
             f"there is no file {str(path)!r}", hint="give a file of requests, one a line"
         )
     known, found, lines = Conversations(), dict[str, ConversationResult](), Lines(path)
-    for line in lines:
-        for entry in entries_of(line):
-            if entry.request is None:
-                continue
-            name = session_of(entry)
-            result = found.setdefault(name, ConversationResult(name))
-            result.requests += 1
-            prompt = read_prompt(entry.request)
-            seen = observe(prompt, known.find(NOBODY, name, prompt), entry.request)
-            known.remember(NOBODY, Conversation(name, prompt, prompt), seen.last)
-            if seen.difference is not None and result.passed:
-                result.broken_at, result.why = result.requests, seen.difference.describe()
+    for name, entry in lines.entries():
+        if entry.request is None:
+            continue
+        result = found.setdefault(name, ConversationResult(name))
+        result.requests += 1
+        prompt = read_prompt(entry.request)
+        seen = observe(prompt, known.find(NOBODY, name, prompt), entry.request)
+        known.remember(NOBODY, Conversation(name, prompt, prompt), seen.last)
+        if seen.difference is not None and result.passed:
+            result.broken_at, result.why = result.requests, seen.difference.describe()
     if not found:
         skipped = f"; {lines.skipped} lines are not JSON" if lines.skipped else ""
         raise InputError(

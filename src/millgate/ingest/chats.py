@@ -10,10 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from millgate.sessions.xray.entries import read_entries
-from millgate.sessions.xray.files import Lines
-from millgate.sessions.xray.formats import Entry, entries_of, session_of, text_of
-from millgate.sessions.xray.gemini import GeminiReader
+from millgate.sessions.xray.files import Lines, read_conversations
+from millgate.sessions.xray.formats import LineReader, text_of
 from millgate.transcript.parts import read
 
 _LOOKED_AT = 20  # lines of a file from which its kind is told; agents write a few of their own before the first message
@@ -29,14 +27,13 @@ class Chat(NamedTuple):
 
 def is_chat(path: Path) -> bool:
     """Whether a file of JSON holds conversations, and not rows with a text of their own."""
-    gemini = GeminiReader()
+    reader = LineReader()
     for line in islice(Lines(path), _LOOKED_AT):
         if not isinstance(line, dict) or isinstance(line.get("text", line.get("content")), str):
             continue
         if _exported_messages(line):
             return True
-        found = gemini.entries(line)
-        if any(e.message or e.snapshot for e in (entries_of(line) if found is None else found)):
+        if any(entry.message or entry.snapshot for entry in reader.read(line)):
             return True
     return False
 
@@ -47,20 +44,9 @@ def read_chats(path: Path) -> tuple[list[Chat], int]:
     exported = [chat for line in lines if (chat := _exported_chat(line)) is not None]
     if exported:
         return [chat for chat in exported if chat.text], lines.skipped
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    current = ""
-    for entry in read_entries(Lines(path)):
-        current = session_of(entry) or current
-        _follow(entry, found.setdefault(current, []))
-    chats = (Chat("", _turns(messages)) for messages in found.values())
+    found, _ = read_conversations(path)
+    chats = (Chat("", _turns(one.messages)) for one in found.values())
     return [chat for chat in chats if chat.text], lines.skipped
-
-
-def _follow(entry: Entry, messages: list[Mapping[str, Any]]) -> None:
-    if entry.snapshot is not None:  # each request of a log holds the conversation so far
-        messages[:] = entry.snapshot
-    elif entry.message is not None:
-        messages.append(entry.message)
 
 
 def _turns(messages: Iterable[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from tests.promises.sessions.agents import ClaudeCode
 from tests.proxy.upstream import PROSE, told
 
 from millgate.explain.costs import add_up, compare_groups
-from millgate.sessions.xray.analyze import analyze
+from millgate.sessions.xray.session import analyze
 from millgate.wrap.summary import Summary
 
 LOOP = (*PROSE, *["The keeper opened the gate and the river went on past the mill. "] * 200)

@@ -4,8 +4,8 @@ import json
 import sqlite3
 from contextlib import closing
 
-from millgate.sessions.xray.analyze import analyze
-from millgate.sessions.xray.conversations import read_conversations
+from millgate.sessions.xray.files import read_conversations
+from millgate.sessions.xray.session import analyze
 from millgate.transcript.parts import read as read_parts
 
 FILE = "/work/a.txt"

@@ -5,10 +5,9 @@ import json
 import pytest
 from bench.fixtures.sessions import MadeCall, Turn, looping_session, render
 
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.files import find
 from millgate.sessions.xray.page import page
-from millgate.sessions.xray.session import MOST_WINDOWS
+from millgate.sessions.xray.session import MOST_WINDOWS, analyze
 
 PROSE = " ".join(f"word{n} stands here" for n in range(300))
 

@@ -5,7 +5,14 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.sessions.xray.bars import SEGMENTS, draw, segments
+from millgate.sessions.xray.bars import (
+    HEIGHT,
+    SEGMENTS,
+    WIDTH,
+    draw_window,
+    list_segments,
+    segments,
+)
 from millgate.sessions.xray.findings import Window
 
 SIZES = st.integers(0, 10_000)
@@ -26,11 +33,10 @@ def test_each_token_counts_once(window, before):
 
 @given(st.lists(WINDOWS, max_size=5))
 def test_bars_stay_inside_their_frame(windows):
-    chart = draw(windows, 100, 50)
-    for _, path in chart.shapes:
-        for x, y in re.findall(r"M([\d.]+) (-?[\d.]+)", path):
-            assert 0 <= float(x) <= 100
-            assert -0.1 <= float(y) <= 50.1
+    for shape in draw_window(list_segments(windows)).shapes:
+        for x, y in re.findall(r"M([\d.]+) (-?[\d.]+)", shape.path):
+            assert 0 <= float(x) <= WIDTH
+            assert -0.1 <= float(y) <= HEIGHT + 0.1
 
 
 def test_what_a_turn_adds_is_new_unless_it_stood_there():

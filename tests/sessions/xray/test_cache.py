@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.bars import draw_cache
+from millgate.sessions.xray.formats import read_usage
 from millgate.sessions.xray.page import page
+from millgate.sessions.xray.session import analyze
 from millgate.sessions.xray.summary import describe_cache
-from millgate.sessions.xray.usage import read_usage
 from millgate.spending.prices import Price, Prices
 
 START = 1_763_000_000
@@ -127,7 +127,7 @@ def test_a_session_without_counts_says_nothing_of_a_cache(tmp_path):
     found = xray(tmp_path, [asked(0), {"role": "assistant", "content": "Yes."}])
     assert describe_cache(found) == ""
     assert "What broke the cache" not in page(found)
-    assert draw_cache(found.sessions[0].windows, 100, 10) is None
+    assert draw_cache(found.sessions[0].windows) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 
-from millgate.sessions.xray.conversations import read_conversations
+from millgate.sessions.xray.files import read_conversations
 from millgate.transcript.parts import read
 
 

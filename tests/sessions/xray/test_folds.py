@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from millgate.sessions.xray.analyze import analyze
 from millgate.sessions.xray.page import page
+from millgate.sessions.xray.session import analyze
 from millgate.sessions.xray.summary import describe_fold
 from millgate.spending.prices import Price, Prices
 

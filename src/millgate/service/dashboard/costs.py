@@ -11,12 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate.explain.costs import CostScope, add_up, add_up_by
-from millgate.service.dashboard.plots import Chart, Series, draw_bars
+from millgate.service.dashboard.plots import Chart
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.routes.api import ReadGate
+from millgate.sessions.xray.bars import Series, draw_bars
 from millgate.spending.prices import table_version
 from millgate.types import CallCost
 

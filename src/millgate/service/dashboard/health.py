@@ -15,7 +15,7 @@ from starlette.responses import Response
 from millgate.index.snapshot import BEHIND
 from millgate.operations.doctor import examine
 from millgate.operations.status import status
-from millgate.service.dashboard.plots import Chart, Series, draw_bars, draw_lines, percentile
+from millgate.service.dashboard.plots import Chart, draw_lines, percentile
 from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
@@ -23,6 +23,7 @@ from millgate.service.edge.paths import DASHBOARD
 from millgate.service.routes.api import AdminGate, ReadGate
 from millgate.service.routes.health import check_parts
 from millgate.service.state import service_of
+from millgate.sessions.xray.bars import Series, draw_bars
 from millgate.stores.url import is_postgres
 from millgate.types import TraceSummary
 

@@ -4,49 +4,14 @@ The frame has a column for each bucket of time, or for each turn. A column witho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from math import floor, log10
-from typing import Final, Literal
+from typing import Literal
 
-WIDTH, HEIGHT = 1000, 160
-# Tops of an axis, times a power of ten: half of each is a whole number too, except of the first.
-_TOPS: Final = (1, 2, 4, 6, 8, 10)
+from millgate.sessions.xray.bars import WIDTH, Plot, Series, Shape, height_of, round_up
 
 Unit = Literal["count", "tokens", "ms", "share", "money", ""]
 """What the numbers of a plot are; those without a unit are not written at its axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """What is drawn: its name for people, its color (a class of the stylesheet), and a value for each column."""
-
-    name: str
-    color: str
-    values: tuple[float | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A series as drawn: the data of an SVG path, and whether it is filled, a line, or dots."""
-
-    color: str
-    path: str
-    style: Literal["filled", "line", "dots"] = "line"
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """Shapes in the frame, the value at its top, and what they were drawn from."""
-
-    shapes: tuple[Shape, ...]
-    top: float
-    series: tuple[Series, ...]
-
-    @property
-    def columns(self) -> int:
-        """How many columns the frame has."""
-        return max((len(one.values) for one in self.series), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +32,6 @@ def draw_lines(series: Sequence[Series], *, top: float | None = None) -> Plot:
     return Plot(tuple(shape for shape in shapes if shape.path), highest, tuple(series))
 
 
-def draw_bars(series: Sequence[Series], *, top: float | None = None, columns: int = 0) -> Plot:
-    """The series on top of each other, as one bar for each column; the frame has at least so many columns."""
-    count = max((columns, *(len(one.values) for one in series)))
-    series = [
-        replace(one, values=one.values + (None,) * (count - len(one.values))) for one in series
-    ]
-    sums = [sum(one.values[at] or 0 for one in series) for at in range(count)]
-    top = top or round_up(max(sums, default=0.0))
-    under = [0.0] * count
-    shapes = []
-    for one in series:
-        path = ""
-        for at, value in enumerate(one.values):
-            if value:
-                path += _box(at, count, under[at] / top, value / top)
-                under[at] += value
-        if path:
-            shapes.append(Shape(one.color, path, style="filled"))
-    return Plot(tuple(shapes), top, tuple(series))
-
-
 def percentile(values: Sequence[float], share: float) -> float | None:
     """The value that a share of the values does not exceed; None if there are none."""
     if not values:
@@ -96,18 +40,10 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def round_up(value: float) -> float:
-    """The top of an axis for values up to this one: a number that is easily read."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** floor(log10(value))
-    return next((top * power for top in _TOPS if top * power >= value), 10 * power)
-
-
 def _line(series: Series, top: float) -> tuple[Shape, Shape]:
     """A series as a line, and as dots the values that have no neighbor to be joined with."""
     column = WIDTH / max(1, len(series.values))
-    placed = [None if v is None else ((at + 0.5) * column, _y(v / top)) for at, v in enumerate(series.values)]  # fmt: skip
+    placed = [None if v is None else ((at + 0.5) * column, height_of(v / top)) for at, v in enumerate(series.values)]  # fmt: skip
     path = dots = ""
     for before, now, after in zip((None, *placed), placed, (*placed[1:], None), strict=False):
         if now is None:
@@ -118,17 +54,6 @@ def _line(series: Series, top: float) -> tuple[Shape, Shape]:
         else:
             path += f"{'M' if before is None else 'L'}{x:.1f} {y:.1f}"
     return Shape(series.color, path), Shape(series.color, dots, "dots")
-
-
-def _box(at: int, count: int, low: float, high: float) -> str:
-    column = WIDTH / count
-    wide, tall = column * 0.88, HEIGHT * high
-    return f"M{at * column:.1f} {_y(low):.1f}v{-tall:.1f}h{wide:.1f}v{tall:.1f}z"
-
-
-def _y(share: float) -> float:
-    """The height of a share of the frame; a share beyond 0..1 is drawn on the edge."""
-    return HEIGHT * (1 - min(1.0, max(0.0, share)))
 
 
 def bucket_edges(start: float, end: float, count: int) -> list[tuple[float, float]]:

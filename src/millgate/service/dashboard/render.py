@@ -18,12 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millgate import __version__
-from millgate.service.dashboard.plots import HEIGHT, WIDTH, Unit
+from millgate.service.dashboard.plots import Unit
 from millgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
 from millgate.service.edge import cookies
 from millgate.service.edge.paths import DASHBOARD, STATIC
 from millgate.service.observe.request_state import Caller, state_of
 from millgate.service.state import service_of
+from millgate.sessions.xray.bars import HEIGHT, WIDTH
 from millgate.stores.url import is_postgres
 from millgate.text.table import money_of
 

@@ -19,7 +19,6 @@ from starlette.responses import Response
 from millgate.explain.describe import describe
 from millgate.guard.channels import CONTENT
 from millgate.guard.profile import Profile
-from millgate.service.dashboard.plots import HEIGHT, WIDTH, Plot, Series, Shape
 from millgate.service.dashboard.ranges import Span, read_range
 from millgate.service.dashboard.render import link, redirect, render
 from millgate.service.dashboard.route import PageRoute, read_form
@@ -28,6 +27,7 @@ from millgate.service.dashboard.words import kept_looping, looped
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.observe.call_trace import GAP
 from millgate.service.routes.api import Id, ReadGate, ReviewGate
+from millgate.sessions.xray.bars import HEIGHT, WIDTH, Plot, Series, Shape
 from millgate.types import Step, Trace
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.notes import Stage

@@ -6,7 +6,7 @@ that never went through the proxy has windows too: those that came with its requ
 alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -148,8 +148,3 @@ def _read_context(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
 
 def _number(step: Step, name: str) -> int:
     return int(step.number(name) or 0)
-
-
-def windows_of(turns: Sequence[WindowTurn]) -> list[Window]:
-    """The windows of some turns."""
-    return [turn.window for turn in turns]

@@ -1,7 +1,7 @@
 """The first page: one session as a bar per turn, with what each turn added and what a compaction dropped."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,15 +11,13 @@ from starlette.responses import Response
 
 from millgate.explain.costs import Costs
 from millgate.gateway import Millgate
-from millgate.service.dashboard.plots import Plot, Series, draw_bars, round_up
 from millgate.service.dashboard.render import render
 from millgate.service.dashboard.route import PageRoute
 from millgate.service.dashboard.traces import ReadTraces, read_traces
-from millgate.service.dashboard.turns import WindowTurn, turns_of, windows_of
+from millgate.service.dashboard.turns import WindowTurn, turns_of
 from millgate.service.edge.paths import HOME
 from millgate.service.routes.api import ReadGate
-from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
-from millgate.sessions.xray.findings import Window
+from millgate.sessions.xray.bars import SEGMENTS, draw_cache, draw_window, list_segments
 from millgate.sessions.xray.summary import LABELS
 from millgate.types import TraceSummary
 from millgate.types.lengths import NAME_CHARS
@@ -28,9 +26,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 READ = 1000  # of the newest requests, in which sessions are found
 TURNS = 200  # of a session that are shown, the newest
-# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
-# Chosen, not measured: two thirds of the picture at least show what fills the window.
-WHOLE = 1.5
 BLAMED = {
     "client": "The agent did it",
     "millgate": "Millgate did it: please report this",
@@ -73,8 +68,8 @@ async def show_window(
     by_model = turns_of(traces)
     model = model if model in by_model else max(by_model, key=lambda name: len(by_model[name]), default="")  # fmt: skip
     turns = by_model.get(model, [])
-    windows = windows_of(turns)
-    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
+    windows = [turn.window for turn in turns]
+    bars = list_segments(windows)
     return render(
         request,
         "window.html",
@@ -96,29 +91,6 @@ async def show_window(
         labels={name: label for name, label in SEGMENTS.items() if any(bar[name] for bar in bars)},
         names=NAMES,
     )  # fmt: skip
-
-
-def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
-    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
-    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
-    is_whole = 0 < length <= WHOLE * used
-    series = [
-        Series(label, name, tuple(float(bar[name]) for bar in bars))
-        for name, label in SEGMENTS.items()
-        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
-    ]
-    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(used)
-    return draw_bars(series, top=top, columns=COLUMNS)
-
-
-def draw_cache(windows: Sequence[Window]) -> Plot | None:
-    """What the provider read from its cache at each turn; None if it has none, or did not say."""
-    if not any(window.read or window.written or window.broke for window in windows):
-        return None
-    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
-    kinds = zip(CACHE.items(), counts, strict=True)
-    series = [Series(label, name, tuple(map(float, some))) for (name, label), some in kinds]
-    return draw_bars(series, columns=COLUMNS)
 
 
 def _add_up(turns: Sequence[WindowTurn]) -> Costs:

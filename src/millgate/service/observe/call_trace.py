@@ -22,7 +22,7 @@ from millgate.sessions.compaction.items import KINDS as ITEM_KINDS
 from millgate.sessions.compaction.items import Kind as ItemKind
 from millgate.sessions.compaction.keep import NOT_PUT_BACK
 from millgate.sessions.xray.findings import KINDS
-from millgate.sessions.xray.formats import entries_of
+from millgate.sessions.xray.formats import LineReader
 from millgate.sessions.xray.session import SessionBuilder
 from millgate.spending.limits import CapStatus
 from millgate.text.bounded_json import loads
@@ -262,7 +262,7 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
     """The window that a request's fields describe; `length` is the model's, 0 if unknown."""
     began = time.perf_counter()
     builder = SessionBuilder("", "")
-    entries = list(entries_of(dict(fields)))
+    entries = LineReader().read(dict(fields))
     for entry in entries:
         builder.add_entry(entry)
     found = builder.finish()

@@ -1,14 +1,24 @@
-"""Bars: the window turn by turn, each turn a bar of what fills it. The page of an x-ray and the dashboard draw the
-same.
+"""Bars: the window turn by turn, each turn a bar of what fills it, for the page of an x-ray and for the dashboard.
 
 A token counts once, in the first of these that holds for it: system prompt, tool definitions, injected by Millgate,
 made stale by a later edit, there already word for word, new in this turn, from earlier turns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import floor, log10
+from typing import Final, Literal
 
 from millgate.sessions.xray.findings import Window
+
+WIDTH, HEIGHT = 1000, 160  # of the frame of a plot
+# Tops of an axis, times a power of ten: half of each is a whole number too, except of the first.
+_TOPS: Final = (1, 2, 4, 6, 8, 10)
+# that a frame has at least: the only turn of a session is a bar, and not the whole picture
+COLUMNS = 12
+# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
+# Chosen, not measured: two thirds of the picture at least show what fills the window.
+WHOLE = 1.5
 
 SEGMENTS: Final[Mapping[str, str]] = {
     "system": "system prompt",
@@ -30,43 +40,82 @@ CACHE: Final[Mapping[str, str]] = {
 }
 """What the input of a call was for its provider, from below, and what a person reads for it."""
 
-GAP = 0.12  # of a column
-COLUMNS = (
-    12  # that a frame has at least: the only turn of a session is a bar, and not the whole picture
-)
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is drawn: its name for people, its color (a class of the stylesheet), and a value for each column."""
+
+    name: str
+    color: str
+    values: tuple[float | None, ...] = ()
 
 
-class Shape(NamedTuple):
-    """All parts of one segment, as the data of an SVG path."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A series as drawn: the data of an SVG path, and whether it is filled, a line, or dots."""
 
-    segment: str
+    color: str
     path: str
+    style: Literal["filled", "line", "dots"] = "line"
 
 
-class Chart(NamedTuple):
-    """Bars in a frame of some size: their shapes, the width of a column, the tokens at the top, and a line."""
-
-    shapes: tuple[Shape, ...]
-    column: float
-    top: int
-    reported: str
-    """Points of a polyline: what the provider counted; empty if it did not say."""
-
-
-class BreakMark(NamedTuple):
-    """Where the cache broke: the turn, the middle of its column, and why."""
-
-    turn: int
-    x: float
-    reason: str
-
-
-class CacheChart(NamedTuple):
-    """The cache row under the bars: its shapes, the tokens at the top, and a mark at each break."""
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Shapes in the frame, the value at its top, and what they were drawn from."""
 
     shapes: tuple[Shape, ...]
-    top: int
-    marks: tuple[BreakMark, ...]
+    top: float
+    series: tuple[Series, ...]
+
+    @property
+    def columns(self) -> int:
+        """How many columns the frame has."""
+        return max((len(one.values) for one in self.series), default=0)
+
+
+def draw_bars(series: Sequence[Series], *, top: float | None = None, columns: int = 0) -> Plot:
+    """The series on top of each other, as one bar for each column; the frame has at least so many columns."""
+    count = max((columns, *(len(one.values) for one in series)))
+    series = [
+        replace(one, values=one.values + (None,) * (count - len(one.values))) for one in series
+    ]
+    sums = [sum(one.values[at] or 0 for one in series) for at in range(count)]
+    top = top or round_up(max(sums, default=0.0))
+    under = [0.0] * count
+    shapes = []
+    for one in series:
+        path = ""
+        for at, value in enumerate(one.values):
+            if value:
+                path += _box(at, count, under[at] / top, value / top)
+                under[at] += value
+        if path:
+            shapes.append(Shape(one.color, path, style="filled"))
+    return Plot(tuple(shapes), top, tuple(series))
+
+
+def round_up(value: float) -> float:
+    """The top of an axis for values up to this one: a number that is easily read."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next((top * power for top in _TOPS if top * power >= value), 10 * power)
+
+
+def height_of(share: float) -> float:
+    """The height of a share of the frame; a share beyond 0..1 is drawn on the edge."""
+    return HEIGHT * (1 - min(1.0, max(0.0, share)))
+
+
+def _box(at: int, count: int, low: float, high: float) -> str:
+    column = WIDTH / count
+    wide, tall = column * 0.88, HEIGHT * high
+    return f"M{at * column:.1f} {height_of(low):.1f}v{-tall:.1f}h{wide:.1f}v{tall:.1f}z"
+
+
+def list_segments(windows: Sequence[Window]) -> list[dict[str, int]]:
+    """The tokens of each segment of the windows of a session."""
+    return [segments(now, last) for last, now in zip((None, *windows), windows, strict=False)]
 
 
 def segments(window: Window, before: Window | None = None) -> dict[str, int]:
@@ -84,62 +133,28 @@ def segments(window: Window, before: Window | None = None) -> dict[str, int]:
     for name, size in sizes:
         found[name] = min(left, max(0, size))
         left -= found[name]
-    return found | {
-        "earlier": left,
-        "folded": window.folded,
-        "free": max(0, window.length - window.tokens),
-    }
+    free = max(0, window.length - window.tokens)
+    return found | {"earlier": left, "folded": window.folded, "free": free}
 
 
-def draw(windows: Sequence[Window], width: int, height: int) -> Chart:
-    """The bars of a session, side by side, in a frame."""
-    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
-    top = max([1, *(sum(bar.values()) for bar in bars), *(w.reported for w in windows)])
-    column = width / max(COLUMNS, len(bars))
-    under = [0] * len(bars)
-    shapes = []
-    for name in SEGMENTS:
-        parts = (
-            (at, low, bar[name]) for at, (low, bar) in enumerate(zip(under, bars, strict=True))
-        )
-        if path := _path(parts, column, height / top, height):
-            shapes.append(Shape(name, path))
-        under = [low + bar[name] for low, bar in zip(under, bars, strict=True)]
-    reported = ""
-    if any(window.reported for window in windows):
-        reported = " ".join(
-            f"{(at + 0.5) * column:.1f},{height * (1 - window.reported / top):.1f}"
-            for at, window in enumerate(windows)
-        )
-    return Chart(tuple(shapes), column, top, reported)
+def draw_window(bars: Sequence[Mapping[str, int]], length: int = 0, reported: int = 0) -> Plot:
+    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
+    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
+    is_whole = 0 < length <= WHOLE * used
+    series = [
+        Series(label, name, tuple(float(bar[name]) for bar in bars))
+        for name, label in SEGMENTS.items()
+        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
+    ]
+    whole = max(sum(bar.values()) for bar in bars) if is_whole else round_up(max(used, reported))
+    return draw_bars(series, top=whole, columns=COLUMNS)
 
 
-def draw_cache(windows: Sequence[Window], width: int, height: int) -> CacheChart | None:
-    """What the provider read from its cache at each turn; None if it did not say."""
-    counts = [(w.read, w.written, w.fresh) for w in windows]
-    top = max(map(sum, counts), default=0)
-    if not top:
+def draw_cache(windows: Sequence[Window]) -> Plot | None:
+    """What the provider read from its cache at each turn; None if it has none, or did not say."""
+    if not any(window.read or window.written or window.broke for window in windows):
         return None
-    column = width / max(COLUMNS, len(counts))
-    shapes = []
-    for at, name in enumerate(CACHE):
-        parts = ((n, sum(c[:at]), c[at]) for n, c in enumerate(counts))
-        if path := _path(parts, column, height / top, height):
-            shapes.append(Shape(name, path))
-    wide = column * (1 - GAP)
-    marks = (
-        BreakMark(w.turn, at * column + wide / 2, w.broke)
-        for at, w in enumerate(windows)
-        if w.broke
-    )
-    return CacheChart(tuple(shapes), top, tuple(marks))
-
-
-def _path(parts: Iterable[tuple[int, int, int]], column: float, scale: float, height: int) -> str:
-    """Boxes as one SVG path; each part is (column, tokens below, tokens)."""
-    wide = column * (1 - GAP)
-    return "".join(
-        f"M{at * column:.1f} {height - low * scale:.1f}v{-size * scale:.1f}h{wide:.1f}v{size * scale:.1f}z"
-        for at, low, size in parts
-        if size
-    )
+    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
+    kinds = zip(CACHE.items(), counts, strict=True)
+    series = [Series(label, name, tuple(map(float, some))) for (name, label), some in kinds]
+    return draw_bars(series, columns=COLUMNS)

@@ -3,6 +3,7 @@
 All sizes are tokens by the built-in estimate, unless `reported` says that the provider counted them.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
@@ -11,18 +12,19 @@ from typing import TypeVar
 KINDS = ("system", "human", "text", "thinking", "call", "result")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Window:
     """The window at one turn: its size by kind, what the turn added to it, and what stands in it in vain.
 
     `repeated` and `stale` are tokens of the window that stand there twice, or of files that were edited since. `tools`
-    are definitions, `injected` what Millgate put in, `length` is the model's; each is 0 if unknown. `read`, `written`
-    and `fresh` are the provider's counts of its prompt cache, and `broke` says why it read less than it could have.
+    are definitions, `injected` what Millgate put in, `folded` what it folded away, `length` is the model's; each is 0
+    if unknown. `read`, `written` and `fresh` are the provider's counts of its prompt cache, and `broke` says why it
+    read less than it could have.
     """
 
     turn: int
     tokens: int
-    by_kind: Mapping[str, int] = field(hash=False)
+    by_kind: Mapping[str, int]
     added: int = 0
     repeated: int = 0
     stale: int = 0
@@ -36,10 +38,9 @@ class Window:
     fresh: int = 0
     broke: str = ""
     folded: int = 0
-    """Tokens that were folded away, and so do not stand in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolUse:
     """What one tool brought into windows: how much, how much of it again, and how much a later edit made stale."""
 
@@ -50,7 +51,7 @@ class ToolUse:
     stale: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loop:
     """A circle of calls: from which turn to which, how often, and what its copies cost after the first."""
 
@@ -62,20 +63,20 @@ class Loop:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Compaction:
     """A window that was replaced: its size before and after, what was dropped, and what of it was fetched again."""
 
     turn: int
     before: int
     after: int
-    dropped: Mapping[str, int] = field(hash=False)
+    dropped: Mapping[str, int]
     fetched_again: int = 0
     told: str = ""
     """What of it the window does not say any more, as a sentence; empty if nothing came after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CacheBreak:
     """A call that read less from the provider's cache than the call before it had left there.
 
@@ -90,7 +91,7 @@ class CacheBreak:
     cost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CacheUse:
     """Input of a session's calls by the provider's count, what they cost, and what broke the cache."""
 
@@ -105,12 +106,13 @@ class CacheUse:
     lost_cost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoldSaving:
     """What folding would have saved: tokens that enter windows, and input of all calls together.
 
     `cost` is what the input costs with the provider's prices for its cache; None if the model has no price, or if the
-    provider's counts are not known.
+    provider's counts are not known. `stops` are windows in which folding would have stopped, since the model asked
+    again for what was folded.
     """
 
     folds: int = 0
@@ -118,15 +120,15 @@ class FoldSaving:
     input: int = 0
     cost: float | None = None
     stops: int = 0
-    """Windows in which folding would have stopped, since the model asked again for what was folded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
     """One recorded session: its windows turn by turn and what filled them.
 
-    `peak` is the largest window as the provider counted it, or by our estimate if the file does not tell. `unrecorded`
-    is what the provider counted and the file does not hold: the system prompt and the tools, in most cases.
+    `reported` is the largest window as the provider counted it, 0 if the file does not tell; `peak` is the same, or our
+    estimate. `unrecorded` is what the provider counted and the file does not hold: the system prompt and the tools, in
+    most cases.
     """
 
     name: str
@@ -137,18 +139,17 @@ class Session:
     stale: int
     peak: int
     windows: tuple[Window, ...]
-    by_kind: Mapping[str, int] = field(hash=False)
-    tools: tuple[ToolUse, ...] = ()
-    loops: tuple[Loop, ...] = ()
-    compactions: tuple[Compaction, ...] = ()
-    reported: int = 0
-    """The largest window as the provider counted it; 0 if the file does not tell."""
-    unrecorded: int = 0
-    cache: CacheUse = CacheUse()
-    fold: FoldSaving = FoldSaving()
+    by_kind: Mapping[str, int]
+    tools: tuple[ToolUse, ...]
+    loops: tuple[Loop, ...]
+    compactions: tuple[Compaction, ...]
+    reported: int
+    unrecorded: int
+    cache: CacheUse
+    fold: FoldSaving
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Xray:
     """All sessions, largest first, and what could not be read or was not understood.
 
@@ -156,12 +157,12 @@ class Xray:
     which nothing was understood.
     """
 
-    sessions: tuple[Session, ...]
-    files: int
-    bytes: int
-    lines: int
-    skipped: int
-    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
+    sessions: tuple[Session, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    lines: int = 0
+    skipped: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
     unread: tuple[str, ...] = ()
 
     @property
@@ -169,7 +170,7 @@ class Xray:
         """The tools of all sessions, those that brought most first."""
         total: dict[str, ToolUse] = {}
         for use in (use for session in self.sessions for use in session.tools):
-            total[use.tool] = add(total[use.tool], use) if use.tool in total else use
+            total[use.tool] = add(total.get(use.tool, ToolUse(use.tool)), use)
         return tuple(sorted(total.values(), key=lambda use: (-use.tokens, use.tool)))
 
     @property
@@ -188,20 +189,19 @@ class Xray:
         return sum(session.repeated for session in self.sessions)
 
     @property
+    def stale(self) -> int:
+        """What of it was a file that was edited later."""
+        return sum(session.stale for session in self.sessions)
+
+    @property
     def cache(self) -> CacheUse:
-        """What all sessions read from their providers' caches, without the breaks one by one."""
-        uses = (replace(session.cache, breaks=()) for session in self.sessions)
-        return reduce(add, uses, CacheUse())
+        """What all sessions read from their providers' caches, with the breaks one by one."""
+        return reduce(add, (session.cache for session in self.sessions), CacheUse())
 
     @property
     def fold(self) -> FoldSaving:
         """What folding would have saved in all sessions."""
         return reduce(add, (session.fold for session in self.sessions), FoldSaving())
-
-    @property
-    def stale(self) -> int:
-        """What of it was a file that was edited later."""
-        return sum(session.stale for session in self.sessions)
 
 
 Counts = TypeVar("Counts", ToolUse, CacheUse, FoldSaving)

@@ -8,38 +8,45 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from millgate.circles.finder import clip
-from millgate.sessions.xray.bars import CACHE, SEGMENTS, draw, draw_cache
-from millgate.sessions.xray.findings import KINDS, Compaction, Session, Window, Xray
+from millgate.sessions.xray.bars import (
+    CACHE,
+    HEIGHT,
+    SEGMENTS,
+    WIDTH,
+    Plot,
+    draw_cache,
+    draw_window,
+    height_of,
+    list_segments,
+)
+from millgate.sessions.xray.findings import KINDS, Session, Window, Xray
 from millgate.sessions.xray.summary import (
+    BREAK_HEAD,
     LABELS,
+    TOOL_HEAD,
+    break_rows,
     describe_cache,
-    describe_fold,
+    describe_files,
     describe_rest,
-    money,
     share,
     short,
     tokens_of,
     tool_rows,
-    worst_breaks,
+    total_rows,
 )
 from millgate.text.table import count_of
 
 MARKER = "<!doctype html><!-- millgate xray -->"  # so that only our own file is written over
 SESSIONS = 100  # sessions shown whole; the others stand in the totals
-WIDTH, HEIGHT = 760, 160
-CACHE_HEIGHT, MARK = 60, 14
-BREAKS = 40  # that are listed of all sessions, the dearest
+TOOLS, BREAKS = 40, 40  # rows, those of the dearest
+# of kinds, of what a bar of a window is made of, and of what the cache gave
 COLORS = {
     "system": "#8d99ae", "human": "#2a9d8f", "text": "#4f7cac", "thinking": "#9d79bc", "call": "#e9c46a",
     "result": "#e76f51",
+    "tools": "#8a6d3b", "injected": "#7b5aa6", "earlier": "#7da7b3", "stale": "#d99a2b", "repeated": "#c8553d",
+    "new": "#1f8a9c", "folded": "#c8553d44", "free": "#8883",
+    "cached": "#7da7b3", "written": "#d99a2b", "fresh": "#c8553d",
 }  # fmt: skip
-SEGMENT_COLORS = {
-    "system": "#6b7785", "tools": "#8a6d3b", "injected": "#7b5aa6", "earlier": "#7da7b3", "stale": "#d99a2b",
-    "repeated": "#c8553d", "new": "#1f8a9c", "folded": "#c8553d44", "free": "#8883",
-}  # fmt: skip
-
-TOOL_HEAD = ("tool", "calls", "tokens", "of all", "there already", "made stale")
-CACHE_COLORS = {"cached": "#7da7b3", "written": "#d99a2b", "fresh": "#c8553d"}
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; }
@@ -66,8 +73,6 @@ def page(found: Xray) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>What filled the window</title><style>{STYLE}</style></head><body><main>",
             *_totals(found),
-            *_tools(found),
-            *_breaks(found),
             "<h2>Sessions</h2>",
             *(line for session in found.sessions[:SESSIONS] for line in _session(session)),
             "</main></body></html>\n",
@@ -76,52 +81,19 @@ def page(found: Xray) -> str:
 
 
 def _totals(found: Xray) -> Iterator[str]:
-    loops = sum(len(session.loops) for session in found.sessions)
-    cuts = sum(len(session.compactions) for session in found.sessions)
     yield "<h1>What filled the window</h1>"
-    yield f"<p>{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:,.1f} MB; {count_of(found.skipped, 'line')} skipped. Sizes are estimated tokens; peaks are the provider's count, if the file has it.</p>"
-    for line in describe_rest(found):
-        yield f"<p>{escape(line)}</p>"
+    yield f"<p>{describe_files(found)}. Sizes are estimated tokens; peaks are the provider's count, if the file has it.</p>"
+    yield from (f"<p>{_text(line)}</p>" for line in describe_rest(found))
     yield _bar(found.by_kind, found.added)
-    yield _legend(LABELS, COLORS)
-    rows = (
-        ("entered windows", found.added),
-        ("stood there already, word for word", found.repeated),
-        ("were files that a later edit made stale", found.stale),
-    )
-    yield _table(
-        ("tokens that", "tokens", "of all"),
-        ((what, short(n), share(n, found.added)) for what, n in rows),
-    )
-    yield f"<p>{tokens_of(found.fold.tokens)} {escape(describe_fold(found))}.</p>"
-    yield f"<p>{count_of(loops, 'circle')} of tool calls, {count_of(cuts, 'compaction')}.</p>"
-
-
-def _tools(found: Xray) -> Iterator[str]:
-    if not found.tools:
-        return
-    yield "<h2>Tool results by tool</h2>"
-    yield _table(TOOL_HEAD, tool_rows(found.tools[:40], found.added))
-
-
-def _breaks(found: Xray) -> Iterator[str]:
-    """What broke the cache, the dearest first; nothing if no session tells what was cached."""
-    if not (said := describe_cache(found)):
-        return
-    yield f"<h2>What broke the cache</h2><p>{_text(said[:1].upper() + said[1:])}.</p>"
-    if worst := worst_breaks(found, BREAKS):
-        yield _table(
-            ("session", "turn", "paid again", "money", "why"),
-            (
-                (session.name, f"{broke.turn:,}", short(broke.lost), _money(broke.cost), broke.reason)
-                for session, broke in worst
-            ),
-            kind="words",
-        )  # fmt: skip
-
-
-def _money(amount: float | None) -> str:
-    return money(amount).removeprefix(", ")
+    yield _legend(LABELS)
+    yield _table(("tokens", "of all", f"of {tokens_of(found.added)} that entered windows"), total_rows(found), kind="words")  # fmt: skip
+    if found.tools:
+        yield "<h2>Tool results by tool</h2>"
+        yield _table(TOOL_HEAD, tool_rows(found, TOOLS))
+    if said := describe_cache(found):
+        yield f"<h2>What broke the cache</h2><p>{_text(said[:1].upper() + said[1:])}.</p>"
+        if rows := list(break_rows(found, BREAKS)):
+            yield _table(BREAK_HEAD, rows, kind="words")
 
 
 def _session(session: Session) -> Iterator[str]:
@@ -137,59 +109,49 @@ def _session(session: Session) -> Iterator[str]:
         f"<p>{share(session.repeated, session.added)} stood there already, "
         f"{share(session.stale, session.added)} was made stale by a later edit.</p>"
     )
-    if session.tools:
-        yield _table(TOOL_HEAD, tool_rows(session.tools[:12], session.added))
     for loop in session.loops[:20]:
         yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {tokens_of(loop.tokens)} after the first.</p>"
     for cut in session.compactions[:20]:
         parts = sorted(cut.dropped.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{_text(LABELS.get(name, name))} {short(size)}" for name, size in parts)
+        gone = cut.told.partition(" left the window, ")[2]
+        told = _text(f"{gone[:1].upper()}{gone[1:]}.") if gone else ""
         yield (
             f"<p>Compaction after turn {cut.turn:,}: {short(cut.before)} to {short(cut.after)} tokens. "
-            f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}. {_text(_tell(cut))}</p>"
+            f"Dropped: {listed}. Fetched again: {short(cut.fetched_again)}. {told}</p>"
         )
     yield "</details>"
 
 
-def _tell(cut: Compaction) -> str:
-    """What the compaction lost, without what stands before it."""
-    gone = cut.told.partition(" left the window, ")[2]
-    return f"{gone[:1].upper()}{gone[1:]}." if gone else ""
-
-
 def _timeline(windows: tuple[Window, ...]) -> Iterator[str]:
-    """The window turn by turn: a bar of what fills it, and what the provider counted as a line."""
-    chart = draw(windows, WIDTH, HEIGHT)
-    shapes = [f'<path fill="{SEGMENT_COLORS[s.segment]}" d="{s.path}"/>' for s in chart.shapes]
-    if chart.reported:
-        shapes.append(f'<polyline fill="none" stroke="currentColor" points="{chart.reported}"/>')
-    label = f"window by turn, up to {chart.top:,} tokens"
-    yield f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes)}</svg>'
-    yield _legend({s.segment: SEGMENTS[s.segment] for s in chart.shapes}, SEGMENT_COLORS)
-    yield from _cache_row(windows)
+    """The window turn by turn, with what the provider counted as a line; below it what came from the cache."""
+    highest = max(window.reported for window in windows)
+    plot, line = draw_window(list_segments(windows), reported=highest), ""
+    column = WIDTH / plot.columns
+    if highest:
+        points = (f"{(at + 0.5) * column:.1f},{height_of(w.reported / plot.top):.1f}" for at, w in enumerate(windows))  # fmt: skip
+        line = f'<polyline fill="none" stroke="currentColor" points="{" ".join(points)}"/>'
+    yield _draw(plot, "window by turn", SEGMENTS, line)
+    if cache := draw_cache(windows):
+        broke = [(at, window) for at, window in enumerate(windows) if window.broke]
+        marks = (
+            f'<path stroke="currentColor" d="M{(at + 0.5) * column:.1f} 0v{HEIGHT}"><title>{_text(window.broke)}</title></path>'
+            for at, window in broke
+        )
+        yield _draw(cache, f"the provider's cache by turn; {len(broke)} breaks", CACHE, "".join(marks))  # fmt: skip
+        listed = "".join(f"<li>turn {window.turn:,}: {_text(window.broke)}</li>" for _, window in broke)  # fmt: skip
+        if listed:
+            yield f'<p class="small">The lines mark where the cache broke:</p><ul class="small">{listed}</ul>'
 
 
-def _cache_row(windows: tuple[Window, ...]) -> Iterator[str]:
-    """What the provider read from its cache at each turn, with a mark at each break and its reason below."""
-    chart = draw_cache(windows, WIDTH, CACHE_HEIGHT)
-    if chart is None:
-        return
-    shapes = [f'<path fill="{CACHE_COLORS[s.segment]}" d="{s.path}"/>' for s in chart.shapes]
-    marks = [
-        f'<path fill="currentColor" d="M{mark.x - 5:.1f} {-MARK}h10l-5 9z"><title>{_text(mark.reason)}</title></path>'
-        for mark in chart.marks
-    ]
-    label = f"the provider's cache by turn, up to {chart.top:,} tokens; {len(marks)} breaks"
-    yield f'<svg viewBox="0 {-MARK} {WIDTH} {CACHE_HEIGHT + MARK}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes + marks)}</svg>'
-    yield _legend({s.segment: CACHE[s.segment] for s in chart.shapes}, CACHE_COLORS)
-    if marks:
-        yield '<p class="small">▼ the cache broke:</p><ul class="small">'
-        yield from (f"<li>turn {mark.turn:,}: {_text(mark.reason)}</li>" for mark in chart.marks)
-        yield "</ul>"
+def _draw(plot: Plot, label: str, names: Mapping[str, str], more: str) -> str:
+    label = f"{label}, up to {plot.top:,.0f} tokens"
+    shapes = "".join(f'<path fill="{COLORS[s.color]}" d="{s.path}"/>' for s in plot.shapes)
+    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{shapes}{more}</svg>'
+    return svg + _legend({s.color: names[s.color] for s in plot.shapes})
 
 
-def _bar(kinds: object, whole: int) -> str:
-    assert isinstance(kinds, dict)
+def _bar(kinds: Mapping[str, int], whole: int) -> str:
     parts = (
         f'<span style="width:{100 * kinds.get(kind, 0) / max(1, whole):.2f}%;background:{COLORS[kind]}" '
         f'title="{LABELS[kind]} {short(kinds.get(kind, 0))}"></span>'
@@ -198,9 +160,9 @@ def _bar(kinds: object, whole: int) -> str:
     return f'<div class="bar">{"".join(parts)}</div>'
 
 
-def _legend(labels: Mapping[str, str], colors: Mapping[str, str]) -> str:
+def _legend(labels: Mapping[str, str]) -> str:
     keys = (
-        f'<span class="key"><i style="background:{colors[name]}"></i>{label}</span>'
+        f'<span class="key"><i style="background:{COLORS[name]}"></i>{label}</span>'
         for name, label in labels.items()
     )
     return f'<p class="small">{"".join(keys)}</p>'

@@ -1,21 +1,24 @@
-"""SessionBuilder: one recorded session while it is read, entry by entry.
+"""SessionBuilder: one recorded session while it is read, entry by entry; and `analyze`, from files to findings.
 
 A turn is one call of the model; the window of a turn is what had been written before it. A read is stale once a later
 call changed the same file. What stood there already is measured in batches (`repeats`), since many texts at once are
-cheaper.
+cheaper. What folding would have saved is worked out by folding the session as it grew.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from millgate.circles.action import call_number
 from millgate.circles.finder import CircleFinder
 from millgate.sessions.compaction.account import account
 from millgate.sessions.compaction.notice import Compaction as Lost
 from millgate.sessions.compaction.window import read_window
+from millgate.sessions.folding.folder import Folder
+from millgate.sessions.folding.report import price_saving
 from millgate.sessions.xray.cache import CacheFollower
+from millgate.sessions.xray.files import Lines
 from millgate.sessions.xray.findings import (
     KINDS,
     Compaction,
@@ -24,24 +27,76 @@ from millgate.sessions.xray.findings import (
     Session,
     ToolUse,
     Window,
+    Xray,
+    add,
 )
-from millgate.sessions.xray.folds import FoldFollower
-from millgate.sessions.xray.formats import Entry
+from millgate.sessions.xray.formats import CallUsage, Entry, Message
 from millgate.sessions.xray.repeats import KnownText
-from millgate.sessions.xray.usage import CallUsage
 from millgate.spending.prices import Prices
 from millgate.text.tokens import estimate_tokens
-from millgate.transcript.parts import IMAGE_TOKENS, Part, as_json, is_from_model, join_texts, read
+from millgate.transcript.parts import (
+    CODE,
+    IMAGE_TOKENS,
+    Part,
+    as_json,
+    is_from_model,
+    join_texts,
+    read,
+)
 from millgate.transcript.touched import Touched, touched_files
 
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
+LARGEST = 200  # sessions of which windows are kept
+OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 _KINDS = {"summary": "human", "compaction": "system", "image": "human"}  # as the figures count them
+
+
+def analyze(files: Iterable[Path], prices: Prices | None = None) -> Xray:
+    """What filled the windows of all sessions in these files, and what broke their caches."""
+    prices = prices or Prices()
+    found = Xray()
+    sessions: list[Session] = []
+    for path in files:
+        source = Lines(path)
+        sessions += (one for one in _follow_sessions(source, prices) if one.turns or one.added)
+        found.passed_over += source.passed_over
+        if not source.understood:
+            found.unread += (str(path),)
+        found.files += 1
+        found.bytes += source.size
+        found.lines += source.read
+        found.skipped += source.skipped
+        if len(sessions) > 2 * LARGEST:
+            sessions = _keep_largest(sessions)
+    found.sessions = tuple(_keep_largest(sessions))
+    return found
+
+
+def _follow_sessions(source: Lines, prices: Prices) -> Iterator[Session]:
+    """The sessions of one file, each as soon as it is complete."""
+    building: OrderedDict[str, SessionBuilder] = OrderedDict()
+    for name, entry in source.entries():
+        if name not in building:
+            building[name] = SessionBuilder(name or source.path.stem, str(source.path), prices, folder=Folder())  # fmt: skip
+        building.move_to_end(name)
+        building[name].add_entry(entry)
+        if len(building) > OPEN_SESSIONS:
+            yield building.popitem(last=False)[1].finish()
+    yield from (builder.finish() for builder in building.values())
+
+
+def _keep_largest(sessions: list[Session]) -> list[Session]:
+    """The sessions, largest first; only the LARGEST keep their windows."""
+    sessions.sort(key=lambda session: -session.added)
+    for session in sessions[LARGEST:]:
+        session.windows = ()
+    return sessions
 
 
 @dataclass(slots=True)
 class _Held:
-    """A part in the window."""
+    """A part in the window. `origin` is the number of its message, in a log of requests."""
 
     kind: str
     tool: str
@@ -61,14 +116,6 @@ class _Asked:
     files: Touched
 
 
-@dataclass(slots=True)
-class _Tally:
-    calls: int = 0
-    tokens: int = 0
-    repeated: int = 0
-    stale: int = 0
-
-
 @dataclass
 class SessionBuilder:
     """One session while it is read."""
@@ -76,291 +123,263 @@ class SessionBuilder:
     name: str
     path: str
     prices: Prices = field(default_factory=Prices)
-    folds: FoldFollower | None = None
+    folder: Folder | None = None
     """Works out what folding would have saved; None: nobody asks."""
-    _parts: list[_Held] = field(default_factory=list)
-    _sizes: Counter[str] = field(default_factory=Counter)
-    _stale_now: int = 0
-    _added: int = 0
-    _pending: list[tuple[_Held, str]] = field(default_factory=list)
-    _pending_chars: int = 0
-    _asked: dict[str, _Asked] = field(default_factory=dict)
-    _reads: dict[str, list[_Held]] = field(default_factory=dict)
-    _dropped: dict[int, int] = field(default_factory=dict)
-    _tools: dict[str, _Tally] = field(default_factory=dict)
-    _kinds: Counter[str] = field(default_factory=Counter)
-    _windows: list[Window] = field(default_factory=list)
-    _loops: list[Loop] = field(default_factory=list)
-    _compactions: list[Compaction] = field(default_factory=list)
-    _steps: list[int] = field(default_factory=list)
-    _turn: int = 0
-    _every: int = 1
-    _peak: int = 0
-    _reported: int = 0
-    _unrecorded: int = 0
-    _size: int = 0  # of the window at the last turn
-    _repeated: Counter[int] = field(default_factory=Counter)
-    _stale: int = 0
-    _logged: bool = False
-    _response: str = ""
-    _speaking: bool = False
-    _asked_at: str = ""
 
     def __post_init__(self) -> None:
+        self._turn = 0
+        # the window as it is now
+        self._messages: list[Message] = []
+        self._origins: list[int] = []
+        self._parts: list[_Held] = []
+        self._sizes = Counter[str]()
+        self._reads: dict[str, list[_Held]] = {}
+        self._asked: dict[str, _Asked] = {}
         self._known = KnownText()
-        self._finder = CircleFinder()
-        self._cache = CacheFollower(self.prices)
-        self._messages: list[dict[str, Any]] = []  # of the window as it is now
-        self._lost: list[dict[str, Any]] = []  # what left it in a compaction that is not told yet
+        self._pending: list[tuple[_Held, str]] = []  # texts that wait to be measured
+        # who speaks
+        self._speaking, self._is_log = False, False
+        self._response = self._usage_id = self._asked_at = ""
+        # what was found
+        self._windows: list[Window] = []
+        self._tools: dict[str, ToolUse] = {}
+        self._kinds = Counter[str]()
+        self._repeated = Counter[int]()  # by turn
+        self._loops: list[Loop] = []
+        self._compactions: list[Compaction] = []
+        self._dropped: dict[int, Compaction] = {}  # by call: the compaction that took its result
+        self._lost: list[Message] = []  # what left in a compaction that is not told yet
+        self._results: list[int] = []  # tokens
+        self._added = self._peak = self._reported = self._unrecorded = self._size = 0
+        self._pending_chars = self._stale_now = 0
+        self._finder, self._cache = CircleFinder(), CacheFollower(self.prices)
+        self._fold, self._folded, self._folded_now, self._has_stopped = FoldSaving(), 0, 0, False
 
     def add_entry(self, entry: Entry) -> None:
         """Add the next entry of the session."""
-        if entry.compacted:
+        if entry.compacted is not None:
             self._cache.note_compaction()
-            self._compact([], entry.reported)
+            self._compact([], entry.compacted)
         if entry.snapshot is not None:
-            self._snapshot(entry.snapshot)
+            self._add_window(entry.snapshot)
             self._begin_turn(entry)
             self._speaking = True
         elif entry.message is not None:
-            self._message(entry.message, entry)
-        elif entry.reported and self._windows:
-            self._windows[-1] = replace(self._windows[-1], reported=entry.reported)
-        if entry.reported and not entry.compacted:
-            self._reported = max(self._reported, entry.reported)
-            self._unrecorded = max(self._unrecorded, entry.reported - self._size)
+            self._add_message(entry.message, entry)
         if entry.usage is not None:
-            self._note_usage(entry.usage, entry)
+            self._add_usage(entry.usage, entry)
         self._asked_at = "" if self._speaking else entry.time or self._asked_at
 
     def finish(self) -> Session:
         """The session as it was found."""
         if len(self._pending) > 1 or not self._known.is_empty:  # a text alone repeats none
             self._measure()
-        tools = (
-            ToolUse(name, t.calls, t.tokens, t.repeated, t.stale) for name, t in self._tools.items()
-        )
+        tools = sorted(self._tools.values(), key=lambda use: (-use.tokens, use.tool))
         return Session(
             self.name,
             self.path,
             turns=self._turn,
-            added=sum(self._kinds.values()),
+            added=self._kinds.total(),
             repeated=self._repeated.total(),
-            stale=self._stale,
+            stale=sum(use.stale for use in tools),
             peak=self._reported or max(self._peak, self._sizes.total()),
-            windows=tuple(self._with_repeats()),
+            windows=tuple(self._thin_windows()),
             by_kind=dict(self._kinds),
-            tools=tuple(sorted(tools, key=lambda use: (-use.tokens, use.tool))),
+            tools=tuple(tools),
             loops=tuple(self._loops),
             compactions=tuple(self._compactions),
             reported=self._reported,
             unrecorded=self._unrecorded,
             cache=self._cache.use,
-            fold=self.folds.saving if self.folds else FoldSaving(),
+            fold=self._fold,
         )
 
-    # Messages
-
-    def _message(self, message: dict[str, Any], entry: Entry) -> None:
-        self._messages.append(message)
+    def _add_message(self, message: Message, entry: Entry) -> None:
         from_model = is_from_model(message)
         continues = bool(entry.response) and entry.response == self._response
         if from_model and not continues and not (self._speaking and not entry.response):
             self._begin_turn(entry)
         self._speaking = from_model
-        if entry.response:
-            self._response = entry.response
-        parts = _parts_of(message)
-        origin = _origin(parts) if self._logged else 0
-        for part in parts:
-            self._add(part, origin)
-        self._note_message(message, parts)
-        self._follow(message, continues=continues)
+        self._response = entry.response or self._response
+        parts = _parts_of(message, self._messages[-1] if self._messages else None)
+        self._put_in(message, parts, _number_of(parts) if self._is_log else 0, continues=continues)
+        self._messages.append(message)
 
-    def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
+    def _add_window(self, messages: Sequence[Message]) -> None:
         """A whole window: what is new in it is added, and if it shrank the rest is dropped."""
-        self._logged = True
-        whole = messages
-        if held := {part.origin for part in self._parts}:
-            origins = [_origin(_parts_of(message)) for message in messages]
-            if len(set(origins) & held) < len(held) and len(origins) < len(held):
-                self._compact(origins, 0)
-            pairs = zip(origins, messages, strict=True)
-            messages = tuple(message for origin, message in pairs if origin not in held)
-        for message in messages:
-            parts = _parts_of(message)
-            origin = _origin(parts)
-            for part in parts:
-                self._add(part, origin)
-            self._note_message(message, parts)
-            self._follow(message)
-        self._messages = list(whole)
+        parts = list(_read_all(messages))
+        origins = list(map(_number_of, parts))
+        held = {part.origin for part in self._parts}
+        if len(held.intersection(origins)) < len(held) and len(origins) < len(held):
+            self._compact(origins, 0)
+        for message, mine, origin in zip(messages, parts, origins, strict=True):
+            if origin not in held:
+                self._put_in(message, mine, origin)
+        begun = len(self._origins)
+        if self._is_log and origins[:begun] == self._origins:
+            self._messages[begun:] = messages[begun:]
+        else:
+            self._messages = list(messages)
+            self._fold_anew()
+        self._origins, self._is_log = origins, True
 
-    def _note_message(self, message: dict[str, Any], parts: tuple[Part, ...]) -> None:
-        if self.folds is not None:
-            self.folds.add(message, sum(len(part.text) for part in parts))
+    def _put_in(
+        self, message: Message, parts: Sequence[Part], origin: int, *, continues: bool = False
+    ) -> None:
+        for part in parts:
+            self._add_part(part, origin)
+        if self._finder.feed(self._turn, message, continues=continues):
+            self._note_circle()
 
-    def _add(self, part: Part, origin: int) -> None:
+    def _add_part(self, part: Part, origin: int) -> None:
         text = "" if part.kind == "image" else part.text
-        tokens = estimate_tokens(text) if part.kind != "image" else IMAGE_TOKENS
+        tokens = IMAGE_TOKENS if part.kind == "image" else estimate_tokens(text)
         held = _Held(_KINDS.get(part.kind, part.kind), part.tool, tokens, self._turn, origin)
         if part.kind == "call":
             held.call = call_number(part.tool, part.arguments)
-            self._asked[part.id] = _Asked(
-                part.tool, held.call, touched_files(part.tool, part.arguments)
-            )
-            self._tools.setdefault(part.tool, _Tally()).calls += 1
+            files = touched_files(part.tool, part.arguments)
+            self._asked[part.id] = _Asked(part.tool, held.call, files)
+            self._tool(part.tool).calls += 1
         elif part.kind == "result":
-            self._result(part, held)
+            self._add_result(part, held)
         elif part.kind == "image" and part.id and self._parts:  # it follows the text of its result
             held.kind, held.tool = "result", self._parts[-1].tool
-            self._tools.setdefault(held.tool, _Tally()).tokens += tokens
-            self._steps[-1] += tokens
+            self._tool(held.tool).tokens += tokens
+            self._results[-1] += tokens
         self._parts.append(held)
-        self._added += held.tokens
-        self._sizes[held.kind] += held.tokens
-        self._kinds[held.kind] += held.tokens
+        self._added += tokens
+        self._sizes[held.kind] += tokens
+        self._kinds[held.kind] += tokens
         self._pending.append((held, text))
         self._pending_chars += len(text)
         if self._pending_chars > BATCH_CHARS:
             self._measure()
 
-    def _result(self, part: Part, held: _Held) -> None:
+    def _add_result(self, part: Part, held: _Held) -> None:
         asked = self._asked.pop(part.id, None)
-        self._steps.append(held.tokens)
-        held.tool = asked.tool if asked else "unknown"
-        self._tools.setdefault(held.tool, _Tally()).tokens += held.tokens
+        held.tool = asked.tool if asked else part.tool or "unknown"
+        self._results.append(held.tokens)
+        self._tool(held.tool).tokens += held.tokens
+        self._tool(held.tool).calls += part.tool == CODE  # a command in the model's words
         if asked is None:
             return
-        at = self._dropped.pop(asked.number, None)
-        if at is not None:
-            was = self._compactions[at]
-            self._compactions[at] = replace(was, fetched_again=was.fetched_again + held.tokens)
+        if compaction := self._dropped.pop(asked.number, None):
+            compaction.fetched_again += held.tokens
         for path in asked.files.edits:
-            for held_read in self._reads.pop(_plain(path), ()):
-                self._go_stale(held_read)
+            for earlier in self._reads.pop(path.removeprefix("./"), ()):
+                if not earlier.stale:
+                    earlier.stale = True
+                    self._stale_now += earlier.tokens
+                    self._tool(earlier.tool).stale += earlier.tokens
         for path in asked.files.reads:
-            self._reads.setdefault(_plain(path), []).append(held)
+            self._reads.setdefault(path.removeprefix("./"), []).append(held)
 
-    def _go_stale(self, read: _Held) -> None:
-        if not read.stale:
-            read.stale = True
-            self._stale += read.tokens
-            self._stale_now += read.tokens
-            self._tools[read.tool].stale += read.tokens
+    def _tool(self, name: str) -> ToolUse:
+        return self._tools.setdefault(name, ToolUse(name))
+
+    def _note_circle(self) -> None:
+        """Note the circle of calls or texts that a message closed, or that grew with it."""
+        circle = self._finder.circle()
+        if circle is None:
+            return
+        again = self._results[-(circle.copies - 1) * circle.period :]
+        loop = Loop(
+            circle.first, circle.last, circle.period, circle.copies,
+            sum(again) if circle.kind == "calls" else 0, circle.describe(),
+        )  # fmt: skip
+        if self._loops and self._loops[-1].first_turn == loop.first_turn:
+            self._loops.pop()
+        self._loops.append(loop)
 
     # Turns
 
     def _begin_turn(self, entry: Entry) -> None:
         self._tell_compaction()
         self._turn += 1
-        if self.folds is not None:
-            self.folds.begin_turn()
+        self._follow_folds()
         self._size = size = self._sizes.total()
         self._peak = max(self._peak, size)
         if self._compactions and not self._compactions[-1].after:
-            self._compactions[-1] = replace(self._compactions[-1], after=size)
-        if self._turn % self._every == 0:
-            window = Window(
-                self._turn,
-                size,
-                {kind: self._sizes[kind] for kind in KINDS},
-                added=self._added,
-                stale=self._stale_now,
-                reported=entry.reported,
-                time=entry.time,
-            )
-            self._windows.append(window)
-            self._added = 0
-        if len(self._windows) > 2 * MOST_WINDOWS:
-            self._thin()
+            self._compactions[-1].after = size
+        kinds = {kind: self._sizes[kind] for kind in KINDS}
+        self._windows.append(Window(self._turn, size, kinds, self._added, stale=self._stale_now, time=entry.time))  # fmt: skip
+        self._added = 0
 
-    def _tell_compaction(self) -> None:
-        """Say what a compaction lost, now that the window is known which the model sees after it."""
-        if not self._lost or not self._compactions:
-            return
-        lost = Lost("summary", read_window(self._lost).messages)
-        told = account(lost, read_window(self._messages), turn=self._compactions[-1].turn)
-        self._compactions[-1] = replace(self._compactions[-1], told=told.describe())
-        self._lost = []
-
-    def _note_usage(self, usage: CallUsage, entry: Entry) -> None:
+    def _add_usage(self, usage: CallUsage, entry: Entry) -> None:
         """What the provider counted for this turn. A call begins when its last input was written, if that is told."""
-        if self.folds is not None:
-            self.folds.note_usage(usage)
-        before = len(self._cache.use.breaks)
-        self._cache.note_call(
-            usage, turn=self._turn, time=self._asked_at or entry.time, request=entry.request
-        )
-        if self._windows and self._windows[-1].turn == self._turn:
-            told = self._cache.use.breaks[before:]
-            counts, last = usage.counts, self._windows[-1]
-            self._windows[-1] = replace(
-                last,
-                read=counts.read,
-                written=counts.written,
-                fresh=counts.fresh,
-                broke=told[0].reason if told else last.broke,
-            )
+        counts = usage.counts
+        self._reported = max(self._reported, counts.total)
+        self._unrecorded = max(self._unrecorded, counts.total - self._size)
+        if usage.id and usage.id == self._usage_id:  # the lines of one answer report the same call
+            self._cache.grow(usage)
+            return
+        self._usage_id = usage.id
+        time, known = self._asked_at or entry.time, len(self._cache.use.breaks)
+        price = self._cache.add(usage, turn=self._turn, time=time, request=entry.request)
+        if price is not None and self.folder is not None:
+            new = self._folded_now
+            cost = price_saving(price, counts, old=self._folded - new, new=new, is_long=usage.is_long)  # fmt: skip
+            self._fold = add(self._fold, FoldSaving(cost=cost))
+        if self._windows:
+            last, broke = self._windows[-1], self._cache.use.breaks[known:]
+            last.reported, last.read = counts.total, counts.read
+            last.written, last.fresh = counts.written, counts.fresh
+            last.broke = broke[0].reason if broke else last.broke
 
-    def _thin(self) -> None:
-        """Keep every second window, with what the one before it added."""
-        pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
-        self._windows = [
-            replace(b, added=a.added + b.added, broke=b.broke or a.broke) for a, b in pairs
-        ]
-        self._every *= 2
+    def _follow_folds(self) -> None:
+        """Fold what the model is asked with: what was folded before is `_folded`, without what is `_folded_now`."""
+        if self.folder is None:
+            return
+        folds = len(self.folder.report.folds)
+        self.folder.extend(self._messages)
+        report, before = self.folder.report, self._folded
+        self._folded, self._folded_now = report.saved_tokens, report.saved_tokens - before
+        stops = report.stopped_at is not None and not self._has_stopped
+        self._has_stopped |= stops
+        saving = FoldSaving(len(report.folds) - folds, self._folded_now, self._folded, stops=int(stops))  # fmt: skip
+        self._fold = add(self._fold, saving)
 
-    def _with_repeats(self) -> Iterator[Window]:
-        """The windows, each with what of it stands there twice: what was added so since the last compaction."""
-        turn = repeated = 0
-        compacted = {compaction.turn for compaction in self._compactions}
-        for window in self._windows:
-            for n in range(turn, window.turn):
-                repeated = self._repeated[n] + (0 if n in compacted else repeated)
-            yield replace(window, repeated=min(repeated, window.tokens)) if repeated else window
-            turn = window.turn
+    def _fold_anew(self) -> None:
+        if self.folder is not None:
+            self.folder, self._folded, self._has_stopped = Folder(), 0, False
 
-    def _compact(self, kept: Iterable[int], reported: int) -> None:
+    # Compactions
+
+    def _compact(self, kept: Iterable[int], before: int) -> None:
+        """Messages left the window, all but those with these numbers; `before` is how many tokens the agent counted."""
         keep = set(kept)
         gone = [part for part in self._parts if part.origin not in keep]
         if not gone:
             return
-        self._lost = [m for m in self._messages if not keep or _origin(_parts_of(m)) not in keep]
-        self._messages = []
+        parts = _read_all(self._messages)
+        self._lost = [
+            m for m, mine in zip(self._messages, parts, strict=True) if _number_of(mine) not in keep
+        ]
+        self._messages, self._origins = [], []
         self._measure()
+        self._known = KnownText()
         dropped = Counter[str]()
         for part in gone:
             dropped[part.tool if part.kind == "result" else part.kind] += part.tokens
-        at = len(self._compactions)
-        before = reported or self._sizes.total()
-        self._compactions.append(Compaction(self._turn, before, 0, dict(dropped)))
-        self._dropped.update((part.call, at) for part in gone if part.call)
+        compaction = Compaction(self._turn, before or self._sizes.total(), 0, dict(dropped))
+        self._compactions.append(compaction)
+        self._dropped.update((part.call, compaction) for part in gone if part.call)
         self._parts = [part for part in self._parts if part.origin in keep]
         self._sizes = Counter[str]()
         for part in self._parts:
             self._sizes[part.kind] += part.tokens
         self._stale_now = sum(part.tokens for part in self._parts if part.stale)
         self._reads = {}
-        self._known = KnownText()
-        if self.folds is not None:
-            self.folds.begin()
+        self._fold_anew()
 
-    def _follow(self, message: object, *, continues: bool = False) -> None:
-        """Look for circles of calls or texts, and note the last one as it grows."""
-        if not self._finder.feed(self._turn, message, continues=continues):
-            return
-        circle = self._finder.circle()
-        if circle is None:
-            return
-        cost = sum(self._steps[-(circle.copies - 1) * circle.period :]) if circle.kind == "calls" else 0  # fmt: skip
-        loop = Loop(
-            circle.first, circle.last, circle.period, circle.copies, cost, circle.describe()
-        )
-        if self._loops and self._loops[-1].first_turn == loop.first_turn:
-            self._loops[-1] = loop
-        else:
-            self._loops.append(loop)
+    def _tell_compaction(self) -> None:
+        """Say what a compaction lost, now that the window is known which the model sees after it."""
+        if self._lost:
+            last, lost = self._compactions[-1], Lost("summary", read_window(self._lost).messages)
+            last.told = account(lost, read_window(self._messages), turn=last.turn).describe()
+            self._lost = []
+
+    # What stood there already
 
     def _measure(self) -> None:
         """Count how much of the waiting texts was in the window before."""
@@ -374,18 +393,37 @@ class SessionBuilder:
                 self._tools[part.tool].repeated += repeated
         self._pending, self._pending_chars = [], 0
 
+    def _thin_windows(self) -> Iterator[Window]:
+        """At most MOST_WINDOWS of the windows, each with what those left out before it added.
 
-def _origin(parts: Iterable[Part]) -> int:
+        What stands in a window twice is what was added so since the last compaction.
+        """
+        compacted = {compaction.turn for compaction in self._compactions}
+        every = -(-len(self._windows) // MOST_WINDOWS)
+        repeated = added = 0
+        broke = ""
+        for window in self._windows:
+            before = window.turn - 1
+            repeated = self._repeated[before] + (0 if before in compacted else repeated)
+            window.repeated = min(repeated, window.tokens)
+            added, broke = added + window.added, broke or window.broke
+            if window.turn % every == 0:
+                window.added, window.broke = added, broke
+                added, broke = 0, ""
+                yield window
+
+
+def _read_all(messages: Sequence[Message]) -> Iterator[tuple[Part, ...]]:
+    return (_parts_of(*pair) for pair in zip(messages, (None, *messages), strict=False))
+
+
+def _number_of(parts: Iterable[Part]) -> int:
     """A number by which a message is recognized in a later request."""
     return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
 
 
-def _parts_of(message: dict[str, Any]) -> tuple[Part, ...]:
+def _parts_of(message: Message, before: object = None) -> tuple[Part, ...]:
     """What a message brings into the window; the tools that Codex sends as a message count with its instructions."""
     if message.get("type") == "additional_tools":
         return (Part("system", as_json(message.get("tools"))),)
-    return tuple(join_texts(part for part in read(message) if part.kind != "unknown"))
-
-
-def _plain(path: str) -> str:
-    return path.removeprefix("./")
+    return tuple(join_texts(part for part in read(message, before) if part.kind != "unknown"))

@@ -1,4 +1,4 @@
-"""Summary: the findings on one screen."""
+"""Summary: the findings on one screen, and in words that the page has too."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millgate.circles.finder import clip
-from millgate.sessions.xray.findings import KINDS, CacheBreak, Session, ToolUse, Xray
+from millgate.sessions.xray.findings import Xray
 from millgate.text.table import count_of
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
@@ -22,55 +22,62 @@ LABELS = {
     "system": "system and reminders", "human": "people", "text": "the model's answers", "thinking": "the model's thinking",
     "call": "tool calls", "result": "tool results",
 }  # fmt: skip
+TOOL_HEAD = ("tool results", "calls", "tokens", "share", "again", "stale")
+BREAK_HEAD = ("session", "turn", "tokens", "money", "why")
 
 
 def summary(found: Xray) -> RenderableType:
     """What filled the windows, for a terminal."""
-    lines = [*_head(found), ""]
-    kinds = ((LABELS[k], found.by_kind[k]) for k in KINDS if found.by_kind[k])
-    for label, tokens in sorted(kinds, key=lambda row: -row[1]):
-        lines.append(f"{label:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
+    lines = [describe_files(found), f"{tokens_of(found.added)} entered windows"]
+    lines += [f"  {tokens:>6} {of_all:>5}  {what}" for tokens, of_all, what in total_rows(found)]
+    lines += [*describe_rest(found), ""]
+    for kind, tokens in sorted(found.by_kind.items(), key=lambda row: -row[1]):
+        if tokens:
+            lines.append(f"{LABELS[kind]:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
     shown: list[RenderableType] = [Text("\n".join([*lines, ""]))]
     if found.tools:
-        shown += [_tools(found), Text("")]
-    return Group(*shown, _sessions(found.sessions), *_cache(found), *_compactions(found))
+        shown += [_table(TOOL_HEAD, tool_rows(found, TOOLS)), Text("")]
+    shown.append(
+        _table(
+            ("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions"),
+            (
+                (clip(one.name, 40), f"{one.turns:,}", short(one.added), short(one.peak),
+                 share(one.repeated, one.added), str(len(one.loops)), str(len(one.compactions)))
+                for one in found.sessions[:SESSIONS]
+            ),
+        )
+    )  # fmt: skip
+    if said := describe_cache(found):
+        shown.append(Text(f"\nwhat broke the cache: {said}"))
+        if rows := list(break_rows(found, BREAKS, width=12)):
+            shown.append(_table(BREAK_HEAD, rows))
+    cuts = ((one.name, cut.told) for one in found.sessions for cut in one.compactions if cut.told)
+    if lost := [f"{clip(name, 40)}: {told}" for name, told in cuts]:
+        shown.append(Text("\n".join(["", *lost[:COMPACTIONS_SHOWN]])))
+    return Group(*shown)
 
 
-def _compactions(found: Xray) -> list[RenderableType]:
-    """What compactions lost, those of the largest sessions first."""
-    told = [
-        f"{clip(session.name, 40)}: {cut.told}"
-        for session in found.sessions
-        for cut in session.compactions
-        if cut.told
-    ]
-    return [Text("\n".join(["", *told[:COMPACTIONS_SHOWN]]))] if told else []
+def describe_files(found: Xray) -> str:
+    """What was read."""
+    skipped = f", {count_of(found.skipped, 'line')} skipped" if found.skipped else ""
+    return f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}"
 
 
-def _head(found: Xray) -> list[str]:
+def total_rows(found: Xray) -> Iterator[tuple[str, str, str]]:
+    """Of all that entered windows: how many tokens, which share of all, and what is to be said of them."""
     loops = [loop for session in found.sessions for loop in session.loops]
     cuts = [cut for session in found.sessions for cut in session.compactions]
     lost, again = sum(sum(cut.dropped.values()) for cut in cuts), sum(cut.fetched_again for cut in cuts)  # fmt: skip
-    skipped = f", {count_of(found.skipped, 'line')} skipped" if found.skipped else ""
     unrecorded = sum(session.unrecorded for session in found.sessions)
-    rows = [
+    rows = (
         (found.repeated, found.added, "stood there already, word for word"),
         (found.stale, found.added, "were files that a later edit made stale"),
         (found.fold.tokens, found.added, describe_fold(found)),
         (sum(loop.tokens for loop in loops), 0, f"went into {count_of(len(loops), 'circle')} of tool calls"),
         (lost, 0, f"were dropped by {count_of(len(cuts), 'compaction')}; {short(again)} of that fetched again"),
         (unrecorded, 0, "more were counted by providers: tools, and prompts that the files leave out"),
-    ]  # fmt: skip
-    return [
-        f"{count_of(len(found.sessions), 'session')} in {count_of(found.files, 'file')}, {found.bytes / 1e6:.1f} MB{skipped}",
-        f"{tokens_of(found.added)} entered windows",
-        *(
-            f"  {short(n):>6} {share(n, whole) if whole else '':>5}  {what}"
-            for n, whole, what in rows
-            if n
-        ),
-        *describe_rest(found),
-    ]
+    )  # fmt: skip
+    return ((short(n), share(n, whole) if whole else "", what) for n, whole, what in rows if n)
 
 
 def describe_fold(found: Xray) -> str:
@@ -84,49 +91,23 @@ def describe_fold(found: Xray) -> str:
     return said
 
 
-def describe_rest(found: Xray) -> list[str]:
+def describe_rest(found: Xray) -> Iterator[str]:
     """What of the files says nothing about windows, as far as is known."""
-    lines = []
     if found.passed_over:
-        kinds = sorted(found.passed_over.items(), key=lambda row: -row[1])
-        named = ", ".join(f"{clip(kind, 40)} {count:,}" for kind, count in kinds[:KINDS_SHOWN])
-        lines.append(
-            f"passed over {count_of(sum(found.passed_over.values()), 'line')} of other kinds: {named}"
-        )
+        kinds = found.passed_over.most_common(KINDS_SHOWN)
+        named = ", ".join(f"{clip(kind, 40)} {count:,}" for kind, count in kinds)
+        yield f"passed over {count_of(found.passed_over.total(), 'line')} of other kinds: {named}"
     if found.unread:
         named = ", ".join(clip(path, 80) for path in found.unread[:FILES_SHOWN])
-        lines.append(f"nothing was understood in {count_of(len(found.unread), 'file')}: {named}")
-    return lines
+        yield f"nothing was understood in {count_of(len(found.unread), 'file')}: {named}"
 
 
-def _tools(found: Xray) -> Table:
-    table = Table("tool results", "calls", "tokens", "share", "again", "stale", box=None, header_style="bold")  # fmt: skip
-    for tool, *figures in tool_rows(found.tools[:TOOLS], found.added):
-        table.add_row(escape(clip(tool, 32)), *figures)
-    return table
-
-
-def tool_rows(tools: Iterable[ToolUse], added: int) -> Iterator[tuple[str, ...]]:
+def tool_rows(found: Xray, most: int) -> Iterator[tuple[str, ...]]:
     """For each tool its calls, its tokens, their share of all, and of them what stood there already or went stale."""
-    for use in tools:
-        yield (
-            use.tool,
-            f"{use.calls:,}",
-            short(use.tokens),
-            share(use.tokens, added),
-            share(use.repeated, use.tokens),
-            share(use.stale, use.tokens),
-        )
-
-
-def _sessions(sessions: tuple[Session, ...]) -> Table:
-    table = Table("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions", box=None, header_style="bold")  # fmt: skip
-    for session in sessions[:SESSIONS]:
-        table.add_row(
-            escape(clip(session.name, 40)), f"{session.turns:,}", short(session.added), short(session.peak),
-            share(session.repeated, session.added), str(len(session.loops)), str(len(session.compactions)),
-        )  # fmt: skip
-    return table
+    for use in found.tools[:most]:
+        again, stale = share(use.repeated, use.tokens), share(use.stale, use.tokens)
+        of_all = share(use.tokens, found.added)
+        yield clip(use.tool, 32), f"{use.calls:,}", short(use.tokens), of_all, again, stale
 
 
 def describe_cache(found: Xray) -> str:
@@ -134,41 +115,32 @@ def describe_cache(found: Xray) -> str:
     use = found.cache
     if not use.calls:
         return ""
-    breaks = sum(len(session.cache.breaks) for session in found.sessions)
-    times = "never" if not breaks else "once" if breaks == 1 else f"{breaks:,} times"
-    said = f"{times} in {count_of(use.calls, 'call')}; {share(use.read, use.read + use.written + use.fresh)} of the input was read from it"
+    times = {0: "never", 1: "once"}.get(len(use.breaks), f"{len(use.breaks):,} times")
+    read = share(use.read, use.read + use.written + use.fresh)
+    said = f"{times} in {count_of(use.calls, 'call')}; {read} of the input was read from it"
     if use.lost:
-        were = "was" if use.lost == 1 else "were"
-        said += f"; {tokens_of(use.lost)} {were} paid in full again{money(use.lost_cost)}"
-    return said + (
-        f"; all calls cost{money(use.cost).removeprefix(',')}" if use.cost is not None else ""
-    )
+        were, cost = "was" if use.lost == 1 else "were", money(use.lost_cost)
+        said += f"; {tokens_of(use.lost)} {were} paid in full again{cost and f', about {cost}'}"
+    return said + (f"; all calls cost about {money(use.cost)}" if use.cost is not None else "")
 
 
-def worst_breaks(found: Xray, most: int) -> list[tuple[Session, CacheBreak]]:
+def break_rows(found: Xray, most: int, *, width: int = 300) -> Iterator[tuple[str, ...]]:
     """The breaks that cost most, of all sessions."""
     pairs = ((session, broke) for session in found.sessions for broke in session.cache.breaks)
-    return sorted(pairs, key=lambda pair: -pair[1].lost)[:most]
+    for session, broke in sorted(pairs, key=lambda pair: -pair[1].lost)[:most]:
+        yield clip(session.name, width), f"{broke.turn:,}", short(broke.lost), money(broke.cost), clip(broke.reason, 200)  # fmt: skip
 
 
-def _cache(found: Xray) -> Iterator[RenderableType]:
-    """What broke the cache, the dearest first; nothing if no session tells what was cached."""
-    if not (said := describe_cache(found)):
-        return
-    yield Text(f"\nwhat broke the cache: {said}")
-    if worst := worst_breaks(found, BREAKS):
-        table = Table("session", "turn", "tokens", "money", "why", box=None, header_style="bold")
-        for session, broke in worst:
-            table.add_row(
-                escape(clip(session.name, 12)), f"{broke.turn:,}", short(broke.lost), money(broke.cost).removeprefix(", about "),
-                escape(clip(broke.reason, 200)),
-            )  # fmt: skip
-        yield table
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(*head, box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 def money(amount: float | None) -> str:
-    """An amount as the rest of a sentence; empty if there is no price."""
-    return "" if amount is None else f", about ${amount:,.2f}"
+    """An amount; empty if there is no price."""
+    return "" if amount is None else f"${amount:,.2f}"
 
 
 def short(tokens: int) -> str:
