@@ -3,14 +3,23 @@
 import pytest
 from tests.service.clients import connected
 
-from millgate.errors import AccessError
+from millgate.errors import AccessError, NotReady
 from millgate.gateway import Millgate
 from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.schemas import FeedbackArguments
 from millgate.integrations.mcp.tools import Style, fact_feedback
+from millgate.keys import Keys
 from millgate.service.app import create
 from millgate.service.edge import auth as auth_module
-from millgate.service.edge.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
+from millgate.service.edge.auth import (
+    CACHE_S,
+    OUTAGE_S,
+    PAUSE_S,
+    Auth,
+    had_key,
+    has_active_key,
+    is_loopback,
+)
 from millgate.settings import Settings
 from millgate.testing import FixedClock
 from millgate.text.cache import ENTRY_BYTES
@@ -261,6 +270,28 @@ async def test_a_key_is_read_again_once_it_was_known_for_so_long(gate):
     clock.advance(0.01)
     with pytest.raises(AccessError):
         await auth.caller(scope)
+
+
+async def test_a_key_that_was_read_is_trusted_for_a_while_if_the_store_is_away(gate, monkeypatch):
+    made, clock = give(gate, "read"), FixedClock(100.0)
+    auth = Auth(gate.keys, "default", clock=clock)
+    await auth.check(made.token)
+
+    def away(*_):
+        raise NotReady("the server is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "find_digest", away)
+        with pytest.raises(NotReady):
+            await auth.check(give(gate, "read").token)
+        clock.advance(OUTAGE_S - PAUSE_S)
+        assert (await auth.check(made.token)).id == made.key.id
+        clock.advance(PAUSE_S)
+        with pytest.raises(NotReady):
+            await auth.check(made.token)
+    gate.keys.revoke(made.key.id)
+    with pytest.raises(AccessError, match="not valid"):
+        await auth.check(made.token)
 
 
 async def test_so_many_keys_are_remembered_and_the_oldest_is_forgotten(gate, monkeypatch):

@@ -9,6 +9,7 @@ and no proxy stands between. Nobody waits for another's wrong keys: behind one a
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import Scope as AsgiScope
 
-from millgate.errors import AccessError
+from millgate.errors import AccessError, StoreError
 from millgate.keys import OURS, SCOPES, Keys, digest, is_well_formed, missing_scope
 from millgate.service.conversation_state import ConversationState
 from millgate.service.edge.cookies import sessions_in_cookies
@@ -32,6 +33,9 @@ from millgate.types import Key, Scope
 
 # Seconds for which a key that was read is trusted, and so how soon a revoked one stops working.
 CACHE_S = 2.0
+# While the store is away, a key that was read so many seconds ago still lets model calls through, and the store is
+# asked again after that pause: an outage of ours must not be one of the model's.
+OUTAGE_S, PAUSE_S = 600.0, 30.0
 _KEY_BYTES = 650  # of a key that was read, with its digest, tenant, scopes and label
 _CACHE_BYTES = 9_000_000  # 10 000 keys
 
@@ -62,8 +66,8 @@ class Auth:
         self._tenant = tenant
         self._keyless = keyless
         self._clock = clock
-        # what was read, and when; without it every request would read the store
-        self._cache = Cache[str, tuple[float, Any]](_CACHE_BYTES, lambda *_: _KEY_BYTES)
+        # what was read, when, and until when it is trusted; without it every request would read the store
+        self._cache = Cache[str, tuple[Any, float, float]](_CACHE_BYTES, lambda *_: _KEY_BYTES)
 
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError if the key is missing or not valid."""
@@ -114,11 +118,18 @@ class Auth:
         return bool(await self._read_cached("", lambda: had_key(self._keys)))
 
     async def _read_cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
-        cached = self._cache.get(name)
-        if cached and self._clock() - cached[0] < CACHE_S:
-            return cached[1]
-        value = await asyncio.to_thread(read)
-        self._cache.put(name, (self._clock(), value))
+        value, when, until = self._cache.get(name) or (None, -math.inf, -math.inf)
+        if self._clock() < until:
+            return value
+        try:
+            value = await asyncio.to_thread(read)
+            when = self._clock()
+            until = when + CACHE_S
+        except StoreError:
+            until = self._clock() + PAUSE_S
+            if until > when + OUTAGE_S:
+                raise
+        self._cache.put(name, (value, when, until))
         return value
 
 
