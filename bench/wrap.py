@@ -27,8 +27,7 @@ import httpx2
 import openai
 from aiohttp import web
 
-from millgate.wrap.address import redirect
-from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.spec import MEMORY, GatewaySpec, redirect
 from millgate.wrap.supervisor import Supervisor
 
 PIECE_S = 0.025
@@ -377,7 +376,7 @@ def main():
             cut = sum(o.text == texts[o.kind] for o in loops)
             extra = sorted(o.extra for o in mine)
             print(f"| {name} | {len(mine)} | {sum(bool(o.failed) for o in mine)} | {statistics.median(extra):.2f} | {extra[-1]:.2f} | {cut} of {len(loops)} |")  # fmt: skip
-    print(dict(bench.supervisor.routes))
+    print(dict(bench.supervisor.summary.routes))
     bad = sum(bool(o.failed) or o.extra > 1.0 for o in outcomes)
     sys.exit(1 if bad else 0)
 

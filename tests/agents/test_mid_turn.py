@@ -51,7 +51,7 @@ def test_an_agent_notices_nothing_of_gateways_that_are_killed(bed, agent):
     killed = MidTurn(act=supervised.kill_gateway, times=KILLS)
     other = bed.run(agent, killed, "direct", run=supervised)
     assert worse_than(direct, other, healthy) == []
-    routes = supervised.supervisor.routes
+    routes = supervised.supervisor.summary.routes
     assert routes["straight"] == KILLS
     assert routes["broken"] == 0
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def wrapped(monkeypatch):
 
     async def run_wrapped(command, **how):
         found.append((command, how))
-        return 7, Summary({"guarded": 2}, [], 0)
+        return 7, Summary(Counter({"guarded": 2}))
 
     monkeypatch.setattr(wrapping, "run_wrapped", run_wrapped)
     return found

@@ -32,11 +32,11 @@ def test_no_turn_fails_whatever_happens_to_the_gateway(bench, monkeypatch):
 
 def test_without_any_gateway_calls_go_straight_to_the_upstream(bench, monkeypatch):
     monkeypatch.setattr(bench_wrap, "PIECE_S", 0.0)
-    before = bench.supervisor.routes["straight"]
+    before = bench.supervisor.summary.routes["straight"]
 
     async def no_gateway():
         return None
 
     monkeypatch.setattr(bench.supervisor.gateways, "find", no_gateway)
     assert bench.turn("chat, streamed")[0] == bench_wrap.PROSE
-    assert bench.supervisor.routes["straight"] > before
+    assert bench.supervisor.summary.routes["straight"] > before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.wrap.gateway_process import LOG_TAIL, GatewayProcess
+from millgate.wrap.gateways import LOG_TAIL, GatewayProcess
 
 
 def count_open_files():

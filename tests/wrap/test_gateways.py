@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import suppress
 from types import SimpleNamespace
-from urllib.parse import unquote
 
 import pytest
 from starlette.testclient import TestClient
@@ -18,9 +17,9 @@ from millgate.service.proxy.http_client import HttpClient
 from millgate.service.proxy.transport import SECRET_HEADER
 from millgate.wrap import gateways
 from millgate.wrap.gateway import SecretApp, open_gateway, settings_for
-from millgate.wrap.gateway_process import LOG_TAIL
-from millgate.wrap.gateways import SILENT_STEPS, Gateway, Gateways
-from millgate.wrap.spec import LOST_STORE, MEMORY, GatewaySpec
+from millgate.wrap.gateways import LOG_TAIL, SILENT_STEPS, Gateway, Gateways
+from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.summary import Summary
 from millgate.wrap.supervisor import Supervisor
 
 UPSTREAM = "http://127.0.0.1:1/x/v1"
@@ -62,14 +61,14 @@ class Started:
     """A gateway as the gateways see it."""
 
     def __init__(self, number):
-        self.failed, self.metrics, self.number, self.closed = asyncio.Event(), f"m{number}", number, False  # fmt: skip
-        self.lost_store = ""
+        self.failed, self.number, self.closed = asyncio.Event(), number, False
+        self.metrics = f"millgate_guard_stalls_total {number + 1}.0\n"
 
     async def is_alive(self):
         return not self.failed.is_set()
 
     async def read_metrics(self):
-        self.metrics += "+"
+        self.metrics += "millgate_guard_stalls_total 10.0\n"
 
     async def close(self):
         self.closed = True
@@ -96,35 +95,35 @@ def started(monkeypatch):
 async def test_a_gateway_that_failed_is_replaced_with_the_next_call_and_its_numbers_are_kept(
     started,
 ):
-    found = Gateways(GatewaySpec(), None)
+    found = Gateways(GatewaySpec(), None, Summary())
     found.start()
     first = await found.find()
     assert await found.find() is first
     first.failed.set()
     second = await found.find()
     assert started.all == [first, second]
-    assert (first.closed, found.failures, found.last_log) == (True, 1, "log 0")
+    assert (first.closed, found._summary.failures, found._summary.last_log) == (True, 1, "log 0")
     await found.note_answer(second)
     await found.close()
-    assert found.metrics() == ["m0", "m1++"]
+    assert found._summary.sums == {"loops": 1 + 20 + 2}
     assert second.closed
 
 
 async def test_only_one_gateway_starts_for_calls_that_come_together(started):
-    found = Gateways(GatewaySpec(), None)
+    found = Gateways(GatewaySpec(), None, Summary())
     one, other = await asyncio.gather(found.find(), found.find())
     assert one is other is started.all[0]
     one.failed.set()
     await asyncio.gather(found.replace(one), found.replace(one))
-    assert found.failures == 1
+    assert found._summary.failures == 1
     await found.close()
 
 
 async def test_a_gateway_that_does_not_start_is_tried_again_with_the_next_call(started):
-    found = Gateways(GatewaySpec(), None)
+    found = Gateways(GatewaySpec(), None, Summary())
     started.errors += [ConfigError("no port"), OSError("no memory")]
     assert [await found.find(), await found.find()] == [None, None]
-    assert (found.failures, found.last_log) == (2, "no memory")
+    assert (found._summary.failures, found._summary.last_log) == (2, "no memory")
     assert await found.find() is started.all[0]
     await found.close()
 
@@ -132,7 +131,7 @@ async def test_a_gateway_that_does_not_start_is_tried_again_with_the_next_call(s
 async def test_after_a_gateway_that_did_nothing_a_call_waits_no_longer_than_its_user_has_patience(
     started,
 ):
-    found = Gateways(GatewaySpec(patience_s=0.01), None)
+    found = Gateways(GatewaySpec(patience_s=0.01), None, Summary())
     started.errors.append(ConfigError("no port"))
     assert await found.find() is None
     started.ready.clear()
@@ -148,7 +147,7 @@ def test_a_store_that_cannot_be_opened_does_not_cost_the_guard(tmp_path):
     app, settings = open_gateway(spec)
     assert (settings.store, settings.proxy.context, settings.fold.mode) == (MEMORY, False, "on")
     with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 1)) as client:
-        told = unquote(client.get("/metrics").headers[LOST_STORE.decode()])
+        told = Summary(metrics=[client.get("/metrics").text]).lost_store
     assert told.startswith(f"{tmp_path}: ")
     assert "restore it from a backup" in told
 
@@ -221,7 +220,7 @@ def serve():
         threading.Thread(target=answer, args=[connection], daemon=True).start()
 def answer(connection):
     while connection.recv(65536):
-        connection.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\nok")
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\n# ")
 listener = socket.socket(fileno=int(sys.argv[1]))
 threading.Thread(target=serve, daemon=True).start()
 while os.read(0, 100):

@@ -6,7 +6,7 @@ import pytest
 
 from millgate.errors import UpstreamError
 from millgate.service.proxy.transport import Address, UpstreamRequest
-from millgate.wrap.recording import Recording
+from millgate.wrap.turn import Recording
 
 REQUEST = UpstreamRequest("POST", Address("http", "127.0.0.1", 1), "/")
 

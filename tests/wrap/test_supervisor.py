@@ -17,11 +17,11 @@ from aiohttp.test_utils import TestServer
 from millgate.errors import UpstreamError
 from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
 from millgate.service.wire import GONE
-from millgate.wrap.address import redirect
 from millgate.wrap.gateways import Gateways
-from millgate.wrap.recording import Recording
-from millgate.wrap.spec import GatewaySpec
+from millgate.wrap.spec import GatewaySpec, redirect
+from millgate.wrap.summary import Summary
 from millgate.wrap.supervisor import Supervisor
+from millgate.wrap.turn import Recording
 
 
 class Answer:
@@ -68,7 +68,7 @@ async def supervised(upstream, *open_paths):
     """A client of a supervisor over this upstream: `ask(method, path, ...)` under its secret."""
     supervisor = Supervisor(GatewaySpec(), open_paths=open_paths)
     upstream = supervisor._transport = upstream or supervisor._transport
-    supervisor.gateways = NoGateway(GatewaySpec(), upstream)
+    supervisor.gateways = NoGateway(GatewaySpec(), upstream, Summary())
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", supervisor._serve)
     async with TestServer(app) as server, ClientSession() as client:
@@ -115,7 +115,7 @@ async def test_what_is_no_model_call_goes_there_and_back_as_it_is():
         assert (status, headers["x-from"], body) == (203, "upstream", b"one two")
         await ask("GET", f"{OPENAI}/chat/completions")
         await ask("POST", f"{OPENAI}/embeddings")
-        assert supervisor.routes == {"passed": 3}
+        assert supervisor.summary.routes == {"passed": 3}
     assert [request.target for request in upstream.asked] == ["/v1/models?limit=3", "/v1/chat/completions", "/v1/embeddings"]  # fmt: skip
     assert upstream.asked[0].decompress is False
     assert all(answer.closed for answer in upstream.answers)
@@ -126,7 +126,7 @@ async def test_a_model_call_is_a_turn(path):
     upstream = Upstream(b"said")
     async with supervised(upstream) as (supervisor, ask):
         assert (await ask("POST", f"/to/https/models.example{path}", data=b"{}"))[2] == b"said"
-    assert supervisor.routes == {"straight": 1}
+    assert supervisor.summary.routes == {"straight": 1}
     assert supervisor._turns == {}
     assert (upstream.asked[0].target, upstream.asked[0].decompress) == (path, True)
 
@@ -134,7 +134,7 @@ async def test_a_model_call_is_a_turn(path):
 async def test_a_message_of_an_assistants_thread_is_none():
     async with supervised(Upstream(b"said")) as (supervisor, ask):
         await ask("POST", f"{OPENAI}/threads/thread_1/messages", data=b"{}")
-    assert supervisor.routes == {"passed": 1}
+    assert supervisor.summary.routes == {"passed": 1}
 
 
 async def test_calls_of_a_chatgpt_login_go_where_codex_sends_them():

@@ -83,8 +83,8 @@ def proxy_alone(settings: Settings, *, lost_store: str = "") -> Starlette:
 
     async def metrics(_: Request) -> Response:
         """The numbers of this gateway, in the Prometheus text format."""
-        told = {LOST_STORE.decode(): quote(lost_store)} if lost_store else None
-        return PlainTextResponse(await asyncio.to_thread(service.metrics.text), headers=told)
+        told = f"{LOST_STORE}{quote(lost_store)}\n" if lost_store else ""
+        return PlainTextResponse(told + await asyncio.to_thread(service.metrics.text))
 
     app = Starlette(
         routes=[Route("/healthz", _health), Route("/metrics", metrics)],

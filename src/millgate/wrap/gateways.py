@@ -5,11 +5,14 @@ starts the next. A call waits for a gateway that starts, but not for long: then 
 """
 
 import asyncio
+import os
+import signal
+import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from urllib.parse import unquote
+from io import FileIO
 
 import orjson
 
@@ -21,11 +24,10 @@ from millgate.service.proxy.transport import (
     Timeouts,
     Transport,
     UpstreamRequest,
-    header,
 )
 from millgate.service.wire import Headers
-from millgate.wrap.gateway_process import GatewayProcess
-from millgate.wrap.spec import LOST_STORE, MEMORY, GatewaySpec
+from millgate.wrap.spec import MEMORY, GatewaySpec
+from millgate.wrap.summary import Summary
 
 # -P: the folder that the agent works in must not shadow what the gateway imports
 COMMAND = (sys.executable, "-P", "-m", "millgate.wrap.gateway")
@@ -35,6 +37,97 @@ SILENT_STEPS = 4  # in which a sign of life is waited for
 # How long a call waits for a gateway that starts: it takes 2 s of CPU, and this is five times that, for a busy machine.
 FIRST_S = 10.0
 NEVER_S = 86_400.0
+KILL_S = 5.0  # a process that is killed is gone within milliseconds, unless a broken disk holds it
+PIPE = 65_536  # bytes that a pipe holds
+LOG_TAIL = 4096  # bytes; the summary shows five lines
+
+
+class GatewayProcess:
+    """A process that serves on a port of the loopback address until its input ends; no wait for it is without a bound.
+
+    It inherits its listening socket. So its port is known before it runs, a request waits in the socket until a process
+    serves it, and nothing that it prints has to be understood. Its pipes are ours and not asyncio's, which takes a
+    process for running while anybody holds one of its pipes.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, port: int, input: FileIO, log: "LogTail"
+    ) -> None:
+        self.pid, self.port = process.pid, port
+        self.exited = asyncio.ensure_future(process.wait())
+        self._input, self._log = input, log
+
+    @classmethod
+    async def start(cls, command: Sequence[str], line: bytes) -> "GatewayProcess":
+        """Start it, with the number of its listening socket behind its arguments and this line as its input."""
+        (reader, writer), log = _open_pipe(), LogTail()
+        try:
+            with reader, log.writer, socket.create_server(("127.0.0.1", 0)) as listener:
+                writer.write(line)
+                process = await asyncio.create_subprocess_exec(
+                    *command, str(listener.fileno()),
+                    stdin=reader, stdout=log.writer, stderr=asyncio.subprocess.STDOUT,
+                    pass_fds=(listener.fileno(),), start_new_session=True,
+                )  # fmt: skip
+                port = listener.getsockname()[1]
+        except BaseException:
+            writer.close()
+            log.close()
+            raise
+        return cls(process, port, writer, log)
+
+    @property
+    def log(self) -> str:
+        """The end of what it wrote."""
+        return self._log.text
+
+    async def end(self, wait_s: float = 0.0) -> None:
+        """End its input, and kill it if it is still there `wait_s` later."""
+        self._input.close()
+        try:
+            if wait_s:
+                await asyncio.wait({self.exited}, timeout=wait_s)
+        finally:
+            if not self.exited.done():
+                # The whole group, for it may have started others. A Mac does not permit it once the process has ended.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                await asyncio.wait({self.exited}, timeout=KILL_S)
+            self._log.close()
+
+
+class LogTail:
+    """The end of what a process writes. It is read as it comes, by pieces, so that the process never waits for us."""
+
+    def __init__(self) -> None:
+        self._reader, self.writer = _open_pipe()
+        self._loop = asyncio.get_running_loop()
+        self._tail = b""
+        os.set_blocking(self._reader.fileno(), False)
+        self._loop.add_reader(self._reader, self._read)
+
+    def _read(self) -> None:
+        data = self._reader.read(PIPE)
+        if data == b"":  # the writer has closed; None would mean that nothing is there yet
+            self._loop.remove_reader(self._reader)
+        self._tail = (self._tail + (data or b""))[-LOG_TAIL:]
+
+    @property
+    def text(self) -> str:
+        """What is kept."""
+        return self._tail.decode("utf-8", "replace").strip()
+
+    def close(self) -> None:
+        """Read what the pipe holds, and no more."""
+        if not self._reader.closed:
+            self._read()
+            self._loop.remove_reader(self._reader)
+            self._reader.close()
+
+
+def _open_pipe() -> tuple[FileIO, FileIO]:
+    reader, writer = os.pipe()
+    return FileIO(reader, "r"), FileIO(writer, "w")
 
 
 class Gateway:
@@ -43,8 +136,6 @@ class Gateway:
     def __init__(self, process: GatewayProcess, spec: GatewaySpec, transport: Transport) -> None:
         self.metrics = ""
         """Its numbers, as it told them last."""
-        self.lost_store = ""
-        """The store that it was to have and works without, and why; empty if it has it."""
         self.failed = asyncio.Event()
         self.heard = 0
         """How often more of any answer came from it: as long as any does, it works."""
@@ -111,13 +202,9 @@ class Gateway:
         """Note its numbers as they are now."""
         with suppress(UpstreamError, TimeoutError):
             async with asyncio.timeout(STOP_S):
-                headers, body = await self._get("/metrics")
-                self.metrics, self.lost_store = (
-                    body.decode(),
-                    unquote(header(headers, LOST_STORE).decode()),
-                )
+                self.metrics = (await self._get("/metrics")).decode()
 
-    async def _get(self, target: str) -> tuple[Headers, bytes]:
+    async def _get(self, target: str) -> bytes:
         response = await self.send("GET", target)
         parts = []
         try:
@@ -127,7 +214,7 @@ class Gateway:
             await response.close()
         if response.status != 200:
             raise UpstreamError(f"the gateway answered {target} with {response.status}")
-        return response.headers, b"".join(parts)
+        return b"".join(parts)
 
     async def close(self) -> str:
         """End it: in order if it has something to store and can, else by force. The end of what it wrote."""
@@ -139,16 +226,10 @@ class Gateway:
 class Gateways:
     """The gateway at work, and what is known of those before it."""
 
-    def __init__(self, spec: GatewaySpec, transport: Transport) -> None:
-        self.spec, self._transport = spec, transport
-        self.failures = 0
-        self.last_log = ""
-        """What the last gateway that failed had written, or why the last one did not start."""
-        self.lost_store = ""
-        """The store that gateways were to have and work without, and why; empty if they have theirs."""
+    def __init__(self, spec: GatewaySpec, transport: Transport, summary: Summary) -> None:
+        self.spec, self._transport, self._summary = spec, transport, summary
         self.current: Gateway | None = None
         """The gateway at work; None while there is none."""
-        self._metrics: list[str] = []  # of those that are gone
         self._starting: asyncio.Future[None] | None = None
         self._is_trusted = True  # whether the last one was good for anything
         self._tasks: set[asyncio.Future[None]] = set()
@@ -162,8 +243,8 @@ class Gateways:
         try:
             self.current = await Gateway.start(self.spec, self._transport)
         except (ConfigError, UpstreamError, OSError) as error:
-            self.failures += 1
-            self.last_log, self._is_trusted = str(error), False
+            self._summary.failures += 1
+            self._summary.last_log, self._is_trusted = str(error), False
 
     async def find(self) -> Gateway | None:
         """The gateway at work, or the next one, once it serves; None if that takes too long.
@@ -188,15 +269,10 @@ class Gateways:
         """End a gateway that has failed; the next call starts another."""
         if self.current is gateway:
             self.current = None
-            self.failures += 1
+            self._summary.failures += 1
             self._is_trusted = bool(gateway.metrics)  # which it has told once it has answered
-            self._metrics.append(gateway.metrics)
-            self.lost_store = self.lost_store or gateway.lost_store
-            self.last_log = await gateway.close()
-
-    def metrics(self) -> list[str]:
-        """The numbers of every gateway there was."""
-        return self._metrics
+            self._summary.add(gateway.metrics)
+            self._summary.last_log = await gateway.close()
 
     def do_aside(self, work: Coroutine[object, object, None]) -> asyncio.Future[None]:
         """Do some work until `close`, for which nobody waits."""
@@ -211,11 +287,9 @@ class Gateways:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        if (gateway := self.current) is None:
-            return
-        if not gateway.failed.is_set() and await gateway.is_alive():
-            await gateway.read_metrics()
-        self._metrics.append(gateway.metrics)
-        self.lost_store = self.lost_store or gateway.lost_store
-        self.current = None
-        await gateway.close()
+        if (gateway := self.current) is not None:
+            self.current = None
+            if not gateway.failed.is_set() and await gateway.is_alive():
+                await gateway.read_metrics()
+            self._summary.add(gateway.metrics)
+            await gateway.close()

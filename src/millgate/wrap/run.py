@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,14 +56,11 @@ async def run_wrapped(
                 hint="install lsof, or use the proxy: millgate serve",
             )
 
-        def make_supervisor() -> "Supervisor":
-            module = import_module("millgate.wrap.supervisor")
-            made: Supervisor = module.Supervisor(spec, secret=secret, open_paths=launch.open_paths)
-            return made
-
         with _written_settings(launch) as arguments:
             ended = asyncio.Event()
-            supervising = asyncio.ensure_future(_supervise(make_supervisor, listener, ended))
+            supervising = asyncio.ensure_future(
+                _supervise(spec, secret, launch.open_paths, listener, ended)
+            )
             try:
                 code = await run_child(arguments, launch.environment)
                 ended.set()
@@ -74,15 +71,18 @@ async def run_wrapped(
 
 
 async def _supervise(
-    make: "Callable[[], Supervisor]", listener: socket.socket, ended: asyncio.Event
+    spec: GatewaySpec,
+    secret: str,
+    open_paths: Sequence[str],
+    listener: socket.socket,
+    ended: asyncio.Event,
 ) -> "Summary":
     """Serve the agent until it has ended; then say what was done for it."""
     try:
-        supervisor = await asyncio.to_thread(make)
-        from millgate.wrap.summary import Summary  # noqa: PLC0415  (the agent starts sooner)
-
+        module = await asyncio.to_thread(import_module, "millgate.wrap.supervisor")
+        supervisor: Supervisor = module.Supervisor(spec, secret=secret, open_paths=open_paths)
         if ended.is_set():
-            return Summary({})
+            return supervisor.summary
         await supervisor.start(listener)
     except BaseException:
         listener.close()  # a call must not wait for nobody
@@ -91,17 +91,7 @@ async def _supervise(
         await ended.wait()
     finally:
         await supervisor.close()
-    gateways = supervisor.gateways
-    return Summary(
-        supervisor.routes,
-        gateways.metrics(),
-        gateways.failures,
-        gateways.last_log,
-        services=supervisor.services,
-        others=supervisor.others,
-        endings=supervisor.endings,
-        lost_store=gateways.lost_store,
-    )
+    return supervisor.summary
 
 
 @contextmanager

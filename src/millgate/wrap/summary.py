@@ -6,12 +6,12 @@ both it was cannot be told from here, so the line says what else came.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-
-from prometheus_client.parser import text_string_to_metric_families
+from dataclasses import InitVar, dataclass, field
+from urllib.parse import unquote
 
 from millgate.service.wire import FIRST_ERROR
 from millgate.text.table import count_of, money_of
+from millgate.wrap.spec import LOST_STORE
 
 COUNTED = {
     "millgate_guard_stalls_total": "loops",
@@ -31,11 +31,11 @@ FOLDED = "millgate_fold_tokens_total"
 CALLS = "millgate_model_calls_total"
 RUNGS = "millgate_circles_total"
 MOST_NAMED = 3  # services, or kinds of other requests, that the line names
-_NONE: Mapping[str, int] = MappingProxyType({})
 
 
+@dataclass
 class Summary:
-    """One session in numbers.
+    """One session in numbers, counted while it goes on.
 
     `metrics` are those of every gateway, in the format of Prometheus; `failures` are gateways that died or fell silent,
     `last_log` is what the last of them had written. Model calls are counted in `routes` by how they were answered
@@ -43,29 +43,31 @@ class Summary:
     counts the other requests by what they were, and `lost_store` is the store that could not be used, and why.
     """
 
-    def __init__(
-        self,
-        routes: Mapping[str, int],
-        metrics: Iterable[str] = (),
-        failures: int = 0,
-        last_log: str = "",
-        *,
-        services: Mapping[str, int] = _NONE,
-        others: Mapping[str, int] = _NONE,
-        endings: Mapping[str, int] = _NONE,
-        lost_store: str = "",
-    ) -> None:
-        self.routes = Counter(routes)
-        self.failures, self.last_log, self.lost_store = failures, last_log, lost_store
-        self.services, self.others, self.endings = services, others, endings
-        self.cost = 0.0
-        self.sums: Counter[str] = Counter()
-        self.unpriced: Counter[tuple[str, str]] = Counter()
-        self.outcomes: Counter[str] = Counter()
-        for text in metrics:
-            self._add(text)
+    routes: Counter[str] = field(default_factory=Counter)
+    metrics: InitVar[Iterable[str]] = ()
+    failures: int = 0
+    last_log: str = ""
+    services: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
+    lost_store: str = ""
+    cost: float = 0.0
+    sums: Counter[str] = field(default_factory=Counter)
+    unpriced: Counter[tuple[str, str]] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
-    def _add(self, metrics: str) -> None:
+    def __post_init__(self, metrics: Iterable[str]) -> None:
+        for text in metrics:
+            self.add(text)
+
+    def add(self, metrics: str) -> None:
+        """Add the numbers of a gateway that is gone."""
+        from prometheus_client.parser import (  # noqa: PLC0415  (the agent starts sooner)
+            text_string_to_metric_families,
+        )
+
+        lost = [line for line in metrics.splitlines() if line.startswith(LOST_STORE)]
+        self.lost_store = self.lost_store or unquote("".join(lost).removeprefix(LOST_STORE))
         families = text_string_to_metric_families(metrics)
         for sample in (sample for family in families for sample in family.samples):
             if sample.name in COUNTED:

@@ -1,6 +1,6 @@
 """Supervisor: owns the socket that the agent talks to, and stands on both sides of the gateway.
 
-    /SECRET/to/https/HOST/PATH     what the agent sends, and to whom (address.py)
+    /SECRET/to/https/HOST/PATH     what the agent sends, and to whom
     /SECRET/gateway/v1/...         what the gateway sends on
 
 An agent that is told its address on a command line has one without the secret. There the process that asks must be
@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import socket
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
@@ -27,12 +26,19 @@ from millgate.errors import UpstreamError
 from millgate.service.proxy.http_client import HttpClient
 from millgate.service.proxy.transport import NOT_REACHED, header, parse_address
 from millgate.service.wire import GONE, Headers
-from millgate.wrap.address import CODEX, read_redirect
 from millgate.wrap.gateways import STOP_S, Gateways
 from millgate.wrap.peer import is_owner
-from millgate.wrap.recording import Recording
-from millgate.wrap.spec import GatewaySpec
-from millgate.wrap.turn import TURN_HEADER, AgentReply, AgentRequest, AgentTurn, response_for, sever
+from millgate.wrap.spec import CODEX, GatewaySpec, read_redirect
+from millgate.wrap.summary import Summary
+from millgate.wrap.turn import (
+    TURN_HEADER,
+    AgentReply,
+    AgentRequest,
+    AgentTurn,
+    Recording,
+    response_for,
+    sever,
+)
 
 GATEWAY = "gateway"
 # The longest first: the second ends as the first does.
@@ -59,14 +65,7 @@ class Supervisor:
     def __init__(
         self, spec: GatewaySpec, *, secret: str = "", open_paths: Sequence[str] = ()
     ) -> None:
-        self.routes: Counter[str] = Counter()
-        """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
-        self.endings: Counter[str] = Counter()
-        """Model calls for which the agent has no answer, by the reason."""
-        self.services: Counter[str] = Counter()
-        """Model calls by the host of the service that the agent would have called."""
-        self.others: Counter[str] = Counter()
-        """The other requests by method, host and path."""
+        self.summary = Summary()
         self.url = ""
         """Our address for those who know the secret."""
         self._spec, self._open_paths = spec, open_paths
@@ -98,7 +97,7 @@ class Supervisor:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{self._secret}"
         upstream, secret = f"{self.url}/{GATEWAY}/v1", secrets.token_urlsafe(18)
         spec = replace(self._spec, upstream=upstream, secret=secret)
-        self.gateways = Gateways(spec, self._transport)
+        self.gateways = Gateways(spec, self._transport, self.summary)
         self.gateways.start()
 
     async def close(self) -> None:
@@ -160,11 +159,11 @@ class Supervisor:
         )
         guarded = _guarded_path(path, query)
         if request.method == "POST" and guarded and THREADS not in path:
-            self.services[asked.address.host] += 1
+            self.summary.services[asked.address.host] += 1
             return await self._take_turn(request, asked, guarded)
-        self.routes["passed"] += 1
-        if len(self.others) < MOST_OTHERS:
-            self.others[f"{request.method} {asked.address.host}{path[:OTHER_CHARS]}"] += 1
+        self.summary.routes["passed"] += 1
+        if len(self.summary.others) < MOST_OTHERS:
+            self.summary.others[f"{request.method} {asked.address.host}{path[:OTHER_CHARS]}"] += 1
         return await self._pass_on(request, asked)
 
     async def _take_turn(
@@ -179,9 +178,9 @@ class Supervisor:
             await turn.serve()
         finally:
             del self._turns[id]
-            self.routes[turn.route] += 1
+            self.summary.routes[turn.route] += 1
             if turn.ending:
-                self.endings[turn.ending] += 1
+                self.summary.endings[turn.ending] += 1
         assert reply.response is not None
         return reply.response
 

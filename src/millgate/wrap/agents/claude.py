@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from millgate.wrap.agents.files import is_file, read_json
-from millgate.wrap.agents.plan import SETTINGS_FILE, Plan
+from millgate.wrap.agents.plan import SETTINGS_FILE, Plan, is_file, read_json
 
 VARIABLE = "ANTHROPIC_BASE_URL"
 # other services that it can use, with APIs and addresses of their own (its version 2.1)

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millgate.wrap.address import CODEX, redirect
-from millgate.wrap.agents.files import parents, read_toml
-from millgate.wrap.agents.plan import Plan, text_of
+from millgate.wrap.agents.plan import Plan, parents, read_toml, text_of
+from millgate.wrap.spec import CODEX, redirect
 
 SYSTEM = Path("/etc/codex")
 SERVICE_KEYS = ("openai_base_url", "model_provider", "model_providers")

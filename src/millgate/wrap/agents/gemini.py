@@ -6,8 +6,7 @@ that it finds; in a folder that the user does not trust it takes no address from
 
 from pathlib import Path
 
-from millgate.wrap.agents.files import parents, read_json, read_variables
-from millgate.wrap.agents.plan import EXTENSIONS, Plan, text_of
+from millgate.wrap.agents.plan import EXTENSIONS, Plan, parents, read_json, read_variables, text_of
 
 VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 WITH_KEY = "gemini-api-key"

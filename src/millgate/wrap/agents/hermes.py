@@ -7,9 +7,8 @@ service of the user's own can be wrapped.
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from millgate.wrap.address import redirect
-from millgate.wrap.agents.files import read_variables, read_yaml_block
-from millgate.wrap.agents.plan import EXTENSIONS, Plan
+from millgate.wrap.agents.plan import EXTENSIONS, Plan, read_variables, read_yaml_block
+from millgate.wrap.spec import redirect
 
 MANAGED = "HERMES_MANAGED_DIR"
 KNOWN_BY_NAME = ("openrouter.ai", "anthropic.com", "openai.com", "ollama.com", "azure.com")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from millgate.errors import InputError
 from millgate.wrap.agents import claude, codex, gemini, hermes, opencode, openhands, pi
-from millgate.wrap.agents.files import is_file, parents, read_variables
-from millgate.wrap.agents.plan import PROVIDERS, Environment, Plan
+from millgate.wrap.agents.plan import PROVIDERS, Environment, Plan, is_file, parents, read_variables
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 

@@ -5,9 +5,8 @@ The flag gives LLM_MODEL and LLM_API_KEY a say too. A user who did not set it ke
 
 from pathlib import Path
 
-from millgate.wrap.address import redirect
-from millgate.wrap.agents.files import read_json
-from millgate.wrap.agents.plan import PROVIDERS, Plan, text_of
+from millgate.wrap.agents.plan import PROVIDERS, Plan, read_json, text_of
+from millgate.wrap.spec import redirect
 
 FLAG = "--override-with-envs"
 BASE_URL, OTHERS = "LLM_BASE_URL", ("LLM_MODEL", "LLM_API_KEY")
