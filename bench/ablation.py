@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from millgate.evaluate.labeled import Labeled, sample, sets
+from millgate.evaluate.labeled import Labeled, Settings, StoredSet, sample, sets
 from millgate.evaluate.retrieval import FOREIGN, JUDGED, Figures, Run, Tally, evaluate
-from millgate.evaluate.stored_set import Settings, StoredSet
 from millgate.text.table import table
 
 FIGURES = ("ndcg", "context_evidence", "whole_evidence", "answers", "tokens", "empty", "stopped")
@@ -63,7 +62,7 @@ def differences(sets: Sequence[Mapping[str, Run]]) -> list[Figures]:
     rows = []
     for name in (AS_SHIPPED, BM25, *(part for part in sets[0] if part != AS_SHIPPED)):
         pairs = [(runs[AS_SHIPPED], runs[AS_SHIPPED if name == BM25 else name]) for runs in sets]
-        tallies = [(a.ours, b.baselines["bm25"] if name == BM25 else b.ours) for a, b in pairs]
+        tallies = [(a.ours, b.bm25 if name == BM25 else b.ours) for a, b in pairs]
         names = dict.fromkeys(figure for tally, _ in tallies for figure in tally.values)
         found = {
             figure: _difference(figure, tallies)

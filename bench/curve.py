@@ -14,11 +14,17 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from millgate.evaluate import bm25
-from millgate.evaluate.labeled import sample, sets
+from millgate.evaluate.labeled import Query, StoredSet, collection_of, sample, sets
 from millgate.evaluate.retrieval import JUDGED, Figures, Tally
-from millgate.evaluate.shown import Piece, Truth, count_pieces, cut_at_share, measure, pieces_of
-from millgate.evaluate.stored_set import StoredSet, collection_of
+from millgate.evaluate.shown import (
+    Piece,
+    Truth,
+    count_piece,
+    fill_by_bm25,
+    measure,
+    pieces_of,
+    rank_by_bm25,
+)
 from millgate.gateway import Millgate
 from millgate.text.table import table
 
@@ -39,13 +45,13 @@ def draw(stored: StoredSet, *, budget: int) -> dict[Point, Tally]:
     for floor in FLOORS:
         with stored.open({"grade": {"floor": floor}}) as gate:
             for query in stored.labeled.queries:
-                truth, collection = stored.truth(query), collection_of(query)
+                truth, collection = truth_of(stored, query), collection_of(query)
                 given = gate.context(query["text"], budget=budget, collection=collection)
                 pieces, sent = pieces_of(given), given.token_estimate
                 points[FLOOR, floor].add(measure(pieces, sent, truth))
                 if not floor:
-                    plain = bm25.rank(query["text"], gate.index(collection))
-                    theirs, their_tokens = stored.fill_by_bm25(plain, budget, gate)
+                    plain = rank_by_bm25(query["text"], gate.index(collection))
+                    theirs, their_tokens = fill_by_bm25(plain, budget, gate.count_tokens)
                     for level in LEVELS:
                         points[PLAIN, level].add(_cut(pieces, sent, level, truth, gate))
                         points[BM25, level].add(_cut(theirs, their_tokens, level, truth, gate))
@@ -58,7 +64,20 @@ def _cut(
     """The figures of some pieces, of which `sent` tokens were sent, after the plain cut."""
     kept = cut_at_share(pieces, share)
     left_out = [piece for piece in pieces if piece not in kept]
-    return measure(kept, sent - count_pieces(left_out, gate.count_tokens), truth)
+    cut = sum(count_piece(piece.title, piece.text, gate.count_tokens) for piece in left_out)
+    return measure(kept, sent - cut, truth)
+
+
+def truth_of(stored: StoredSet, query: Query) -> Truth:
+    """What the labels say about a query."""
+    labeled, id = stored.labeled, query["_id"]
+    return Truth(labeled.labels[id], labeled.answers.get(id, ()), stored.copies)
+
+
+def cut_at_share(pieces: Sequence[Piece], share: float) -> list[Piece]:
+    """The plain cut: the pieces whose score is at least this share of the best one's. The best always stays."""
+    least = share * max((piece.score for piece in pieces), default=0.0)
+    return [piece for piece in pieces if piece.score >= least]
 
 
 def mean(sets: Sequence[Mapping[Point, Tally]]) -> list[Figures]:

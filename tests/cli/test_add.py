@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.waiting import MOST_S
 
 from millgate.cli import app
-from millgate.cli.add import SHOWN, _print_summary
+from millgate.cli.add import SHOWN, summarize
 from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
 from millgate.ingest.load import Skip, Summary
@@ -184,14 +184,13 @@ def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
 
 
 @pytest.mark.parametrize("more", [0, 3])
-def test_so_many_skips_are_listed_and_the_rest_is_counted(capsys, more):
+def test_so_many_skips_are_listed_and_the_rest_is_counted(more):
     skips = tuple(Skip(f"file{n}", "is empty") for n in range(SHOWN + more))
-    _print_summary(Summary(documents=1, chunks=2, skips=len(skips), skipped=skips), as_json=False)
-    said = capsys.readouterr()
-    assert said.out.startswith("added 1 document (2 chunks changed)")
-    assert said.err.count("is empty") == 1
-    assert said.err.count("  file") == SHOWN
-    assert (f"and {more} more; --json lists them" in said.err) is bool(more)
+    said = summarize(Summary(documents=1, chunks=2, skips=len(skips), skipped=skips))
+    assert said.text.startswith("added 1 document (2 chunks changed)")
+    assert said.note.count("is empty") == 1
+    assert said.note.count("  file") == SHOWN
+    assert (f"and {more} more; --json lists them" in said.note) is bool(more)
 
 
 def test_a_path_that_is_not_there_leaves_no_store_behind(run, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.cli.demo import RESUMED, STREAM, break_circle, cut_and_resume
+from millgate.cli.demo import SCRIPT, break_circle, cut_and_resume
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,20 +31,19 @@ def test_what_the_window_holds_does_not_come_again(run):
     assert 0 < first <= 500
     assert 0 < second <= 500
     assert third == 0  # the window holds all there is to say
-    assert data["loop"]["text"].endswith(RESUMED)
+    assert data["loop"]["text"].endswith(SCRIPT["loop"]["resumes"])
 
 
 def test_the_loop_is_cut_and_the_answer_goes_on():
     loop = cut_and_resume()
-    assert loop.read_chars < len(STREAM) / 2
-    assert len(loop.cuts) == 1
-    assert loop.text.endswith(RESUMED)
+    assert loop["read_chars"] < len(SCRIPT["loop"]["sends"]) / 2
+    assert len(loop["cuts"]) == 1
+    assert loop["text"].endswith(SCRIPT["loop"]["resumes"])
 
 
 def test_the_circle_is_broken_at_the_third_round():
     circle = break_circle()
-    assert circle.notes
-    assert "third time" in circle.notes[0][1]
+    assert "third time" in circle["notes"][0][1]
 
 
 @pytest.mark.slow

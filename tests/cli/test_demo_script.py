@@ -2,30 +2,24 @@
 
 import json
 import re
+import threading
 import urllib.request
 
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.cli import demo, demo_service
-from millgate.cli.demo_script import EVENTS, Compacts, Human, Says, Uses, conversations, streams
-from millgate.cli.demo_service import ScriptedService
-
-
-def test_each_turn_of_the_model_is_one_call_and_each_stream_is_sent():
-    turns = [event for event in EVENTS if isinstance(event, Says | Uses)]
-    assert len(list(conversations())) == len(turns)
-    said = [stream for turn in turns for stream in (turn.streams if isinstance(turn, Says) else [turn])]  # fmt: skip
-    assert list(streams()) == said
+from millgate.cli import demo
+from millgate.cli.demo import SCRIPT, ScriptedModel, conversations
 
 
 def test_a_conversation_grows_until_it_is_compacted():
-    calls = list(conversations())
-    compacted = next(event for event in EVENTS if isinstance(event, Compacts))
-    first = next(event for event in EVENTS if isinstance(event, Human))
+    calls = [messages for messages, _ in conversations()]
+    events = SCRIPT["session"]
+    assert len(calls) == sum("says" in event or "uses" in event for event in events)
+    summary = next(event["compacts"] for event in events if "compacts" in event)
     assert [message["role"] for message in calls[0]] == ["system", "user"]
-    assert calls[0][1]["content"] == first.text
-    after = next(call for call in calls if call[1]["content"] == compacted.summary)
+    assert calls[0][1]["content"] == events[0]["human"]
+    after = next(call for call in calls if call[1]["content"] == summary)
     assert len(after) < max(map(len, calls))
     assert after[2]["role"] == "user"
     for call in calls:
@@ -33,48 +27,47 @@ def test_a_conversation_grows_until_it_is_compacted():
         assert used == {m["tool_call_id"] for m in call if m["role"] == "tool"}
 
 
-def test_the_scripted_loop_is_one_that_repeats():
-    longest = max((s for s in streams() if isinstance(s, str)), key=len)
-    assert longest.count("then to check the label, ") == 60
-    assert longest.startswith("For a refund we need")
+def test_one_answer_of_the_script_repeats_and_is_followed_by_what_was_meant():
+    (twice,) = [answers for _, answers in conversations() if len(answers) > 1]
+    looping, after = (answer["content"] for answer in twice)
+    assert looping.count("then to check the label, ") == 60
+    assert "no label to photograph" in after
 
 
-def test_the_scripted_model_sends_the_next_stream_in_pieces_and_then_the_last_one_again():
-    with ScriptedService() as model:
-        script = list(streams())
-        taken = [model.next_stream() for _ in range(len(script) + 2)]
-        assert taken == [*script, script[-1], script[-1]]
-        events = list(demo_service._events("x" * 30))
-        texts = [json.loads(e)["choices"][0]["delta"].get("content", "") for e in events[:-1]]
-        assert [len(text) for text in texts] == [12, 12, 6, 0]
-        assert events[-1] == "[DONE]"
-        called = json.loads(next(demo_service._events(Uses("look", {"at": 1}, "seen"))))
-        assert called["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "look"
-
-
-def test_the_scripted_model_speaks_server_sent_events():
-    import threading
-
-    with ScriptedService() as model:
+def test_the_scripted_model_streams_the_next_answer_each_time_and_then_the_last_one_again():
+    with ScriptedModel() as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
-        request = urllib.request.Request(f"{model.url}/chat/completions", b"{}")
-        with urllib.request.urlopen(request, timeout=MOST_S) as reply:
-            lines = reply.read().split(b"\n\n")
+        script = list(model.answers)
+        for answer in (*script, script[-1]):
+            assert ask(model) == answer
         model.shutdown()
-    assert all(line.startswith(b"data: ") for line in lines[:-1])
-    assert lines[-2:] == [b"data: [DONE]", b""]
+
+
+def ask(model):
+    """What a call gets, put together from its server-sent events."""
+    request = urllib.request.Request(f"http://127.0.0.1:{model.server_port}/v1", b"{}")
+    with urllib.request.urlopen(request, timeout=MOST_S) as reply:
+        *events, done, rest = reply.read().split(b"\n\n")
+    assert (done, rest) == (b"data: [DONE]", b"")
+    *deltas, end = (json.loads(e.removeprefix(b"data: "))["choices"][0] for e in events)
+    if end["finish_reason"] == "tool_calls":
+        (delta,) = deltas
+        return delta["delta"]
+    assert end["finish_reason"] == "stop"
+    return {"content": "".join(delta["delta"]["content"] for delta in deltas)}
 
 
 @pytest.mark.parametrize(("opens", "pages"), [(True, 1), (False, 0)])
 def test_the_script_is_served_and_played_and_opened_if_that_is_asked(
     monkeypatch, capsys, opens, pages
 ):
-    asked, played, served = [], [], []
-    monkeypatch.setattr(demo_service, "open_page", asked.append)
-    monkeypatch.setattr(demo_service, "play_aside", played.append)
-    monkeypatch.setattr(demo_service.service_module(), "serve", lambda settings, _: served.append(settings))  # fmt: skip
-    demo_service.serve_script(port=0, opens=opens)
-    assert (len(asked), len(played), len(served)) == (pages, 1, 1)
+    asked, served, played = [], [], threading.Event()
+    monkeypatch.setattr(demo, "open_page", asked.append)
+    monkeypatch.setattr(demo, "play", lambda url: played.set())
+    monkeypatch.setattr(demo.service_module(), "serve", lambda settings, _: served.append(settings))
+    demo.serve_script(port=0, opens=opens)
+    assert played.wait(MOST_S)
+    assert (len(asked), len(served)) == (pages, 1)
     told = capsys.readouterr().out.splitlines()[0]
     assert re.search(r"http://127\.0\.0\.1:\d+$", told), (
         "a terminal takes a full stop into the link"
@@ -85,14 +78,12 @@ def test_the_script_is_served_and_played_and_opened_if_that_is_asked(
     ("program", "on_path", "said"),
     [
         ("/opt/bin/pytest", None, "millgate"),
-        ("/home/a/.cache/uv/x/bin/millgate", None, "uvx --from . millgate"),
-        ("/home/a/.local/pipx-venvs/bin/millgate", None, "pipx run --spec . millgate"),
         ("/opt/bin/millgate", "/opt/bin/millgate", "millgate"),
         ("/opt/bin/millgate", "/usr/bin/millgate", "/opt/bin/millgate"),
         ("/opt/bin/millgate", None, "/opt/bin/millgate"),
     ],
 )
-def test_the_next_steps_are_written_as_this_program_is_called_here(monkeypatch, program, on_path, said):  # fmt: skip
+def test_the_next_steps_are_written_as_this_program_is_called_here(run, monkeypatch, program, on_path, said):  # fmt: skip
     monkeypatch.setattr("sys.argv", [program])
     monkeypatch.setattr(demo, "which", lambda name: on_path)
-    assert demo._command() == said
+    assert f"\n  {said} add YOUR_FOLDER\n" in run("demo")[1]

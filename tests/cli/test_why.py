@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from millgate.cli.status import _describe_lag, _size
-from millgate.cli.why import (
-    MOST_LEFT_OUT,
-    _describe_cost,
-    _describe_outcome,
-    _print_answer,
-    print_trace,
-)
+from millgate.cli.status import describe_lag, size
+from millgate.cli.why import MOST_LEFT_OUT, _describe_answer, _describe_cost, describe_trace
 from millgate.explain.costs import Costs
 from millgate.explain.describe import describe, describe_notes
 from millgate.explain.why import SettingChange, Why
@@ -23,21 +17,20 @@ from millgate.types import Candidate, Chunk, Request, Step, Trace
 from millgate.types.notes import Fate, Note, NoteCode, Stage
 
 
-def test_times_are_milliseconds(run, tmp_path, capsys):
+def test_times_are_milliseconds(run, tmp_path):
     trace = replace(sample("t1", tenant="default", created=time.time()), steps=(Step(Stage.RETRIEVE, 0.25, received=3, kept=2, dropped=1),))  # fmt: skip
-    print_trace(trace)
-    assert "250.00" in capsys.readouterr().out
+    assert "250.00" in describe_trace(trace)
     with Millgate.open(tmp_path / "kb") as gate:
         gate.save_trace(trace)
     assert " 250.0 ms" in run("why", "--list", "--store", "kb")[1]
 
 
 def test_sizes_are_megabytes_and_a_lag_is_counted():
-    assert _size(2_540_000) == "2.5 MB"
-    assert _size(12_345_000_000) == "12,345.0 MB"
-    assert _describe_lag(None) == "made at the first question"
-    assert _describe_lag(0) == "up to date"
-    assert _describe_lag(1_200).startswith("1,200 changes behind")
+    assert size(2_540_000) == "2.5 MB"
+    assert size(12_345_000_000) == "12,345.0 MB"
+    assert describe_lag(None) == "made at the first question"
+    assert describe_lag(0) == "up to date"
+    assert describe_lag(1_200).startswith("1,200 changes behind")
 
 
 @pytest.mark.parametrize(
@@ -70,21 +63,20 @@ def test_it_says_how_a_chunk_was_found(numbers, shown):
     assert describe_notes([note])[0].startswith(f"retrieve   add    0.500  {shown}")
 
 
-def test_a_call_through_the_proxy_is_named_so_instead_of_by_a_strategy(capsys):
+def test_a_call_through_the_proxy_is_named_so_instead_of_by_a_strategy():
     facts = {"path": "/v1/messages", "model": "m", "upstream": "main", "guard": "clean"}
     step = Step(Stage.MODEL, 0.1, facts=facts)
     call = Trace("t1", Request("?"), steps=(step,))
     earlier = replace(sample("t1"), steps=(step,))  # as older releases kept it
     for kept in (call, earlier):
-        print_trace(kept)
-        out = capsys.readouterr().out
+        out = describe_trace(kept)
         assert out.splitlines()[0] == "model call: /v1/messages m at main: clean", out
 
 
-def test_a_call_that_reached_no_model_is_named_by_its_error(capsys):
+def test_a_call_that_reached_no_model_is_named_by_its_error():
     step = Step(Stage.MODEL, 0.1, facts={"path": "/v1/messages"}, degraded="no such upstream")
-    print_trace(Trace("t1", Request("?"), steps=(step,)))
-    assert "model call: /v1/messages no such upstream" in capsys.readouterr().out
+    told = describe_trace(Trace("t1", Request("?"), steps=(step,)))
+    assert "model call: /v1/messages no such upstream" in told
 
 
 def with_dropped(count):
@@ -94,7 +86,11 @@ def with_dropped(count):
 
 
 def outcome(trace):
-    return [*_describe_outcome(describe(trace), trace)]
+    """What is said behind the plan, the table of stages, and the chunks that were shown."""
+    told = describe(trace)
+    before = bool(told.plan) + bool(trace.steps) + len(trace.steps)
+    before += sum(1 + len(notes) for notes in told.shown.values())
+    return describe_trace(trace).splitlines()[before:]
 
 
 @pytest.mark.parametrize(("count", "lines"), [(0, 1), (1, 2), (MOST_LEFT_OUT, MOST_LEFT_OUT + 1), (MOST_LEFT_OUT + 3, MOST_LEFT_OUT + 2)])  # fmt: skip
@@ -161,10 +157,9 @@ def test_a_refused_call_is_listed_with_its_reason(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("names", "said"), [(["k"], "it would have entered with\n"), (["k", "budget"], "with all of these together\n")])  # fmt: skip
-def test_changes_that_are_needed_together_are_told_so(capsys, names, said):
+def test_changes_that_are_needed_together_are_told_so(names, said):
     changes = tuple(SettingChange(name, 1, 2) for name in names)
-    _print_answer(Why("t", "c", entered=False, changes=changes), as_json=False)
-    assert said in capsys.readouterr().out
+    assert said in _describe_answer(Why("t", "c", entered=False, changes=changes))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from tests.dashboard.browser import PHONE, expect, opened
 from tests.service.clients import served, until
 
-from millgate.cli.demo_service import demo_settings, play
+from millgate.cli.demo import demo_settings, play
 from millgate.gateway import Millgate
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from tests.service.clients import served, until
 
-from millgate.cli.demo_service import demo_settings, play
+from millgate.cli.demo import demo_settings, play
 from millgate.gateway import Millgate
 
 QUESTION = "How long do refunds take, and what does the customer have to send?"

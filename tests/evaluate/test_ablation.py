@@ -5,9 +5,8 @@ import math
 import pytest
 from bench.ablation import AS_SHIPPED, BM25, PARTS, compare, differences
 
-from millgate.evaluate.labeled import Labeled
+from millgate.evaluate.labeled import Labeled, StoredSet
 from millgate.evaluate.retrieval import Run
-from millgate.evaluate.stored_set import StoredSet
 from millgate.settings import load
 
 ROWS = [
@@ -22,7 +21,7 @@ def run_of(*values, seconds=0.004):
     run = Run(SET, seconds=[seconds])
     for value in values:
         run.ours.add({"ndcg@10": value, "part_answers@500": value})
-        run.baselines["bm25"].add({"ndcg@10": 0.0})
+        run.bm25.add({"ndcg@10": 0.0})
     return run
 
 

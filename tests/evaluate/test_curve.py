@@ -6,8 +6,7 @@ import pytest
 from bench import ablation, curve
 from bench.curve import BM25, FLOOR, FLOORS, LEVELS, PLAIN, draw, mean
 
-from millgate.evaluate.labeled import Labeled
-from millgate.evaluate.stored_set import StoredSet
+from millgate.evaluate.labeled import Labeled, StoredSet
 
 HARBOR = "The harbor master of Porto keeps the keys of the old lighthouse."
 ROWS = [

@@ -89,7 +89,8 @@ def test_the_ridge_pulls_weights_toward_where_they_start():
     x = np.array([[1.0, 1.0], [1.0, -1.0]] * 20)
     y = np.array([1.0, 0.0] * 20)
     for start in (0.0, 2.0):
-        w = _regress(x, y, np.ones(40), np.array([0.0, start]))
+        made = _regress(x, y, np.ones(40), {"bias": 0.0, "x": start}, ["bias", "x"])
+        w = np.array([made["bias"], made["x"]])
         # at the optimum the pull of the data equals that of the ridge
         p = 1 / (1 + np.exp(-x @ w))
         assert (x.T @ (y - p))[1] == pytest.approx(_RIDGE * (w[1] - start), rel=1e-4)

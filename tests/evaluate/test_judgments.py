@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from millgate import Millgate
 from millgate.cli.evaluate import evaluation
 from millgate.errors import InputError
-from millgate.evaluate.judgments import OWN, REJECTED, compare, observe_judged, read_judgments
+from millgate.evaluate.fit import OWN, REJECTED, compare, observe_judged, read_judgments
 from millgate.ranking.model import read_model
 
 TOPICS = ("refunds", "shipping", "invoices", "warranty", "passwords", "vouchers", "returns")
@@ -49,7 +49,7 @@ def test_tests_and_decided_reviews_are_judgments(store, tests_file):
     with Millgate.open(store) as gate:
         found = read_judgments(gate, [tests_file])
         asked = [one for judgment in found for one in observe_judged(gate, judgment)]
-    assert [one.right for one in found] == [*((t,) for t in TOPICS[2:]), *((t,) for t in TOPICS[:2]), ()]  # fmt: skip
+    assert [right for _, right in found] == [*((t,) for t in TOPICS[2:]), *((t,) for t in TOPICS[:2]), ()]  # fmt: skip
     assert [one.source for one in asked] == [OWN] * 7 + [REJECTED]
     assert [one.labeled.sum() for one in asked] == [1] * 7 + [0]
 
@@ -66,8 +66,8 @@ def test_contexts_are_compared_before_and_after(store, tests_file, tmp_path):
         before, after = compare(gate, found, start=read_model(), folder=tmp_path)
         assert not gate.traces(limit=10)  # comparing leaves no traces behind
     for outcomes in (before, after):
-        assert (outcomes.evidence, outcomes.empty) == (1.0, 0.0)
-        assert outcomes.tokens > 0
+        assert (outcomes["evidence"], outcomes["empty"]) == (1.0, 0.0)
+        assert outcomes["tokens"] > 0
 
 
 def test_the_command_writes_weights_that_can_be_used(store, tests_file, tmp_path):

@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate import InputError, Millgate
-from millgate.evaluate.regression import case_of, describe, junit, record_case, run_case
-from millgate.evaluate.regression_file import Case, Recorded, as_toml, read_cases
+from millgate.evaluate.regression import (
+    Case,
+    Recorded,
+    as_toml,
+    case_of,
+    describe,
+    junit,
+    read_cases,
+    record_case,
+    run_case,
+)
 
 ROWS = [
     {"id": "refunds", "text": "Refunds are paid within 14 days to the card that was charged."},

@@ -4,22 +4,30 @@ import json
 import math
 
 import pytest
+from bench import retrieval as bench
+from bench.fixtures.published_gating import PublishedGating
 from click.testing import CliRunner
 
 from millgate.cli.evaluate import evaluation
 from millgate.errors import InputError
-from millgate.evaluate.bm25 import fill, order_by_value, size
-from millgate.evaluate.labeled import Labeled, copies, read, sample, sets
-from millgate.evaluate.published import PublishedGating
+from millgate.evaluate.labeled import (
+    SETTINGS,
+    Labeled,
+    StoredSet,
+    copies,
+    read,
+    sample,
+    sets,
+)
 from millgate.evaluate.retrieval import (
     Run,
-    _list_missed,
-    _rank_figures,
     evaluate,
+    find_missed,
     foreign,
+    rank_figures,
     ranking_of,
 )
-from millgate.evaluate.stored_set import SETTINGS, StoredSet
+from millgate.evaluate.shown import fill, order_by_value, size
 from millgate.gateway import Millgate
 from millgate.pipeline.stages.propagate import propagate
 from millgate.pipeline.stages.retrieve import retrieve
@@ -84,7 +92,6 @@ def test_figures_are_means_over_labeled_queries(folder):
     assert figures["recall@10"] == figures["evidence@500"] == pytest.approx(2 / 3)
     assert figures["evidence@10"] == 0  # both answers are longer than ten tokens
     assert figures["context_evidence@500"] == pytest.approx(2 / 3)
-    assert figures["recall@5"] == figures["all_evidence@10"] == pytest.approx(2 / 3)
     assert figures["whole_evidence@500"] == pytest.approx(2 / 3)
     assert 0 < figures["tokens@500"] < 500
     assert "answers@500" not in figures  # the set has none
@@ -105,14 +112,9 @@ def test_the_command_prints_the_figures_of_one_set_and_of_many(folder):
     assert "evidence@4096" in json.loads(many.stdout)["sets"]["tiny"]
 
 
-def test_the_published_pipeline_and_a_random_order_of_its_candidates_are_measured_if_asked_for(
-    folder,
-):
-    args = ["retrieval", str(folder), "--budget", "500", "--published"]
-    found = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)["baselines"]
-    assert found["published"]["context_evidence@500"] == pytest.approx(2 / 3)
-    assert found["random"]["context_evidence@500"] == pytest.approx(2 / 3)
-    assert "published" in CliRunner().invoke(evaluation, args).stdout
+def test_the_published_pipeline_and_a_random_order_of_its_candidates_are_measured(folder):
+    found = bench.published(read(folder), 500)
+    assert found == dict.fromkeys(("BM25", "published", "random", "ours"), pytest.approx(2 / 3))
 
 
 def test_the_published_pipeline_adds_what_shares_a_name_and_fills_by_entropy(folder):
@@ -146,12 +148,11 @@ def test_questions_of_other_sets_should_be_stopped(four):
 
 @pytest.mark.slow
 def test_each_set_can_be_judged_by_weights_fitted_without_it(four):
-    args = ["retrieval", str(four), "--budget", "500", "--leave-one-out", "--json"]
-    found = json.loads(CliRunner().invoke(evaluation, args).stdout)["sets"]
+    runs = bench.held_out(list(sets(four)), [500], 2)
+    found = {run.labeled.name: run.figures() for run in runs}
     assert found.keys() == {"tiny", "other0", "other1", "other2"}
     assert 0 <= found["tiny"]["context_evidence@500"] <= 2 / 3
-    few = ["retrieval", str(four / "tiny"), "--leave-one-out"]
-    assert isinstance(CliRunner().invoke(evaluation, few).exception, InputError)
+    assert "calibration error over all pairs" in bench.bands([run.pairs for run in runs])
 
 
 def test_the_command_measures_several_folders_and_their_mean(four):
@@ -182,11 +183,6 @@ def test_the_command_asks_as_many_questions_as_it_is_told(four):
     none = json.loads(CliRunner().invoke(evaluation, [*args, "--foreign", "0"]).stdout)["sets"]
     assert "stopped" in found["tiny"]
     assert "stopped" not in none["tiny"]
-
-
-def test_leaving_one_out_needs_sets_to_fit_on(folder):
-    result = CliRunner().invoke(evaluation, ["retrieval", str(folder), "--leave-one-out"])
-    assert isinstance(result.exception, InputError)
 
 
 def test_the_table_names_misses_when_asked(folder):
@@ -225,27 +221,24 @@ def ranked(*names, text="x" * 40):
 
 def test_ndcg_weighs_grades_and_places_by_the_formula():
     labels = {"a": 2, "b": 1, "z": 1}
-    figures = _rank_figures(ranked("x", "a", "a", "b"), labels)
+    figures = rank_figures(ranked("x", "a", "a", "b"), labels)
     gain = 3 / math.log2(3) + 1 / math.log2(4)
     most = 3 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
     assert figures["ndcg@10"] == pytest.approx(gain / most)
     assert figures["recall@10"] == pytest.approx(2 / 3)
-    assert figures["all_evidence@10"] == 0.0
-    best = _rank_figures(ranked("a", "b", "z"), labels)
-    assert (best["ndcg@10"], best["all_evidence@10"]) == (pytest.approx(1.0), 1.0)
+    assert rank_figures(ranked("a", "b", "z"), labels)["ndcg@10"] == pytest.approx(1.0)
 
 
-def test_recall_looks_at_five_and_at_ten_documents():
+def test_recall_looks_at_ten_documents():
     names = [f"n{n}" for n in range(12)]
-    figures = _rank_figures(ranked(*names), {"n4": 1, "n5": 1, "n9": 1, "n10": 1})
-    assert (figures["recall@5"], figures["recall@10"]) == (0.25, 0.75)
+    figures = rank_figures(ranked(*names), {"n4": 1, "n5": 1, "n9": 1, "n10": 1})
+    assert figures["recall@10"] == 0.75
 
 
 def test_a_missed_passage_is_named_with_its_place():
     names = [f"n{n}" for n in range(12)]
-    query = {"_id": "q", "text": "?"}
-    found = _list_missed(query, ranked(*names), {"n9": 1, "n10": 1, "n11": 1, "zz": 1})
-    assert found == {"query": "q", "text": "?", "missed": {"n10": 11, "n11": 12, "zz": 0}}
+    found = find_missed(ranked(*names), {"n9": 1, "n10": 1, "n11": 1, "zz": 1})
+    assert found == {"n10": 11, "n11": 12, "zz": 0}
 
 
 @pytest.mark.parametrize(("budget", "count"), [(9, 0), (10, 1), (19, 1), (20, 2)])
@@ -264,7 +257,7 @@ def test_short_passages_go_first_but_not_in_talk():
 
 def test_times_are_milliseconds_and_none_are_zero():
     run = Run(Labeled("own", [], [], {}), seconds=[0.002, 0.004])
-    run.ours.add({"recall@5": 1.0})
+    run.ours.add({"recall@10": 1.0})
     figures = run.figures()
     assert (figures["p50_ms"], figures["p95_ms"]) == (pytest.approx(3.0), pytest.approx(3.9))
     run.seconds.clear()

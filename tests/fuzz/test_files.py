@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
 from millgate.errors import InputError, MillgateError, StoreError
-from millgate.evaluate.regression_file import read_cases
+from millgate.evaluate.regression import read_cases
 from millgate.gateway import Millgate
 from millgate.index.files import DamagedIndex, load_segment
 from millgate.index.folder import manifest_mark, manifest_seen, read_state

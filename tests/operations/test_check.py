@@ -150,7 +150,9 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(records, caplog):
         assert (context.chunks[0].id, context.degraded) == ("p", ())
     assert "left out fact f-" in caplog.text
     assert "left out review r1" in caplog.text
-    lines = list(export_lines(records))
+    store = SqliteStore(records)
+    lines = list(export_lines(store))
+    store.close()
     assert sum('"kind":"fact"' in line for line in lines) == 2
     assert sum('"kind":"document"' in line for line in lines) == 1
 

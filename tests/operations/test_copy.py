@@ -59,7 +59,7 @@ def test_everything_arrives_and_comes_back(sqlite, postgres_store, tmp_path):
     kinds = {one.kind for one in found}
     assert kinds == {"documents", "chunks", "attachments", "edges", "facts", "reviews",
                      "secrets", "keys", "spends", "traces"}  # fmt: skip
-    assert seen[-1][1] == seen[-1][2] > 0
+    assert seen[-1][0] == seen[-1][1] > 0
     assert list(postgres_store.scan("t", "main")) == list(sqlite.scan("t", "main"))
     assert follow(postgres_store, "t", "main") == {c.id: c for c in sqlite.scan("t", "main")}
     assert postgres_store.secret("t") == sqlite.secret("t"), "what was signed can still be verified"

@@ -19,11 +19,10 @@ def test_an_export_imports_whole(tmp_path):
         gate.store.link("default", [Edge("a", "is_a", "b", 0.5)])
         gate.context("who painted the ceiling?")
         gate.for_tenant("u").add([{"id": "theirs", "text": "Of another tenant."}])
-    lines = list(export_lines(tmp_path / "one"))
-    store = SqliteStore(tmp_path / "two")
+    first, store = SqliteStore(tmp_path / "one"), SqliteStore(tmp_path / "two")
+    lines = list(export_lines(first))
     counts = import_lines(store, lines)
     assert (counts["document"], counts["edge"], counts["fact"]) == (32, 1, 1)
-    first = SqliteStore(tmp_path / "one")
     for tenant, collection in (("default", "main"), ("default", "other"), ("u", "main")):
         assert list(store.scan(tenant, collection)) == list(first.scan(tenant, collection))
         assert store.digests(tenant, collection) == first.digests(tenant, collection)
@@ -31,7 +30,7 @@ def test_an_export_imports_whole(tmp_path):
     assert store.facts("default") == first.facts("default")
     assert store.reviews("default") == first.reviews("default")
     assert store.edges_touching("default", ["a"]) == first.edges_touching("default", ["a"])
-    assert list(export_lines(tmp_path / "two")) == lines
+    assert list(export_lines(store)) == lines
     first.close()
     store.close()
 
@@ -40,8 +39,9 @@ def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
     with Millgate.open(tmp_path) as gate:
         gate.add([{"id": "mine", "text": "Mine."}])
         gate.for_tenant("u").add([{"id": "theirs", "text": "Theirs."}])
-    store = TemporaryStore()
-    import_lines(store, export_lines(tmp_path, tenant="u"), tenant="v")
+    store, first = TemporaryStore(), SqliteStore(tmp_path)
+    import_lines(store, export_lines(first, tenant="u"), tenant="v")
+    first.close()
     assert [chunk.id for chunk in store.scan("v", "main")] == ["theirs"]
     assert store.collections("u") == {}
     assert store.kinds("v", "main") == {KIND: 1}
@@ -62,6 +62,8 @@ def test_a_line_that_is_not_json_is_named_by_its_number_and_column():
 def test_a_fact_that_is_trusted_beyond_the_scale_is_not_imported(tmp_path, trust):
     with Millgate.open(tmp_path / "one") as gate:
         gate.remember("Ada maintains the ferry.", trust=0.7)
-    (line,) = [line for line in export_lines(tmp_path / "one") if '"kind":"fact"' in str(line)]
+    store = SqliteStore(tmp_path / "one")
+    (line,) = [line for line in export_lines(store) if '"kind":"fact"' in str(line)]
+    store.close()
     with pytest.raises(InputError, match=r"line 1 cannot be imported: trust is"):
         import_lines(TemporaryStore(), [str(line).replace('"trust":0.7', f'"trust":{trust}')])

@@ -9,7 +9,7 @@ from tests.waiting import MOST_S
 
 from millgate.circles.finder import Circle
 from millgate.circles.steps import CircleSteps, Mark
-from millgate.cli.why import _describe_row
+from millgate.cli.why import describe_row
 from millgate.errors import InputError, LoopError, UpstreamError, UpstreamTimeout
 from millgate.explain.as_data import redact_trace, trace_data
 from millgate.explain.describe import describe
@@ -202,7 +202,7 @@ def test_a_service_that_was_not_reached_is_told_from_one_that_answered_with_an_e
     assert (summary.outcome, summary.status) == ("unanswered", told)
     said = "no answer: 504" if told else "no answer: not reached"
     assert describe_outcome(summary.outcome, summary.degraded, summary.status) == said
-    assert f"({told or 'not reached'} ×1)" in _describe_row([summary])
+    assert f"({told or 'not reached'} ×1)" in describe_row([summary])
     (ending,) = describe(trace).done
     assert ending.what.startswith(
         "there was no answer" if told else "the service was not reached: "

@@ -15,8 +15,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from millgate import __version__
-from millgate.cli.command_group import CommandGroup
 from millgate.cli.given_settings import has_file
+from millgate.cli.options import CommandGroup
 from millgate.cli.terminal import echo
 from millgate.errors import MillgateError
 from millgate.text.meant import nearest

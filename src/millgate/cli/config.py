@@ -1,21 +1,14 @@
 """`millgate config`: the settings in force and where each came from, and the completion of commands in a shell."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import click
-import orjson
 from click.shell_completion import get_completion_class
-from rich.table import Table
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole
-from millgate.cli.options import json_option, print_json
-from millgate.cli.terminal import echo
+from millgate.cli.options import CommandGroup, Output, prints
+from millgate.cli.terminal import as_plain, echo, table_of
 from millgate.errors import ConfigError, InputError
-from millgate.settings import Setting, inspect
+from millgate.settings import inspect
 from millgate.settings.found import IgnoredSetting
 from millgate.text.table import printable
 
@@ -38,40 +31,33 @@ def config() -> None:
 
 @config.command(epilog="Example: millgate config show --changed")
 @_FILE
-@json_option
 @click.option("--changed", is_flag=True, help="Only settings that differ from their default.")
-def show(file: Path | None, as_json: bool, changed: bool) -> None:
+@prints
+def show(file: Path | None, changed: bool) -> Output:
     """Show every setting and where its value came from.
 
     The exit code is 2 if a setting cannot be used.
     """
     found, errors = inspect(file)
-    _print_settings([s for s in found if not changed or s.value != s.default], as_json=as_json)
+    shown = [s for s in found if not changed or s.value != s.default]
+    rows = [
+        (s.name, "not set" if s.value is None else as_plain(s.value), s.origin, s.doc)
+        for s in shown
+    ]
     for error in errors:
         echo(f"error: {error}", err=True)
-    if errors:
-        sys.exit(2)
-
-
-def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
-    if as_json:
-        rows = [{"name": s.name, "value": s.value, "default": s.default, "origin": s.origin}
-                for s in settings]  # fmt: skip
-        echo(orjson.dumps(rows, default=_plain, option=orjson.OPT_INDENT_2).decode())
-        return
-    table = Table("setting", "value", "from", "what it does", box=None, header_style="bold")
-    for s in settings:
-        style = None if s.origin == "default" else "green"
-        value = "not set" if s.value is None else str(_plain(s.value))
-        table.add_row(s.name, value, s.origin, s.doc, style=style)
-    SafeConsole().print(table)
+    return Output(
+        [{"name": s.name, "value": s.value, "default": s.default, "origin": s.origin} for s in shown],
+        table_of("setting", "value", "from", "what it does", rows=rows),
+        code=2 if errors else 0,
+    )  # fmt: skip
 
 
 @config.command(epilog="Example: millgate config check millgate.toml")
 @click.argument("path", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
 @_FILE
-@json_option
-def check(path: Path | None, file: Path | None, as_json: bool) -> None:
+@prints
+def check(path: Path | None, file: Path | None) -> Output:
     """Say whether the settings can be used. If not, the exit code is 2 and the error says why.
 
     Other commands ignore what a found file may not set, or sets wrongly. This one lists it, and the exit code is 2.
@@ -79,37 +65,22 @@ def check(path: Path | None, file: Path | None, as_json: bool) -> None:
     if path and file:
         raise InputError("two files are named", hint="name one: millgate config check FILE")
     found, errors = inspect(path or file)
-    if wrong := [error for error in errors if not isinstance(error, IgnoredSetting)]:
-        _refuse(wrong)
-    given = [s for s in found if s.origin != "default"]
-    if as_json:
-        ignored = [{"what": error.message, "hint": error.hint} for error in errors]
-        print_json({"ok": not errors, "given": [s.name for s in given], "ignored": ignored})
-    else:
-        for error in errors:
-            echo(f"ignored: {error.message}\n  hint: {error.hint}")
-        left_out = f", {len(errors)} ignored" if errors else ""
-        echo(
-            f"{'not ok' if errors else 'ok'}: {len(given)} given{left_out}, the rest at its default"
-        )
-    if errors:
-        sys.exit(2)
-
-
-def _refuse(errors: Sequence[ConfigError]) -> NoReturn:
-    """End with an error that tells of all that is wrong, each with its own hint."""
-    if len(errors) == 1:
-        raise errors[0]
-    for error in errors:
-        echo(f"error: {printable(error.message)}\n  hint: {printable(error.hint)}", err=True)
-    raise ConfigError(f"{len(errors)} settings cannot be used", hint="see: millgate config show")
-
-
-def _plain(value: object) -> object:
-    """A value that JSON can hold: sets as sorted lists, unknown types as text."""
-    if isinstance(value, frozenset | set):
-        return sorted(value)
-    return value if isinstance(value, str | int | float | bool | list | dict) else str(value)
+    wrong = [error for error in errors if not isinstance(error, IgnoredSetting)]
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        for error in wrong:
+            echo(f"error: {printable(error.message)}\n  hint: {printable(error.hint)}", err=True)
+        raise ConfigError(f"{len(wrong)} settings cannot be used", hint="see: millgate config show")
+    given = [s.name for s in found if s.origin != "default"]
+    lines = [f"ignored: {error.message}\n  hint: {error.hint}" for error in errors]
+    left_out = f", {len(errors)} ignored" if errors else ""
+    ok = "not ok" if errors else "ok"
+    return Output(
+        {"ok": not errors, "given": given, "ignored": [{"what": e.message, "hint": e.hint} for e in errors]},
+        "\n".join([*lines, f"{ok}: {len(given)} given{left_out}, the rest at its default"]),
+        code=2 if errors else 0,
+    )  # fmt: skip
 
 
 @config.command(

@@ -1,19 +1,15 @@
 """`millgate context QUERY`: the context for a query. `millgate strategy QUERY`: whether to search at all."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from millgate.cli.options import (
-    json_option,
-    open_existing,
-    print_json,
-    read_input,
-    store_options,
-)
-from millgate.cli.terminal import echo, explain_wait, fit
+from millgate.cli.options import Output, collection_option, on_store, prints, read_input
+from millgate.cli.terminal import explain_wait, fit
 from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import context_data
+from millgate.gateway import Millgate
 from millgate.operations.presence import require_collections
 from millgate.pipeline.stages.decide import strategy_report, window_state
 from millgate.pipeline.stages.strategy import SIZE_HINTS, context_strategy
@@ -24,7 +20,7 @@ from millgate.types import Context, ContextBudget
 
 @click.command(epilog="Example: millgate context 'how do refunds work?' --budget 500 --explain")
 @click.argument("query")
-@store_options
+@collection_option
 @click.option("--budget", default=1000, show_default=True, help="Most tokens of the context.")
 @click.option("--k", type=int, help="Most chunks (default: as many as fit).")
 @click.option("--window", help="File with the text that the model already sees; '-' reads stdin.")
@@ -67,29 +63,20 @@ from millgate.types import Context, ContextBudget
 )
 @click.option("--explain", is_flag=True, help="Also show what became of the candidates, and why.")
 @click.option("--debug", is_flag=True, help="With --json: add the numbers behind each chunk.")
-@json_option
+@on_store
 def context(
+    gate: Millgate,
     query: str,
-    store: str | None,
-    tenant: str | None,
     collection: str,
-    budget: int,
-    k: int | None,
     window: str | None,
     context_length: int | None,
     used_tokens: int,
     threshold_tokens: int,
-    task: str | None,
     cwd: str,
-    detail: str,
-    order: str,
-    best_effort: bool,
-    floor: float | None,
-    penalize: bool,
     explain: bool,
     debug: bool,
-    as_json: bool,
-) -> None:
+    **how: Any,  # noqa: ANN401  # the other options, by the names that the library has for them
+) -> Output:
     """Print the best context for QUERY that fits the budget.
 
     `millgate strategy QUERY` says whether content should be loaded whole, searched, or both.
@@ -97,53 +84,39 @@ def context(
     full = None
     if context_length is not None:
         full = ContextBudget(context_length, used_tokens, threshold_tokens)
-    with open_existing(store, tenant) as gate, explain_wait():
-        require_collections(gate, [collection])
+    require_collections(gate, [collection])
+    with explain_wait():
         made = gate.context(
             query,
-            window=_read_window(window),
-            budget=budget,
-            k=k,
+            window=None if window is None else read_input(window).decode("utf-8", "replace"),
             context_budget=full,
-            task=task,
             cwd=str(Path(cwd).absolute()) if cwd else "",
             collection=collection,
-            best_effort=best_effort,
-            floor=floor,
-            penalize=penalize,
-            detail="preview" if detail == "preview" else "whole",
-            order="edges" if order == "edges" else "rank",
+            **how,
         )
-    if as_json:
-        data = context_data(made, debug=debug)
-        print_json(data)
-        return
-    echo(made.text or _say_why_empty(made))
+    lines = [made.text or _say_why_empty(made)]
     if explain:
-        echo()
-        for number, source in enumerate(made.sources, 1):
-            echo(f"[{number}] cites {source}")
-        echo(fit(made.explain()))
-    _print_summary(made, with_plan=full is not None)
+        lines += ["", *(f"[{n}] cites {source}" for n, source in enumerate(made.sources, 1))]
+        lines.append(fit(made.explain()))
+    about = _describe(made, with_plan=full is not None)
+    return Output(context_data(made, debug=debug), "\n".join(lines), about)
 
 
-def _print_summary(made: Context, *, with_plan: bool) -> None:
-    """Print what was decided, what went wrong and what it cost, apart from the block."""
-    plan = made.plan
+def _describe(made: Context, *, with_plan: bool) -> str:
+    """What was decided, what went wrong and what it cost, apart from the block."""
+    plan, lines = made.plan, []
     if with_plan:
-        echo(
+        lines.append(
             f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
-            f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}",
-            err=True,
+            f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}"
         )
-    for line in made.degraded:
-        echo(f"degraded: {line}", err=True)
+    lines += [f"degraded: {line}" for line in made.degraded]
     graded = f"{made.verdict}, " if made.verdict else ""
-    echo(
+    lines.append(
         f"{graded}{made.token_estimate:,} of {plan.budget:,} tokens, {made.report.kept} of "
-        f"{made.report.total_candidates} candidates, trace {made.trace.id[:8]}",
-        err=True,
+        f"{made.report.total_candidates} candidates, trace {made.trace.id[:8]}"
     )
+    return "\n".join(lines)
 
 
 def _say_why_empty(made: Context) -> str:
@@ -161,40 +134,19 @@ def _say_why_empty(made: Context) -> str:
     )
 
 
-def _read_window(window: str | None) -> str | None:
-    return None if window is None else read_input(window).decode("utf-8", "replace")
-
-
 @click.command(epilog="Example: millgate strategy 'summarize the report' --chars 240000")
 @click.argument("query")
-@click.option("--file", "files", multiple=True, help="A file of the content; repeat for more.")
-@click.option("--chars", type=int, help="Size of the content in characters.")
-@click.option("--size", type=click.Choice(list(SIZE_HINTS)), help="Rough size of the content.")
-@click.option(
-    "--context-length",
-    default=128_000,
-    show_default=True,
-    help="Size of the model's window, in tokens.",
-)
-@click.option(
-    "--used-tokens", default=0, show_default=True, help="Tokens of the window that are in use."
-)
-@click.option(
-    "--threshold-tokens", default=0, help="Tokens at which the agent compresses its window."
-)
-@click.option("--tool", "tools", multiple=True, help="A tool that the agent has; repeat for more.")
-@json_option
+@click.option("--file", "file_paths", multiple=True, help="A file of the content; repeat for more.")
+@click.option("--chars", "char_count", type=int, help="Size of the content in characters.")
+@click.option("--size", "content_size_hint", type=click.Choice(list(SIZE_HINTS)), help="Rough size of the content.")  # fmt: skip
+@click.option("--context-length", default=128_000, show_default=True, help="Size of the model's window, in tokens.")  # fmt: skip
+@click.option("--used-tokens", default=0, show_default=True, help="Tokens of the window that are in use.")  # fmt: skip
+@click.option("--threshold-tokens", default=0, help="Tokens at which the agent compresses its window.")  # fmt: skip
+@click.option("--tool", "available_tools", multiple=True, help="A tool that the agent has; repeat for more.")  # fmt: skip
+@prints
 def strategy(
-    query: str,
-    files: tuple[str, ...],
-    chars: int | None,
-    size: str | None,
-    context_length: int,
-    used_tokens: int,
-    threshold_tokens: int,
-    tools: tuple[str, ...],
-    as_json: bool,
-) -> None:
+    query: str, context_length: int, used_tokens: int, threshold_tokens: int, **content: Any  # noqa: ANN401
+) -> Output:  # fmt: skip
     """Say whether to load content whole for QUERY, to search it, or both; and why."""
     settings = load()
     if not query.strip():
@@ -206,30 +158,24 @@ def strategy(
         )
     answer = context_strategy(
         query,
-        content_size_hint=size,
-        file_paths=files,
-        char_count=chars,
         model_context_length=context_length,
         used_tokens=used_tokens,
-        available_tools=tools,
         policy=settings.decide,
+        **content,
     )
     window = ContextBudget(context_length, used_tokens, threshold_tokens)
-    if as_json:
-        answer |= window_state(window, settings.decide)
-        print_json(answer)
-        return
     task = answer["task_type"] + (f" ({answer['group']})" if answer["group"] else "")
-    echo(f"{answer['strategy']}  confidence {answer['confidence']:.2f}, task {task}")
-    echo(answer["reasoning"])
-    echo()
-    echo(f"content    {answer['content_tokens']:>12,} tokens ({answer['utilization_pct']} % of the window)")  # fmt: skip
-    for skipped in answer["skipped_files"]:
-        echo(f"not counted: {skipped}", err=True)
-    echo(f"available  {answer['available_budget']:>12,} tokens")
-    echo(f"retrieval  {answer['retrieval_budget_tokens']:>12,} tokens")
-    echo("\nnext")
-    for number, step in enumerate(answer["steps"], 1):
-        echo(f"  {number}. {step}")
-    echo("\nwindow")
-    echo(strategy_report(window))
+    lines = [
+        f"{answer['strategy']}  confidence {answer['confidence']:.2f}, task {task}",
+        answer["reasoning"],
+        "",
+        f"content    {answer['content_tokens']:>12,} tokens ({answer['utilization_pct']} % of the window)",
+        f"available  {answer['available_budget']:>12,} tokens",
+        f"retrieval  {answer['retrieval_budget_tokens']:>12,} tokens",
+        "\nnext",
+        *(f"  {number}. {step}" for number, step in enumerate(answer["steps"], 1)),
+        "\nwindow",
+        strategy_report(window),
+    ]
+    skipped = "\n".join(f"not counted: {one}" for one in answer["skipped_files"])
+    return Output(answer | window_state(window, settings.decide), "\n".join(lines), skipped)

@@ -1,156 +1,53 @@
 """`millgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken.
 
-The questions are about the project's own documentation. Each question is asked twice: the second time a chunk
-of the first answer is in the window, as it would be one turn later, and must not come again. The stream and the session
-are written by us after what small models do. They run through the real guard, a few characters or a message at a time.
+The questions are about the project's own documentation. Each is asked twice: the second time a chunk of the first
+answer is in the window, as it would be one turn later, and must not come again. With --serve the dashboard shows a
+scripted support agent. Only its words, which stand in demo.json, are made up: its calls go through the real proxy to a
+model on loopback that answers from the script, so every window, cut, note and cap is one that happened.
 """
 
+import json
 import sys
+import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import metadata
-from importlib.resources import files
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import Any
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
 import millgate
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import annotate, describe, find_steps
-from millgate.cli.console import SafeConsole
-from millgate.cli.demo_service import serve_script
-from millgate.cli.options import json_option, print_json
+from millgate.cli.options import json_option
+from millgate.cli.service import address_of, open_page, service_module
+from millgate.cli.terminal import echo, print_json
 from millgate.errors import NotFound
 from millgate.explain.as_data import context_data
 from millgate.gateway import Millgate
-from millgate.guard import Cut, Guard
+from millgate.guard import Guard
 from millgate.ingest.load import Summary
-from millgate.types import Chunk, Context
+from millgate.knowledge.review import ReviewPolicy
+from millgate.settings import Settings
+from millgate.spending.spending import CapPolicy, FusePolicy
+from millgate.types import Chunk, Context, Edge
+from millgate.types.policy import ProxyPolicy, ServicePolicy, UpstreamPolicy
 
-_LEFT_OUT = 3  # chunks that did not enter, listed for a question: enough to see the reasons
-# Each with the rank of the chunk that the window holds: the second best, so that the best one enters; and the best,
-# which says all of it, so that nothing does.
-QUESTIONS = {
-    "How are loops stopped, and will a good answer be cut?": 1,
-    "Is it a framework that runs the agent, and how is it different from a gateway?": 1,
-    "Does injected context break my prompt cache?": 0,
-}
+SCRIPT = json.loads(Path(__file__).with_name("demo.json").read_text(encoding="utf-8"))
+"""What is asked, said and stored. `rank` says which chunk of a first answer the window holds: the second best, so that
+the best one enters, or the best, which says all of it, so that nothing does."""
 BUDGET = 500
 PAGE = "start.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
-
-
-@dataclass(frozen=True, slots=True)
-class DemoAnswer:
-    """A question, what of the answer was in the window already, and what came."""
-
-    question: str
-    seen: tuple[Chunk, ...]
-    context: Context
-
-
-def add_docs(gate: Millgate) -> Summary:
-    """Add the README and the documentation that comes with the package."""
-    page = (_docs() / PAGE).read_text(encoding="utf-8")
-    readme = {"id": "README.md", "text": metadata("millgate")["Description"]}
-    return gate.add([readme, {"id": f"docs/{PAGE}", "text": page}])
-
-
-def ask(gate: Millgate, question: str, rank: int) -> DemoAnswer:
-    """Ask a question with a chunk of its first answer in the window."""
-    seen = gate.context(question, budget=BUDGET).chunks[rank : rank + 1]
-    window = [{"role": "user", "content": question}] + [{"role": "tool", "content": chunk.text} for chunk in seen]  # fmt: skip
-    return DemoAnswer(question, seen, gate.context(question, window=window, budget=BUDGET))
-
-
-def _docs() -> Path:
-    """The folder of the documentation: in the package if it was installed, beside it in a checkout."""
-    shipped = Path(str(files(millgate) / "docs"))
-    beside = Path(millgate.__file__).parents[2] / "docs"
-    for folder in (shipped, beside):
-        if folder.is_dir():
-            return folder
-    raise NotFound("the documentation is not installed", hint="in the clone of the repository: pip install --force-reinstall .")  # fmt: skip
-
-
-LOOP_QUESTION = "The nightly job failed. What happened, and what do I do?"
-_GOOD = (
-    "The nightly job failed because the disk of the build machine is full: the last lines of its log say that no space "
-    "is left on the device. Most of the space is taken by old container images.\n\n"
-)
-_UNIT = (
-    "Remove the images that no job has used for a week, and check with the disk command how much space that gave back "
-    "before you start the job again.\n"
-)
-STREAM = _GOOD + _UNIT * 12
-RESUMED = "of retired projects, too. Then start the job again. If the disk fills up within a day, raise the size of the volume."
-_STEP = 6  # characters that the model sends at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """What a client saw of a stream that looped, and what the guard did."""
-
-    text: str
-    cuts: Sequence[Cut]
-    read_chars: int
-    asked: str
-    """What the model was told when it was asked to go on."""
-
-
-def cut_and_resume() -> Resumed:
-    """Run the looping stream through the guard; the second call of the model goes on where the first was cut."""
-    calls: list[Sequence[Mapping[str, Any]]] = []
-    read = 0
-
-    def generate(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        nonlocal read
-        calls.append(messages)
-        text = STREAM if len(calls) == 1 else RESUMED
-        for at in range(0, len(text), _STEP):
-            read += _STEP if len(calls) == 1 else 0
-            yield text[at : at + _STEP]
-
-    guard = Guard(generate)
-    seen = "".join(piece.text for piece in guard.iterate(LOOP_QUESTION))
-    assert guard.report is not None
-    return Resumed(seen, guard.report.cuts, read, str(calls[-1][-1]["content"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A session in which an agent repeats itself: which calls it made, and what it is told at which message."""
-
-    calls: tuple[str, ...]
-    notes: tuple[tuple[int, str], ...]
-    ended: bool
-
-
-def break_circle() -> Broken:
-    """Let an agent read the same missing file again and again, and see what it is told."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix the failing build."}]
-    calls = []
-    for turn in range(8):
-        name, arguments, result = _STEPS[turn % 2]
-        call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": arguments}}  # fmt: skip
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{turn}", "content": result.format(turn=turn)},
-        ]
-        calls.append(f"{name} {arguments}")
-    found = find_steps(messages, CirclesPolicy())
-    assert annotate(messages, found.marks) != messages
-    return Broken(tuple(calls), tuple((m.at, describe(m)) for m in found.marks), found.ended is not None)  # fmt: skip
-
-
-_STEPS = (
-    ("read_file", '{"path": "build/config.yaml"}', "error: build/config.yaml: no such file"),
-    ("run", '{"command": "make build"}', "make: *** no rule to make target 'config.yaml'. Stop. (0.{turn}1 s)"),
-)  # fmt: skip
+LEFT_OUT = 3  # chunks that did not enter, listed for a question: enough to see the reasons
+PIECE = 6  # characters that a model sends at a time
 
 
 @click.command(epilog="Example: millgate demo --serve --open")
@@ -169,92 +66,241 @@ def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
         return
     with Millgate.open(":memory:") as gate:
         added = add_docs(gate)
-        asked = [ask(gate, question, rank) for question, rank in QUESTIONS.items()]
+        asked = [ask(gate, **one) for one in SCRIPT["asked"]]
     loop, circle = cut_and_resume(), break_circle()
     if as_json:
-        print_json(
-            {
-                "documents": added.documents,
-                "questions": [context_data(one.context, debug=True) for one in asked],
-                "loop": loop,
-                "circle": circle,
-            }
-        )
+        told = [context_data(made, debug=True) for _, made in asked]
+        print_json({"documents": added.documents, "questions": told, "loop": loop, "circle": circle})  # fmt: skip
         return
-    console = SafeConsole(highlight=False)
-    console.print(f"[bold]On the way in.[/bold] {added.documents} pages of Millgate's own documentation, {added.chunks} chunks.")  # fmt: skip
-    for one in asked:
-        _print_question(console, one)
-    _print_loop(console, loop)
-    _print_circle(console, circle)
-    me = _command()
-    console.print("\n[bold]Next[/bold]")
-    console.print(f"  {me} add YOUR_FOLDER", soft_wrap=True)
-    console.print(f"  {me} context 'YOUR QUESTION' --explain", soft_wrap=True)
-    console.print(f"  {me} why last CHUNK", soft_wrap=True)
+    echo(f"On the way in. {added.documents} pages of Millgate's own documentation, {added.chunks} chunks.")  # fmt: skip
+    for seen, made in asked:
+        _print_question(seen, made)
+    echo(f"\nOn the way out. A model is asked: {SCRIPT['loop']['question']}")
+    _row("would send", f"{len(SCRIPT['loop']['sends']):,} characters, one sentence over and over")
+    _row("stopped", f"after {loop['read_chars']}: {loop['cuts'][0]['reason']}")
+    _row("is told", loop["asked"])
+    for line in loop["text"].splitlines():
+        _row("sent in all", line)
+    _row("", "Two copies of the sentence stay: only the second shows that it loops.")
+    echo("\nBetween the turns. An agent makes the same two calls again and again.")
+    for call in circle["calls"][:2]:
+        _row("calls", call)
+    at, note = circle["notes"][0]
+    _row("is told", f"with the result in message {at}: {note}")
+    _row("", "After the eighth round the turn ends with a message to the person.")
+    own = Path(sys.argv[0])  # named by its path unless it is the one that a shell finds
+    found = which("millgate")
+    called = own.name == "millgate" and not (found and Path(found) == own.absolute())
+    me = str(own) if called else "millgate"
+    echo(f"\nNext\n  {me} add YOUR_FOLDER\n  {me} context 'YOUR QUESTION' --explain\n  {me} why last CHUNK")  # fmt: skip
 
 
-def _print_question(console: SafeConsole, one: DemoAnswer) -> None:
-    made = one.context
-    console.print(f"\n[bold cyan]{escape(one.question)}[/]")
-    rows = Table.grid(padding=(0, 1))
-    for chunk in one.seen:
-        rows.add_row("", "in the window", escape(_name(chunk)))
+def add_docs(gate: Millgate) -> Summary:
+    """Add the README and the documentation that comes with the package, or stands beside it in a checkout."""
+    package = Path(millgate.__file__).parent
+    pages = [folder / "docs" / PAGE for folder in (package, package.parents[1])]
+    page = next(filter(Path.is_file, pages), None)
+    if page is None:
+        raise NotFound("the documentation is not installed", hint="in the clone of the repository: pip install --force-reinstall .")  # fmt: skip
+    readme = {"id": "README.md", "text": metadata("millgate")["Description"]}
+    return gate.add([readme, {"id": f"docs/{PAGE}", "text": page.read_text(encoding="utf-8")}])
+
+
+def ask(gate: Millgate, question: str, rank: int) -> tuple[Sequence[Chunk], Context]:
+    """Ask a question with a chunk of its first answer in the window: that chunk, and what came."""
+    seen = gate.context(question, budget=BUDGET).chunks[rank : rank + 1]
+    window = [{"role": "user", "content": question}] + [{"role": "tool", "content": chunk.text} for chunk in seen]  # fmt: skip
+    return seen, gate.context(question, window=window, budget=BUDGET)
+
+
+def _print_question(seen: Sequence[Chunk], made: Context) -> None:
+    echo(f"\n{made.trace.request.query}")
+    for chunk in seen:
+        _row("in the window", _name(chunk))
     for number, chunk in enumerate(made.chunks, 1):
-        last = made.why(chunk.id)[-1]
-        rows.add_row("", "[green]enters[/]", escape(f"[{number}] {_name(chunk)}: {last.reason}"))
+        _row("enters", f"[{number}] {_name(chunk)}: {made.why(chunk.id)[-1].reason}")
     dropped = [c for c in made.trace.candidates if c.dropped]
     # what is in the window first, then what got as far as the grader
-    dropped.sort(key=lambda c: (c.chunk not in one.seen, c.notes[-1].stage != "grade"))
-    for candidate in dropped[:_LEFT_OUT]:
+    dropped.sort(key=lambda c: (c.chunk not in seen, c.notes[-1].stage != "grade"))
+    for candidate in dropped[:LEFT_OUT]:
         last = candidate.notes[-1]
-        why = f"{_name(candidate.chunk)}: {last.stage}: {last.reason_with_numbers}"
-        rows.add_row("", "[red]stays out[/]", escape(why))
-    rest = Counter(c.notes[-1].stage.value for c in dropped[_LEFT_OUT:])
+        _row("stays out", f"{_name(candidate.chunk)}: {last.stage}: {last.reason_with_numbers}")
+    rest = Counter(c.notes[-1].stage.value for c in dropped[LEFT_OUT:])
     others = ", ".join(f"{count} at {stage}" for stage, count in rest.most_common())
-    rows.add_row("", "", f"{made.token_estimate} of {BUDGET} tokens; others left out: {others or 'none'}")  # fmt: skip
-    console.print(rows)
+    _row("", f"{made.token_estimate} of {BUDGET} tokens; others left out: {others or 'none'}")
 
 
 def _name(chunk: Chunk) -> str:
     return f"{chunk.id} ({chunk.title.rpartition(' > ')[2]})" if chunk.title else chunk.id
 
 
-def _print_loop(console: SafeConsole, loop: Resumed) -> None:
-    (cut,) = loop.cuts
-    console.print(f"\n[bold]On the way out.[/bold] A model is asked: {escape(LOOP_QUESTION)}")
-    rows = Table.grid(padding=(0, 1))
-    rows.add_row("", "would send", f"{len(STREAM):,} characters, one sentence of it over and over")
-    rows.add_row("", "[red]stopped[/]", escape(f"after {loop.read_chars}: {cut.reason}"))
-    rows.add_row("", "is told", escape(loop.asked))
-    rows.add_row("", "[green]sent in all[/]", escape(loop.text))
-    rows.add_row("", "", "Two copies of the sentence stay: only the second shows that it loops.")
-    console.print(rows)
+def _row(label: str, text: str) -> None:
+    if text:
+        echo(fill(text, 100, initial_indent=f"  {label:<15}", subsequent_indent=" " * 17))
 
 
-def _print_circle(console: SafeConsole, circle: Broken) -> None:
-    console.print("\n[bold]Between the turns.[/bold] An agent makes the same two calls again and again.")  # fmt: skip
-    rows = Table.grid(padding=(0, 1))
-    for call in circle.calls[:2]:
-        rows.add_row("", "calls", escape(call))
-    at, note = circle.notes[0]
-    rows.add_row("", "[red]is told[/]", escape(f"with the result in message {at}: {note}"))
-    rows.add_row("", "", "After the eighth round the turn ends with a message to the person.")
-    console.print(rows)
+def cut_and_resume() -> dict[str, Any]:
+    """Run a looping stream through the guard; the second call of the model goes on where the first was cut."""
+    script, calls, read = SCRIPT["loop"], list[Sequence[Mapping[str, Any]]](), 0
+
+    def generate(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        nonlocal read
+        calls.append(messages)
+        text = script["sends" if len(calls) == 1 else "resumes"]
+        for at in range(0, len(text), PIECE):
+            read += PIECE if len(calls) == 1 else 0
+            yield text[at : at + PIECE]
+
+    guard = Guard(generate)
+    text = "".join(piece.text for piece in guard.iterate(script["question"]))
+    assert guard.report is not None
+    cuts = [asdict(cut) for cut in guard.report.cuts]
+    return {"text": text, "cuts": cuts, "read_chars": read, "asked": str(calls[-1][-1]["content"])}
 
 
-def _command() -> str:
-    """How to call this program here: by its name if that is on the path, otherwise by its full path.
+def break_circle() -> dict[str, Any]:
+    """Let an agent read the same missing file again and again: its calls, and what it is told at which message."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix the failing build."}]
+    calls = [SCRIPT["circle"][turn % 2] for turn in range(8)]
+    for turn, made in enumerate(calls):
+        result = made["result"].format(turn=turn)
+        messages += _messages_of(f"c{turn}", made["name"], made["arguments"], result)
+    found = find_steps(messages, CirclesPolicy())
+    assert annotate(messages, found.marks) != messages
+    return {
+        "calls": [f"{made['name']} {made['arguments']}" for made in calls],
+        "notes": [(mark.at, describe(mark)) for mark in found.marks],
+    }
 
-    A runner is told to take the clone, since the package is not on PyPI yet.
-    """
-    own = Path(sys.argv[0])
-    if own.name != "millgate":
-        return "millgate"
-    parts = own.absolute().parts
-    if "uv" in parts:
-        return "uvx --from . millgate"
-    if any("pipx" in part for part in parts):  # its folder may be named otherwise
-        return "pipx run --spec . millgate"
-    found = which("millgate")
-    return "millgate" if found and Path(found) == own.absolute() else str(own)
+
+def _messages_of(id: str, name: str, arguments: str, result: str) -> list[dict[str, Any]]:
+    call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": id, "content": result},
+    ]
+
+
+# --serve
+
+
+def conversations() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Each call of the scripted agent: its messages, and the answers of the model, more than one if the first loops."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": SCRIPT["system"]}]
+    for number, event in enumerate(SCRIPT["session"]):
+        if "human" in event:
+            messages.append({"role": "user", "content": event["human"]})
+        elif "compacts" in event:
+            messages[1:] = [{"role": "user", "content": event["compacts"]}]
+        elif "says" in event:
+            yield list(messages), [{"content": said} for said in event["says"]]
+            messages.append({"role": "assistant", "content": event["says"][-1].strip()})
+        else:
+            used = _messages_of(f"call_{number}", event["uses"], json.dumps(event["arguments"]), event["result"])  # fmt: skip
+            yield list(messages), [{"tool_calls": [{"index": 0, **used[0]["tool_calls"][0]}]}]
+            messages += used
+
+
+class ScriptedModel(ThreadingHTTPServer):
+    """A model service that answers each call with the next answer of the script, then with the last one."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.answers = [answer for _, answers in conversations() for answer in answers]
+        self.lock = threading.Lock()
+
+
+class _Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ScriptedModel
+
+    def do_POST(self) -> None:
+        """Stream an answer as chat completions do, some characters at a time."""
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        with self.server.lock:
+            answers = self.server.answers
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        text = answer.get("content", "")
+        deltas = [{"content": text[at : at + PIECE]} for at in range(0, len(text), PIECE)] or [answer]  # fmt: skip
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        with suppress(OSError):  # the guard hangs up on a loop
+            for delta in deltas:
+                self._send(delta)
+            self._send({}, "stop" if text else "tool_calls")
+            self.wfile.write(b"data: [DONE]\n\n")
+
+    def _send(self, delta: Mapping[str, Any], finish: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        chunk = {"id": "demo", "object": "chat.completion.chunk", "model": "demo-model", "choices": [choice]}  # fmt: skip
+        self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the service's own log is what a newcomer should see."""
+
+
+@contextmanager
+def demo_settings(port: int) -> Iterator[Settings]:
+    """The settings of a service for the demo: a filled store in a folder of its own, and the scripted model."""
+    with TemporaryDirectory(prefix="millgate-demo-") as folder, ScriptedModel() as model:
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        upstream = UpstreamPolicy(url=f"http://127.0.0.1:{model.server_port}/v1")
+        settings = Settings(
+            store=folder,
+            service=ServicePolicy(port=port, log=False),
+            proxy=ProxyPolicy(upstreams={"demo": upstream}),
+            fuse=FusePolicy(caps={"session": CapPolicy(tokens=30_000)}),
+            review=ReviewPolicy(on_refusal=True),
+        )
+        with Millgate.open(settings=settings) as gate:
+            gate.add(SCRIPT["documents"])
+            for fact in SCRIPT["facts"]:
+                id = gate.remember(fact["content"], tags=fact["tags"]).fact.id
+                for helpful in fact["votes"]:
+                    gate.feedback(id, helpful=helpful)
+            gate.graph.link(Edge(*edge) for edge in SCRIPT["edges"])
+        try:
+            yield settings
+        finally:
+            model.shutdown()
+
+
+def play(url: str) -> None:
+    """Play the script against the service at this address."""
+    for question in SCRIPT["questions"]:
+        _post(f"{url}/v1/context", {"session_id": "support", **question})
+    asked = {"model": "demo-model", "stream": True, "max_tokens": 1000, "tools": SCRIPT["tools"]}
+    for messages, _ in conversations():
+        _post(f"{url}/v1/chat/completions", asked | {"messages": messages}, SCRIPT["headers"])
+
+
+def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str] = {}) -> None:
+    given = {"content-type": "application/json", **headers}
+    request = urllib.request.Request(url, json.dumps(body).encode(), given)  # noqa: S310  (our own address)
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+        reply.read()
+
+
+def serve_script(*, port: int, opens: bool) -> None:
+    """Serve the dashboard, with the scripted session played into it meanwhile, until stopped."""
+    server = service_module()
+    with demo_settings(port) as settings, server.bind(settings.service) as listener:
+        url = address_of(listener)
+        echo(f"The dashboard is at {url}")  # no full stop: a terminal would take it into the link
+        echo("It shows a scripted session, which is being played now.")
+        echo("Stop it with Ctrl-C; its store is deleted then.")
+
+        def run() -> None:
+            try:
+                play(url)
+            except OSError as error:
+                echo(f"the demo session stopped before its end: {error}", err=True)
+
+        threading.Thread(target=run, daemon=True).start()
+        if opens:
+            open_page(url)
+        server.serve(settings, listener)

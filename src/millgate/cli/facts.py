@@ -5,12 +5,9 @@ from typing import Any
 
 import click
 import orjson
-from rich.markup import escape
-from rich.table import Table
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, on_new_store, on_store, read_input
-from millgate.cli.terminal import format_minute
+from millgate.cli.options import CommandGroup, Output, on_new_store, on_store, read_input
+from millgate.cli.terminal import format_minute, table_of
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.knowledge.maintenance import decay, merge, propose_merges
@@ -32,10 +29,9 @@ def facts() -> None:
 def list_facts(gate: Millgate, category: str | None, min_trust: float) -> Output:
     """List the facts, the most trusted first."""
     found = gate.facts.all(category=category, min_trust=min_trust)
-    table = Table("id", "trust", "category", "fact", box=None, pad_edge=False)
-    for fact in found:
-        table.add_row(fact.id, f"{fact.trust:.2f}", escape(fact.category), escape(fact.content))
-    return Output(found, table if found else "(nothing is remembered)")
+    rows = [(fact.id, f"{fact.trust:.2f}", fact.category, fact.content) for fact in found]
+    none = "(nothing is remembered)"
+    return Output(found, table_of("id", "trust", "category", "fact", rows=rows, empty=none))
 
 
 @facts.command(epilog="Example: millgate facts remember 'Deploys go to Frankfurt.' --tag ops")

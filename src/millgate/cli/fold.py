@@ -6,11 +6,9 @@ from typing import Any
 
 import click
 import orjson
-from rich.table import Table
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, json_option, on_store, print_json, read_input
-from millgate.cli.terminal import echo
+from millgate.cli.options import CommandGroup, Output, days_option, on_store, prints, read_input
+from millgate.cli.terminal import echo, table_of
 from millgate.errors import InputError
 from millgate.explain.costs import FoldGroup, compare_groups
 from millgate.gateway import Millgate
@@ -46,8 +44,8 @@ def fold() -> None:
 
 @fold.command("messages", epilog="Example: millgate fold messages request.json")
 @click.argument("file", default="-")
-@json_option
-def messages(file: str, as_json: bool) -> None:
+@prints
+def messages(file: str) -> Output:
     """Print the messages or the request in FILE (JSON, - for stdin) folded; stderr says what was saved.
 
     With --json the folds are printed instead, each with its place and its pointer.
@@ -60,11 +58,7 @@ def messages(file: str, as_json: bool) -> None:
         return sent
 
     changed = _change(file, work)
-    if as_json:
-        print_json(found[0])
-    else:
-        echo(changed)
-        echo(f"folded: {found[0].describe()}", err=True)
+    return Output(found[0], changed, f"folded: {found[0].describe()}")
 
 
 @click.command(epilog="Example: millgate expand folded.json")
@@ -91,7 +85,7 @@ def _change(file: str, work: Callable[[list[Any], dict[str, Any]], list[Any]]) -
 
 
 @fold.command(epilog="Example: millgate fold report --days 7")
-@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
+@days_option
 @on_store
 def report(gate: Millgate, days: float | None) -> Output:
     """Compare sessions that were folded with those that were not, as far back as traces are kept.
@@ -100,21 +94,17 @@ def report(gate: Millgate, days: float | None) -> Output:
     """
     since = time.time() - 86_400 * days if days else 0.0
     found = compare_groups(gate.traces(limit=gate.settings.trace.keep), since=since)
-    return Output(found, _table(found) if found else "no call was folded or measured yet")
+    heads = ("sessions", "count", "turns", "repeated calls", "input", "output", "cost", "saved", "of cost", "stopped")  # fmt: skip
+    none = "no call was folded or measured yet"
+    return Output(found, table_of(*heads, rows=map(_row, found), empty=none))
 
 
-def _table(groups: list[FoldGroup]) -> Table:
-    table = Table(
-        "sessions", "count", "turns", "repeated calls", "input", "output", "cost", "saved", "of cost", "stopped",
-        box=None, header_style="bold", pad_edge=False,
-    )  # fmt: skip
+def _row(one: FoldGroup) -> tuple[str, ...]:
     names = {"on": "folded", "holdout": "held out", "measure": "measured"}
-    for one in groups:
-        would = "" if one.group == "on" else "would be "
-        table.add_row(
-            names[one.group], f"{one.sessions:,}", f"{one.per_session(one.turns):.1f}",
-            f"{one.per_session(one.repeated_calls):.1f}", short(round(one.per_session(one.input_tokens))),
-            short(round(one.per_session(one.output_tokens))), f"${one.per_session(one.cost):.2f}",
-            f"{would}{short(one.saved)}", f"{would}${one.saved_cost:,.2f}", str(one.stopped),
-        )  # fmt: skip
-    return table
+    would = "" if one.group == "on" else "would be "
+    return (
+        names[one.group], f"{one.sessions:,}", f"{one.per_session(one.turns):.1f}",
+        f"{one.per_session(one.repeated_calls):.1f}", short(round(one.per_session(one.input_tokens))),
+        short(round(one.per_session(one.output_tokens))), f"${one.per_session(one.cost):.2f}",
+        f"{would}{short(one.saved)}", f"{would}${one.saved_cost:,.2f}", str(one.stopped),
+    )  # fmt: skip

@@ -5,8 +5,7 @@ from typing import Any
 import click
 import orjson
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, on_new_store, on_store, read_input
+from millgate.cli.options import CommandGroup, Output, on_new_store, on_store, read_input
 from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.knowledge.admissibility import dump, load

@@ -9,7 +9,7 @@ finds circles of tool calls in recorded sessions instead.
 
 import codecs
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
@@ -18,8 +18,8 @@ import click
 
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import Mark, find_steps
-from millgate.cli.options import json_option, print_json
-from millgate.cli.terminal import echo
+from millgate.cli.options import Output, json_option, show
+from millgate.cli.terminal import print_json
 from millgate.errors import NotFound
 from millgate.guard.machine import StreamMachine
 from millgate.sessions.xray.files import read_conversations
@@ -33,8 +33,8 @@ LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 @click.command(epilog="Example: some-model | millgate guard --hold > answer.txt")
 @json_option
 @click.option(
-    "--hold/--no-hold", default=None, help="Hold the tail back while a loop is suspected."
-)
+    "--hold/--no-hold", "hold_back", default=None, help="Hold the tail back while a loop is suspected."
+)  # fmt: skip
 @click.option(
     "--counting",
     type=click.Choice(["warn", "cut", "off"]),
@@ -67,52 +67,22 @@ def guard(
     as one object, with the messages of the call that would go on after the cut.
     """
     if transcript is not None:
-        circles = _check_transcript(transcript, CirclesPolicy(), as_json=as_json)
-        sys.exit(LOOPED if circles else 0)
-    policy = load().guard.for_model(model).replace(_policy_changes(**given))
+        show(_check_transcript(transcript), as_json=as_json)
+        return
+    changes = {name: value for name, value in given.items() if value is not None}
+    rule = {name: changes.pop(name) for name in RULE if name in changes}
+    policy = load().guard.for_model(model).replace(changes | ({"entropy": rule} if rule else {}))
     machine = StreamMachine((), policy=policy)
     passed: list[str] = []
     # a pipe passes on the bytes that it gets; JSON holds no bytes that are not UTF-8
-    texts = _stdin("replace" if as_json else "surrogateescape")
-    for text in _watch(machine, texts):
+    for text in _watch(machine, "replace" if as_json else "surrogateescape"):
         if as_json:
             passed.append(text)
         else:
             click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
-    looped = machine.stalled
     _print_report(machine, passed, as_json=as_json)
-    if looped:
+    if machine.stalled:
         sys.exit(LOOPED)
-
-
-def _policy_changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
-    """Turn the options that were given into changes of the guard's policy."""
-    rule = {name: given.pop(name) for name in RULE}
-    changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
-    return _set_only(changes)
-
-
-def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _watch(machine: StreamMachine, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the part of some text that the guard lets through, up to a stall."""
-    machine.start()
-    for text in texts:
-        yield "".join(machine.feed(text))
-        if machine.stalled:
-            return
-    yield "".join(machine.end())
-
-
-def _stdin(errors: str) -> Iterator[str]:
-    """Read standard input as it comes; `errors` says what becomes of bytes that are not UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors)
-    source = cast(BufferedIOBase, sys.stdin.buffer)
-    while data := source.read1(4096):
-        yield decoder.decode(data)
-    yield decoder.decode(b"", final=True)
 
 
 def _print_report(machine: StreamMachine, passed: list[str], *, as_json: bool) -> None:
@@ -122,48 +92,44 @@ def _print_report(machine: StreamMachine, passed: list[str], *, as_json: bool) -
         if machine.stalled and machine.policy.max_rollbacks:
             whole["next_messages"] = machine.resume().messages
         print_json(whole)
-        return
-    for warning in report.warnings:
-        click.echo(f"\nwarning: {warning}", err=True)
-    for cut in report.cuts:
-        click.echo(f"\nloop at character {cut.onset}: {cut.reason}", err=True)
+    else:
+        for warning in report.warnings:
+            click.echo(f"\nwarning: {warning}", err=True)
+        for cut in report.cuts:
+            click.echo(f"\nloop at character {cut.onset}: {cut.reason}", err=True)
 
 
-def _check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> bool:
-    """Print the circles of tool calls in recorded sessions; return whether there were any."""
+def _watch(machine: StreamMachine, errors: str) -> Iterator[str]:
+    """What the guard lets through of standard input as it comes; `errors`: what becomes of bytes that are not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors)
+    source = cast(BufferedIOBase, sys.stdin.buffer)
+    machine.start()
+    data = b"more"
+    while data:
+        data = source.read1(4096)
+        yield "".join(machine.feed(decoder.decode(data, final=not data)))
+        if machine.stalled:
+            return
+    yield "".join(machine.end())
+
+
+def _check_transcript(path: Path) -> Output:
+    """The circles of tool calls in recorded sessions."""
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="millgate guard --transcript FILE")
     conversations, skipped = read_conversations(path)
-    found = {
-        name: find_steps(one.messages, policy, continues=one.continues)
-        for name, one in conversations.items()
-    }
-    circles = sum(len(reached.marks) for reached in found.values())
-    if as_json:
-        print_json(
-            {
-                "sessions": [
-                    {
-                        "session": name,
-                        "messages": len(conversations[name].messages),
-                        "circles": [_row(mark) for mark in reached.marks],
-                        "ended": reached.ended is not None,
-                    }
-                    for name, reached in found.items()
-                ],
-                "skipped": skipped,
-            }
-        )
-        return circles > 0
-    for name, reached in found.items():
-        for mark in reached.marks:
-            echo(f"{name} message {mark.at}: {mark.step}: {mark.circle.describe()}")
-    messages = sum(len(one.messages) for one in conversations.values())
-    echo(
-        f"{count_of(circles, 'rung')} reached in {count_of(len(found), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped",
-        err=True,
-    )
-    return circles > 0
+    sessions, lines, messages = [], [], 0
+    for name, one in conversations.items():
+        found = find_steps(one.messages, CirclesPolicy(), continues=one.continues)
+        messages += len(one.messages)
+        sessions.append({
+            "session": name, "messages": len(one.messages), "circles": [_row(mark) for mark in found.marks],
+            "ended": found.ended is not None,
+        })  # fmt: skip
+        lines += [f"{name} message {m.at}: {m.step}: {m.circle.describe()}" for m in found.marks]
+    counted = f"{count_of(len(lines), 'rung')} reached in {count_of(len(sessions), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped"
+    data = {"sessions": sessions, "skipped": skipped}
+    return Output(data, "\n".join(lines), counted, code=LOOPED if lines else 0)
 
 
 def _row(mark: Mark) -> dict[str, Any]:

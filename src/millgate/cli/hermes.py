@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, prints
+from millgate.cli.options import CommandGroup, Output, prints
 from millgate.integrations.hermes.install import (
     install,
     is_beside_hermes,

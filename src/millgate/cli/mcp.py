@@ -7,8 +7,15 @@ from typing import Any
 
 import click
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, note_missing, open_gate, prints, store_options
+from millgate.cli.options import (
+    CommandGroup,
+    Output,
+    collection_option,
+    note_missing,
+    open_gate,
+    place_options,
+    prints,
+)
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.integrations.mcp_clients import CLIENTS, Entry, find_place, launch_command
@@ -35,7 +42,8 @@ result_option = click.option(
 @click.group(
     cls=CommandGroup, invoke_without_command=True, epilog="Example: millgate mcp --store ./kb"
 )
-@store_options
+@place_options
+@collection_option
 @result_option
 @click.pass_context
 def mcp(
@@ -64,7 +72,8 @@ def mcp(
 @client_option
 @scope_option
 @name_option
-@store_options
+@place_options
+@collection_option
 @result_option
 @click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
 @prints

@@ -1,4 +1,4 @@
-"""Options that many commands share, and opening the store that they name."""
+"""What commands share: their options, opening the store that they name, printing what they return, and their groups."""
 
 import sys
 from collections.abc import Callable
@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
-import orjson
 
-from millgate.cli.terminal import echo
+from millgate.cli.terminal import echo, print_json
 from millgate.errors import InputError
+from millgate.text.meant import nearest
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from millgate.gateway import Millgate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,18 +21,55 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 store_option = click.option(
     "--store", help="Folder or address of the store (default: the setting `store`)."
 )
-
-
 collection_option = click.option(
     "--collection", default="main", show_default=True, help="Which collection."
 )
+days_option = click.option(
+    "--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS."
+)
+
+# what people type in a group -> its commands that do it
+MEANT_IN_GROUP = {
+    "rm": "remove revoke forget uninstall reject",
+    "delete": "remove revoke forget uninstall reject",
+    "ls": "list show",
+    "get": "show",
+    "cat": "show",
+    "new": "create remember load",
+    "add": "create remember load",
+}
+
+
+class CommandGroup(click.Group):
+    """A group whose unknown commands get a suggestion."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            said, _, _ = error.message.partition(
+                " Did you mean"
+            )  # newer versions of click suggest too
+            raise click.UsageError(f"{said}{self.suggest(ctx, args[0])}", ctx=ctx) from None
+
+    def suggest(self, ctx: click.Context, given: str) -> str:
+        """The sentence that names the command which was probably meant, or nothing."""
+        if given == "help":
+            return f" Try: {ctx.command_path} --help"
+        names = self.list_commands(ctx)
+        meant = [name for name in MEANT_IN_GROUP.get(given, "").split() if name in names]
+        close = meant[0] if meant else nearest(given, names)
+        return f" Did you mean '{close}'?" if close else ""
 
 
 class Output(NamedTuple):
     """What a command prints: its data with --json, otherwise its text and a note on stderr; and its exit code."""
 
     data: object
-    text: "str | Table" = ""
+    text: str = ""
     note: str = ""
     code: int = 0
 
@@ -45,27 +80,21 @@ def prints(command: Callable[..., Output]) -> Callable[..., None]:
     @json_option
     @wraps(command)
     def run(*, as_json: bool, **given: Any) -> None:  # noqa: ANN401  (the command's own)
-        made = command(**given)
-        if as_json:
-            print_json(made.data)
-        else:
-            show(made.text)
-            if made.note:
-                echo(made.note, err=True)
-        if made.code:
-            sys.exit(made.code)
+        show(command(**given), as_json=as_json)
 
     return run
 
 
-def show(text: "str | Table") -> None:
-    """Print a text or a table; nothing if it is empty."""
-    if not isinstance(text, str):
-        from millgate.cli.console import SafeConsole  # noqa: PLC0415  (it loads rich)
-
-        SafeConsole(soft_wrap=not sys.stdout.isatty()).print(text)
-    elif text:
-        echo(text)
+def show(made: Output, *, as_json: bool) -> None:
+    """Print what a command made; end with its exit code if that is not 0."""
+    if as_json:
+        print_json(made.data)
+    else:
+        for text, err in ((made.text, False), (made.note, True)):
+            if text:
+                echo(text, err=err)
+    if made.code:
+        sys.exit(made.code)
 
 
 def on_store(command: Callable[..., Output], *, makes: bool = False) -> Callable[..., None]:
@@ -88,11 +117,6 @@ def place_options(command: F) -> F:
     return store_option(command)
 
 
-def store_options(command: F) -> F:
-    """Add --store, --tenant and --collection."""
-    return place_options(collection_option(command))
-
-
 def read_input(name: str) -> bytes:
     """Read a file, or standard input if its name is '-'."""
     try:
@@ -109,39 +133,44 @@ def write_text(file: Path, text: str) -> None:
         raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
 
 
-def print_json(value: object) -> None:
-    """Print a value, dataclasses included, as indented JSON."""
-    echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+# Stores. What opens one is imported when a command needs it: the others start faster.
 
 
 def store_name(store: str | None) -> str:
     """The folder or address of the store that was given, or the one that the settings name."""
-    from millgate.settings import load  # noqa: PLC0415  (a command without settings starts faster)
+    from millgate.settings import load  # noqa: PLC0415
 
     return load(arguments={} if store is None else {"store": store}).store
 
 
-def store_folder(store: str | None) -> Path:
-    """The folder of the store; one without a folder is an error that says what to do instead."""
-    from millgate.stores.open import folder_of  # noqa: PLC0415  (commands without a store load faster)
+def folder_named(name: str) -> Path | None:
+    """The folder of a store; None for an address, and for a store in memory."""
+    from millgate.stores.open import folder_of  # noqa: PLC0415
     from millgate.stores.url import is_postgres  # noqa: PLC0415
 
+    return None if is_postgres(name) else folder_of(name)
+
+
+def store_folder(store: str | None) -> Path:
+    """The folder of the store; one without a folder is an error that says what to do instead."""
+    from millgate.stores.open import MEMORY  # noqa: PLC0415
+
     name = store_name(store)
-    if is_postgres(name):
-        raise InputError(
-            "a PostgreSQL store has no folder",
-            hint="its server's own tools look after it: pg_dump --schema=millgate, pg_restore, VACUUM; see docs/stores.md",
-        )
-    folder = folder_of(name)
-    if folder is None:
+    folder = folder_named(name)
+    if folder is not None:
+        return folder
+    if name == MEMORY:
         raise InputError("a store in memory has no files", hint="name a folder with --store")
-    return folder
+    raise InputError(
+        "a PostgreSQL store has no folder",
+        hint="its server's own tools look after it: pg_dump --schema=millgate, pg_restore, VACUUM; see docs/stores.md",
+    )
 
 
 def open_gate(store: str | None, tenant: str | None) -> "Millgate":
     """Open the named store, or the one that the settings name; make it if it is not there."""
-    from millgate.gateway import Millgate  # noqa: PLC0415  (commands without a store load faster)
-    from millgate.stores.open import MEMORY  # noqa: PLC0415  (as above)
+    from millgate.gateway import Millgate  # noqa: PLC0415
+    from millgate.stores.open import MEMORY  # noqa: PLC0415
 
     gate = Millgate.open(store, tenant=tenant)
     if gate.settings.store == MEMORY:
@@ -151,12 +180,9 @@ def open_gate(store: str | None, tenant: str | None) -> "Millgate":
 
 def note_missing(store: str | None) -> None:
     """Say on stderr that a store is not there yet, and what may have been meant, before an empty one is made."""
-    from millgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
-    from millgate.stores.open import folder_of  # noqa: PLC0415  (commands without a store load faster)
-    from millgate.stores.url import is_postgres  # noqa: PLC0415
+    from millgate.operations.presence import existing  # noqa: PLC0415
 
-    name = store_name(store)
-    folder = None if is_postgres(name) else folder_of(name)
+    folder = folder_named(store_name(store))
     if folder is not None:
         try:
             existing(folder)
@@ -166,23 +192,20 @@ def note_missing(store: str | None) -> None:
 
 def open_existing(store: str | None, tenant: str | None) -> "Millgate":
     """Open a store for a command that only reads. If there is none, the error names the stores that there are."""
-    from millgate.gateway import Millgate  # noqa: PLC0415  (commands without a store load faster)
-    from millgate.operations.presence import existing  # noqa: PLC0415  (it loads the gateway)
+    from millgate.gateway import Millgate  # noqa: PLC0415
+    from millgate.operations.presence import existing  # noqa: PLC0415
     from millgate.settings import load  # noqa: PLC0415
-    from millgate.stores.open import folder_of  # noqa: PLC0415
     from millgate.stores.sqlite.connection import is_full  # noqa: PLC0415
     from millgate.stores.sqlite.store import SqliteStore  # noqa: PLC0415
-    from millgate.stores.url import is_postgres  # noqa: PLC0415
 
     given = {"store": store, "tenant": tenant}
     settings = load(arguments={name: value for name, value in given.items() if value is not None})
-    if not is_postgres(settings.store):
-        folder = folder_of(settings.store)
-        if folder is not None:
-            existing(folder)
-            if is_full(folder):  # a store cannot be opened for writing then, and it can be read
-                echo("note: the disk is full, so the store is only read", err=True)
-                return Millgate.open(
-                    folder, settings=settings, store=SqliteStore(folder, read_only=True)
-                )
+    folder = folder_named(settings.store)
+    if folder is not None:
+        existing(folder)
+        if is_full(folder):  # a store cannot be opened for writing then, and it can be read
+            echo("note: the disk is full, so the store is only read", err=True)
+            return Millgate.open(
+                folder, settings=settings, store=SqliteStore(folder, read_only=True)
+            )
     return Millgate.open(settings=settings)

@@ -3,16 +3,12 @@
 import getpass
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.options import Output, on_store
-from millgate.cli.terminal import echo, format_minute
+from millgate.cli.options import CommandGroup, Output, on_store
+from millgate.cli.terminal import echo, format_minute, table_of
 from millgate.gateway import Millgate
 from millgate.knowledge.review import Decision
 from millgate.types import Review
@@ -49,10 +45,9 @@ def _who(command: F) -> F:
 def list_reviews(gate: Millgate, status: str) -> Output:
     """List the questions that wait, oldest first."""
     found = [r for r in gate.reviews.reviews() if status in ("all", r.status)]
-    table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
-    for one in found:
-        table.add_row(one.id, one.status, format_minute(one.created), escape(one.query), one.reason)
-    return Output([asdict(one) for one in found], table if found else "nothing is waiting")
+    rows = [(r.id, r.status, format_minute(r.created), r.query, r.reason) for r in found]
+    heads = ("id", "status", "asked", "question", "why")
+    return Output(found, table_of(*heads, rows=rows, empty="nothing is waiting"))
 
 
 @reviews.command("show", epilog="Example: millgate reviews show ID")
@@ -61,7 +56,7 @@ def list_reviews(gate: Millgate, status: str) -> Output:
 def show_review(gate: Millgate, id: str) -> Output:
     """Show the question ID with the chunks that were found for it."""
     one = gate.reviews.review(id)
-    return Output(asdict(one), describe_review(one))
+    return Output(one, describe_review(one))
 
 
 @reviews.command("answer", epilog="Example: millgate reviews answer ID 'Under the mat.'")
@@ -105,7 +100,7 @@ def _describe_decision(decision: Decision) -> Output:
     if decision.fact:
         lines.append(f"remembered as fact {decision.fact.id}, trust {decision.fact.trust:.2f}")
     lines += [f"trust of fact {m.id}: {m.old:.2f} -> {m.new:.2f}" for m in decision.feedback]
-    return Output(asdict(decision), "\n".join(lines))
+    return Output(decision, "\n".join(lines))
 
 
 def describe_review(one: Review) -> str:

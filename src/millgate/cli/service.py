@@ -9,13 +9,12 @@ from urllib.parse import urlsplit
 
 import click
 import orjson
-from rich.markup import escape
-from rich.table import Column, Table
 
 from millgate.circles.finder import clip
-from millgate.cli.command_group import CommandGroup
 from millgate.cli.options import (
+    CommandGroup,
     Output,
+    days_option,
     json_option,
     note_missing,
     on_store,
@@ -25,7 +24,7 @@ from millgate.cli.options import (
     prints,
     store_option,
 )
-from millgate.cli.terminal import echo
+from millgate.cli.terminal import echo, table_of
 from millgate.errors import InputError, MissingExtra
 from millgate.explain.costs import CostScope, add_up_by
 from millgate.gateway import Millgate
@@ -154,18 +153,15 @@ def list_keys(store: str | None, tenant: str | None) -> Output:
     """List all keys, their scopes, and whether they still work."""
     with open_existing(store, tenant) as gate:
         known = gate.keys.list_keys(all_tenants=tenant is None)
+    shown = ("id", "tenant", "scopes", "name", "created", "revoked")
     rows = [
-        {
-            "id": key.id, "tenant": key.tenant, "scopes": list(key.scopes), "name": key.name,
-            "created": key.created, "revoked": key.revoked,
-        }
-        for key in known
-    ]  # fmt: skip
-    table = Table("id", "tenant", "scopes", "name", "", box=None, header_style="bold")
-    for key in known:
-        state = "works" if key.revoked is None else "revoked"
-        table.add_row(key.id, escape(key.tenant), ", ".join(key.scopes), escape(key.name), state)
-    return Output(rows, table)
+        (k.id, k.tenant, ", ".join(k.scopes), k.name, "works" if k.revoked is None else "revoked")
+        for k in known
+    ]
+    return Output(
+        [{name: getattr(key, name) for name in shown} for key in known],
+        table_of("id", "tenant", "scopes", "name", "", rows=rows, empty="there is no key"),
+    )
 
 
 @keys.command(epilog="Example: millgate keys revoke ID")
@@ -181,7 +177,7 @@ def revoke(gate: Millgate, id: str) -> Output:
 @click.option(
     "--by", "scope", type=click.Choice(["session", "model", "key", "day"]), default="session", show_default=True, help="What to add up by; days are UTC.",
 )  # fmt: skip
-@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only calls of the last DAYS.")  # fmt: skip
+@days_option
 @on_store
 def costs(gate: Millgate, scope: CostScope, days: float | None) -> Output:
     """List what model calls took and cost, as far back as traces are kept. The dearest come first.
@@ -190,17 +186,15 @@ def costs(gate: Millgate, scope: CostScope, days: float | None) -> Output:
     """
     since = time.time() - 86_400 * days if days else 0.0
     found = add_up_by(gate.traces(limit=gate.settings.trace.keep), scope, since=since)
-    table = Table(
-        Column(scope, overflow="fold"), "calls", "read", "written", "fresh", "cost", "breaks", "paid again",
-        box=None, header_style="bold", pad_edge=False,
-    )  # fmt: skip
+    rows = []
     for name, one in found.items():
         again = f"{short(one.lost)}, ${one.lost_cost:,.2f}" if one.priced else short(one.lost)
-        table.add_row(
-            escape(clip(name or "(none)", 60)), f"{one.calls:,}", *map(short, (one.read, one.written, one.fresh)),
+        rows.append((
+            clip(name or "(none)", 60), f"{one.calls:,}", *map(short, (one.read, one.written, one.fresh)),
             f"${one.cost:,.2f}" if one.priced else "", f"{one.breaks:,}", again if one.breaks else "",
-        )  # fmt: skip
-    return Output(found, table if found else "no model call was traced yet")
+        ))  # fmt: skip
+    heads = (scope, "calls", "read", "written", "fresh", "cost", "breaks", "paid again")
+    return Output(found, table_of(*heads, rows=rows, empty="no model call was traced yet"))
 
 
 @click.group(cls=CommandGroup)
@@ -224,16 +218,18 @@ def list_sessions(gate: Millgate, scope: str, limit: int) -> Output:
     """List calls, tokens and money, and the state of each cap. The one used last comes first."""
     chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
     found = gate.spending.list_spends(chosen, limit=limit)
-    table = Table(
-        "", "name", "calls", "tokens", "money", "state", "", box=None, header_style="bold"
-    )
-    for spend, status in found:
-        table.add_row(
-            spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
+    rows = [
+        (
+            spend.scope, clip(spend.name, 60), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
             f"{spend.total_micros / 1e6:,.4f}", status.state if status else "no cap", status.forecast if status else "",
-        )  # fmt: skip
-    rows = [asdict(spend) | {"reading": status} for spend, status in found]
-    return Output(rows, table if found else "nothing was spent under a cap yet")
+        )
+        for spend, status in found
+    ]  # fmt: skip
+    heads = ("", "name", "calls", "tokens", "money", "state", "")
+    return Output(
+        [asdict(spend) | {"reading": status} for spend, status in found],
+        table_of(*heads, rows=rows, empty="nothing was spent under a cap yet"),
+    )
 
 
 @sessions.command(epilog="Example: millgate sessions resume NAME")

@@ -2,38 +2,32 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress
-from rich.table import Column, Table
 
-from millgate.cli.command_group import CommandGroup
-from millgate.cli.console import SafeConsole, progress_bar
 from millgate.cli.facts import describe_fact
 from millgate.cli.options import (
+    CommandGroup,
     Output,
     collection_option,
-    json_option,
     on_store,
     open_existing,
     open_gate,
     place_options,
-    print_json,
     prints,
     store_folder,
     store_name,
     store_option,
 )
 from millgate.cli.reviews import describe_review
-from millgate.cli.terminal import echo
-from millgate.cli.why import print_trace
+from millgate.cli.terminal import echo, progress_bar, table_of
+from millgate.cli.why import describe_trace
 from millgate.errors import InputError, MissingExtra, NotFound
 from millgate.explain.as_data import trace_data
 from millgate.gateway import Millgate
@@ -45,8 +39,13 @@ from millgate.operations.backup import restore as put_back
 from millgate.operations.compact import compact as compact_store
 from millgate.operations.copy import Comparison, WholeStore, copy_store
 from millgate.operations.find import Match, find
-from millgate.operations.presence import enumerate_names, require_collections, whole_trace_id
-from millgate.operations.transfer import export_lines, import_lines, record_lines
+from millgate.operations.presence import (
+    enumerate_names,
+    existing,
+    require_collections,
+    whole_trace_id,
+)
+from millgate.operations.transfer import export_lines, import_lines
 from millgate.settings import load
 from millgate.stores.open import MEMORY, open_store
 from millgate.stores.sqlite.store import has_store
@@ -75,79 +74,61 @@ def store() -> None:
 @on_store
 def list_store(gate: Millgate, collection: str | None, match: str, limit: int) -> Output:
     """List the collections, or the documents of COLLECTION."""
-    left = 0
+    more = ""
     if collection is None:
-        rows = [
-            {"collection": name, "documents": size.documents, "chunks": size.chunks, "chars": size.chars}
-            for name, size in gate.collections().items()
+        heads = ("collection", "documents", "chunks", "chars")
+        rows: list[tuple[str | int, ...]] = [
+            (name, size.documents, size.chunks, size.chars) for name, size in gate.collections().items()
         ]  # fmt: skip
     else:
         require_collections(gate, [collection])
+        heads = ("document", "chunks", "chars", "title")
         ids = [id for id in gate.store.digests(gate.tenant, collection) if fnmatchcase(id, match)]
-        left = max(0, len(ids) - limit)
-        documents = {id: gate.document(id, collection=collection) for id in ids[:limit]}
-        rows = [
-            {"document": id, "chunks": len(chunks), "chars": sum(len(c.text) for c in chunks), "title": chunks[0].title}
-            for id, chunks in documents.items()
-        ]  # fmt: skip
-    more = f"and {left:,} more; --limit shows them, --match narrows them" if left else ""
-    return Output(rows, _table(rows), more)
-
-
-def _table(rows: list[dict[str, Any]]) -> str | Table:
-    if not rows:
-        return "nothing is here; add something: millgate add FOLDER"
-    columns = [
-        Column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
-        for name, value in rows[0].items()
-    ]
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else escape(str(v)) for v in row.values()))
-    return table
+        if len(ids) > limit:
+            more = f"and {len(ids) - limit:,} more; --limit shows them, --match narrows them"
+        held = ((id, gate.document(id, collection=collection)) for id in ids[:limit])
+        rows = [(id, len(all), sum(len(c.text) for c in all), all[0].title) for id, all in held]
+    none = "nothing is here; add something: millgate add FOLDER"
+    shown = ([f"{v:,}" if isinstance(v, int) else v for v in row] for row in rows)
+    data = [dict(zip(heads, row, strict=True)) for row in rows]
+    return Output(data, table_of(*heads, rows=shown, empty=none), more)
 
 
 @store.command(epilog="Example: millgate store show docs/refunds.md#2")
 @click.argument("id")
-@place_options
-@json_option
-def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
+@on_store
+def show(gate: Millgate, id: str) -> Output:
     """Show the document, chunk, fact, trace or review that has ID.
 
     The beginning of an id is enough if nothing else begins so. `last` is the newest trace.
     """
-    with open_existing(store, tenant) as gate:
-        found = find(gate, whole_trace_id(gate, id) if id == LAST_TRACE else id)
-    if as_json:
-        value = trace_data(found.value) if isinstance(found.value, Trace) else found.value
-        print_json({"kind": found.kind, "id": found.id, "collection": found.collection, "value": value})  # fmt: skip
-    else:
-        _print_match(found)
+    found = find(gate, whole_trace_id(gate, id) if id == LAST_TRACE else id)
+    value = trace_data(found.value) if isinstance(found.value, Trace) else found.value
+    data = {"kind": found.kind, "id": found.id, "collection": found.collection, "value": value}
+    return Output(data, _describe(found))
 
 
-def _print_match(found: Match) -> None:
+def _describe(found: Match) -> str:
     match found.value:
         case Trace() as trace:
-            echo(f"trace {trace.id}: {trace.request.query}")
-            print_trace(trace)
+            return f"trace {trace.id}: {trace.request.query}\n{describe_trace(trace)}"
         case Fact() as fact:
-            echo(f"fact {describe_fact(fact)}")
+            return f"fact {describe_fact(fact)}"
         case Review() as review:
-            echo(f"review {describe_review(review)}")
-        case tuple() as chunks:
-            counted = f", {count_of(len(chunks), 'chunk')}" if found.kind == "document" else ""
-            echo(f"{found.kind} {found.id} in collection {found.collection}{counted}")
-            for chunk in chunks:
-                _print_chunk(chunk, alone=found.kind == "chunk")
+            return f"review {describe_review(review)}"
+        case chunks:
+            assert chunks is not None
+            alone = found.kind == "chunk"
+            counted = "" if alone else f", {count_of(len(chunks), 'chunk')}"
+            lines = [f"{found.kind} {found.id} in collection {found.collection}{counted}"]
+            return "\n".join(lines + [_describe_chunk(chunk, alone=alone) for chunk in chunks])
 
 
-def _print_chunk(chunk: Chunk, *, alone: bool) -> None:
+def _describe_chunk(chunk: Chunk, *, alone: bool) -> str:
     about = {"title": chunk.title, "document": chunk.document if alone else "", "source": chunk.source}  # fmt: skip
     shown = ", ".join(f"{name} {value!r}" for name, value in about.items() if value)
-    echo(f"\n-- {chunk.id}  {shown}")
-    if chunk.metadata:
-        echo(f"   {dict(chunk.metadata)}")
-    echo(chunk.text)
+    metadata = f"\n   {dict(chunk.metadata)}" if chunk.metadata else ""
+    return f"\n-- {chunk.id}  {shown}{metadata}\n{chunk.text}"
 
 
 @store.command(epilog="Example: millgate store remove docs/old.md")
@@ -193,15 +174,8 @@ def remove(
 @prints
 def backup(target: Path, store: str | None) -> Output:
     """Copy the store into the folder TARGET while it is in use. The copy is checked."""
-    console = SafeConsole(stderr=True)
-    columns = ("writing", BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("writing")
-        made = make_backup(
-            store_folder(store),
-            target,
-            on_bytes=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with progress_bar("writing") as on_bytes:
+        made = make_backup(store_folder(store), target, on_bytes=on_bytes)
     said = f"{made.path}: {made.bytes:,} bytes, {count_of(made.chunks, 'chunk')}, checked, in {made.seconds:.1f} s"
     return Output({**asdict(made), "path": str(made.path)}, said)
 
@@ -227,10 +201,7 @@ def restore(source: Path, store: str | None, replace: bool) -> Output:
 @click.option("--output", type=click.Path(path_type=Path), help="A file (default: standard output).")  # fmt: skip
 def export(store: str | None, tenant: str | None, output: Path | None) -> None:
     """Write documents, edges, facts and reviews as JSON lines. Secrets, API keys and traces are left out."""
-    if is_postgres(store_name(store)):
-        lines = _postgres_lines(store_name(store), tenant)
-    else:
-        lines = export_lines(store_folder(store), tenant=tenant)
+    lines = _export(store_name(store), tenant)
     if output is None:
         for line in lines:
             echo(line)
@@ -243,9 +214,11 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
     echo(f"{output}: {count_of(count, 'record')}")
 
 
-def _postgres_lines(name: str, tenant: str | None) -> Iterator[str]:
+def _export(name: str, tenant: str | None) -> Iterator[str]:
+    if not is_postgres(name):
+        existing(store_folder(name))
     with closing(_open_kept(name)) as opened:
-        yield from record_lines(opened.records(tenant))
+        yield from export_lines(opened, tenant=tenant)
 
 
 @store.command("import", epilog="Example: millgate store import all.jsonl")
@@ -282,13 +255,8 @@ def copy(source: str, target: str, traces: bool) -> Output:
     with closing(_open_kept(source)) as origin, closing(_open_kept(target)) as goal:
         if origin.id == goal.id:
             raise InputError("FROM and TO are the same store", hint="name another for TO")
-        with _bar("copying") as on_chunks:
-            found = copy_store(
-                origin,
-                goal,
-                traces=traces,
-                on_chunks=lambda what, done, total: on_chunks(done, total, f"{what} chunks"),
-            )
+        with progress_bar("copying") as on_chunks:
+            found = copy_store(origin, goal, traces=traces, on_chunks=on_chunks)
     equal = all(one.equal for one in found)
     rows = [{**asdict(one), "equal": one.equal} for one in found]
     return Output(
@@ -321,18 +289,6 @@ def _open_kept(name: str) -> WholeStore:
     opened, _ = open_store(name, clock=time.time)
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal; what it gives moves it: so many done, of how many, of what."""
-    with progress_bar() as bar:
-        task = bar.add_task(what, total=None)
-
-        def move(done: int, total: int, of: str = what) -> None:
-            bar.update(task, completed=done, total=total, description=of)
-
-        yield move
 
 
 # Upkeep
@@ -380,7 +336,7 @@ def embed(store: str | None, collection: str | None) -> Output:
     if model is None:
         raise InputError("no embedder is set", hint="set embed.model, as in MILLGATE_EMBED__MODEL=minilm")  # fmt: skip
     began = time.monotonic()
-    with closing(_open_kept(settings.store)) as opened, _bar("embedding chunks") as on_chunks:
+    with closing(_open_kept(settings.store)) as opened, progress_bar("embedding") as on_chunks:
         made = embed_store(opened, model, collection=collection, on_chunks=on_chunks)
     seconds = time.monotonic() - began
     return Output(

@@ -13,24 +13,14 @@ from typing import Any
 
 import click
 import orjson
-from rich.markup import escape
-from rich.table import Table
 
 from millgate.circles.finder import clip
-from millgate.cli.console import SafeConsole
-from millgate.cli.options import (
-    Output,
-    json_option,
-    on_store,
-    open_existing,
-    place_options,
-    print_json,
-)
-from millgate.cli.terminal import echo, fit, format_minute
+from millgate.cli.options import Output, on_store
+from millgate.cli.terminal import fit, format_minute, table_of
 from millgate.errors import InputError, NotFound
 from millgate.explain.as_data import summary_data, trace_data
 from millgate.explain.costs import Costs, add_up
-from millgate.explain.describe import Description, describe, describe_notes
+from millgate.explain.describe import describe, describe_notes
 from millgate.explain.replay import Replay
 from millgate.explain.why import Why
 from millgate.gateway import Millgate
@@ -48,7 +38,6 @@ from millgate.types import Trace, TraceSummary
 from millgate.types.notes import Stage
 
 ID_CHARS = 8  # of a trace's 32: two of ten thousand begin alike once in eighty stores, and the error then names both
-QUERY_CHARS = 200
 MOST_LISTED = 10_000  # requests that are grouped; a tenant keeps no more by default
 # what became of the answers of model calls, what went wrong first
 OUTCOMES = {
@@ -70,52 +59,45 @@ MOST_LEFT_OUT = 15
 @click.command(epilog="Example: millgate why last docs/refunds.md#2")
 @click.argument("trace", required=False)
 @click.argument("chunk", required=False)
-@place_options
 @click.option("--list", "lists", is_flag=True, help="List the last requests.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most rows to list.")  # fmt: skip
 @click.option("--session", help="List each call of this session; the beginning of its name is enough.")  # fmt: skip
-@json_option
+@on_store
 def why(
+    gate: Millgate,
     trace: str | None,
     chunk: str | None,
-    store: str | None,
-    tenant: str | None,
     lists: bool,
     limit: int,
     session: str | None,
-    as_json: bool,
-) -> None:
+) -> Output:
     """Show the last request or TRACE in full, say why CHUNK is not in it, or list the last requests.
 
     In the list, the model calls of an agent's session are one row with their outcomes.
     The beginning of a trace's id is enough, and `last` is the newest trace. For a CHUNK that was left out, the command
     finds the smallest change of the settings that would have let it in.
     """
-    with open_existing(store, tenant) as gate:
-        if lists or session is not None:
-            found = gate.traces(limit=limit if as_json and session is None else MOST_LISTED)
-            if session is not None:
-                found = _of_session(found, session)
-            if as_json:
-                print_json([summary_data(summary) for summary in found[:limit]])
-            elif session is not None:
-                _print_list([[row] for row in found[:limit]], names_session=False)
-            else:
-                _print_list(group_sessions(found)[:limit])
-            return
-        stored = gate.trace(_find_trace(gate, trace or "last"))
-        if chunk is not None:
-            answer = gate.why(stored, whole_chunk_id(gate, stored, chunk))
-        empty = describe_empty(gate) if _looked_in_vain(stored) else ""
+    if lists or session is not None:
+        found = gate.traces(limit=MOST_LISTED)
+        if session is None:
+            rows = _group_sessions(found)
+        else:
+            found = _of_session(found, session)
+            rows = [[one] for one in found]
+        text, note = _list(rows[:limit], names_session=session is None)
+        return Output([summary_data(one) for one in found[:limit]], text, note)
+    stored = gate.trace(_find_trace(gate, trace or "last"))
     if chunk is not None:
-        _print_answer(answer, as_json=as_json)
-    elif as_json:
-        told = describe(stored)
-        done = [asdict(one) for one in told.done]
-        left_out = [asdict(one) for one in told.left_out]
-        print_json(trace_data(stored) | {"interventions": done, "left_out": left_out})
-    else:
-        print_trace(stored, empty=empty)
+        answer = gate.why(stored, whole_chunk_id(gate, stored, chunk))
+        return Output(answer.as_dict(), _describe_answer(answer))
+    told = describe(stored)
+    done, left_out = [asdict(one) for one in told.done], [asdict(one) for one in told.left_out]
+    lines = [describe_trace(stored)]
+    if _looked_in_vain(stored) and (empty := describe_empty(gate)):
+        lines.append(empty)
+    return Output(
+        trace_data(stored) | {"interventions": done, "left_out": left_out}, "\n".join(lines)
+    )
 
 
 def _find_trace(gate: Millgate, given: str) -> str:
@@ -128,6 +110,9 @@ def _find_trace(gate: Millgate, given: str) -> str:
         raise NotFound(error.message, hint=f"it is a chunk: millgate why last {quote(given)}") from None  # fmt: skip
 
 
+# Lists of requests
+
+
 def _of_session(found: Sequence[TraceSummary], name: str) -> list[TraceSummary]:
     """The requests of the sessions that begin so; an error if there is none."""
     rows = [row for row in found if row.session.startswith(name)]
@@ -138,7 +123,7 @@ def _of_session(found: Sequence[TraceSummary], name: str) -> list[TraceSummary]:
     return rows
 
 
-def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
+def _group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
     """The requests as rows, newest first: a row is one request, or all model calls of one session."""
     rows: dict[tuple[str, str], list[TraceSummary]] = {}
     for one in found:
@@ -147,36 +132,30 @@ def group_sessions(found: Sequence[TraceSummary]) -> list[list[TraceSummary]]:
     return list(rows.values())
 
 
-def _print_list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool = True) -> None:
-    """Print two lines for each row, so that they fit a terminal: what was asked, and below it what became of that."""
-    costs = [add_up(row) for row in rows]
-    for row, spent in zip(rows, costs, strict=True):
-        newest = row[0]
-        id, when, asked = newest.id[:ID_CHARS], format_minute(newest.created), _name_question(row)
-        echo(fit(f"{id:{ID_CHARS}}  {when}  {asked}"))
-        described = (_describe_row(row, names_session=names_session), _describe_cost(spent))
-        echo(fit(f"{'':{ID_CHARS}}  {', '.join(filter(None, described))}"))
+def _list(rows: Sequence[Sequence[TraceSummary]], *, names_session: bool) -> tuple[str, str]:
+    """Two lines for each row, to fit a terminal: what was asked, and what became of that; and notes on the rows."""
     if not rows:
-        echo("no request was traced yet")
-    for told in dict.fromkeys(
-        one.compaction for row in rows for one in reversed(row) if one.compaction
-    ):
-        echo(told, err=True)
-    if any(one.breaks for one in costs):
-        echo("!: the provider's cache broke; millgate why TRACE says why", err=True)
-    if rows:
-        echo("one in full: millgate why TRACE; one chunk of it: millgate why TRACE CHUNK", err=True)
+        return "no request was traced yet", ""
+    lines, compactions, breaks = [], list[str](), False
+    for row in rows:
+        newest, spent = row[0], add_up(row)
+        errors = (why.removeprefix("model: ") for one in row for why in one.degraded)
+        asked = clip(row[-1].query or next(errors, ""), 200)  # of a refused call, why
+        described = (describe_row(row, names_session=names_session), _describe_cost(spent))
+        lines.append(f"{newest.id[:ID_CHARS]:{ID_CHARS}}  {format_minute(newest.created)}  {asked}")
+        lines.append(f"{'':{ID_CHARS}}  {', '.join(filter(None, described))}")
+        compactions += [one.compaction for one in reversed(row) if one.compaction]
+        breaks |= spent.breaks > 0
+    notes = list(dict.fromkeys(compactions))
+    if breaks:
+        notes.append("!: the provider's cache broke; millgate why TRACE says why")
+    notes.append("one in full: millgate why TRACE; one chunk of it: millgate why TRACE CHUNK")
     if any(len(row) > 1 for row in rows):
-        echo("the calls of a session: millgate why --session NAME", err=True)
+        notes.append("the calls of a session: millgate why --session NAME")
+    return fit("\n".join(lines)), "\n".join(notes)
 
 
-def _name_question(row: Sequence[TraceSummary]) -> str:
-    """What was asked, or asked first in a session; for a call that was refused, why."""
-    errors = (why.removeprefix("model: ") for one in row for why in one.degraded)
-    return clip(row[-1].query or next(errors, ""), QUERY_CHARS)
-
-
-def _describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) -> str:
+def describe_row(row: Sequence[TraceSummary], *, names_session: bool = True) -> str:
     """What became of a request; for a session its name, how many calls it made, and what became of them."""
     newest, time = row[0], f"{1000 * sum(one.seconds for one in row):,.1f} ms"
     if not newest.outcome:
@@ -217,42 +196,30 @@ def _describe_cost(spent: Costs) -> str:
     return f"{money} !" if spent.breaks else money
 
 
-def print_trace(trace: Trace, *, empty: str = "") -> None:
-    """Print what each stage did, what was done to the request, what was shown, and what was left out.
+# One request
 
-    `empty` says that there is nothing in the store, if that is why nothing was found.
-    """
-    console, told = SafeConsole(), describe(trace)
-    console.print(escape(told.plan))
+
+def describe_trace(trace: Trace) -> str:
+    """What each stage did, what was done to the request, what was shown, and what was left out."""
+    told = describe(trace)
     counted = () if trace.step(Stage.MODEL) else ("received", "kept", "dropped")
-    table = Table("stage", "ms", *counted, "", box=None, header_style="bold")
-    for step, said in told.steps:
-        counts = (str(getattr(step, name)) for name in counted)
-        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(said))
-    console.print(table)
-    for chunk, lines in told.shown.items():
-        console.print(escape(chunk), style="bold", highlight=False)
-        for line in lines:
-            console.print(escape(f"  {line}"), highlight=False, soft_wrap=True)
-    for line in _describe_outcome(told, trace):
-        echo(line)
-    if empty:
-        echo(empty)
-
-
-def _describe_outcome(told: Description, trace: Trace) -> Iterator[str]:
-    """What was done to a request, and which candidates were left out of it."""
+    rows = [
+        (step.stage, f"{1000 * step.seconds:.2f}", *(getattr(step, n) for n in counted), said)
+        for step, said in told.steps
+    ]
+    lines = [told.plan, table_of("stage", "ms", *counted, "", rows=rows)]
+    for chunk, notes in told.shown.items():
+        lines += [chunk, *(f"  {note}" for note in notes)]
     for one in told.done:
-        yield f"{one.stage:<10} {clip(one.what, 1000)}"
-        yield f"{'':<10} {clip(one.change, 1000)}"
+        lines.append(f"{one.stage:<10} {clip(one.what, 1000)}")
+        lines.append(f"{'':<10} {clip(one.change, 1000)}")
     for left in told.left_out[:MOST_LEFT_OUT]:
-        yield f"{left.stage:<10} {clip(left.chunk, 200)}: {clip(left.reason, 1000)}"
+        lines.append(f"{left.stage:<10} {clip(left.chunk, 200)}: {clip(left.reason, 1000)}")
     if len(told.left_out) > MOST_LEFT_OUT:
-        yield f"and {len(told.left_out) - MOST_LEFT_OUT:,} more: --json lists them all"
+        lines.append(f"and {len(told.left_out) - MOST_LEFT_OUT:,} more: --json lists them all")
     if told.left_out:
-        yield f"what would have let one in: millgate why {trace.id[:ID_CHARS]} CHUNK"
-    if told.untouched:
-        yield told.untouched
+        lines.append(f"what would have let one in: millgate why {trace.id[:ID_CHARS]} CHUNK")
+    return "\n".join(line for line in [*lines, told.untouched] if line)
 
 
 def _looked_in_vain(trace: Trace) -> bool:
@@ -262,24 +229,18 @@ def _looked_in_vain(trace: Trace) -> bool:
     return "context_trace" in call.facts and not call.facts.get("context_tokens")
 
 
-def _print_answer(answer: Why, *, as_json: bool) -> None:
-    """Print where a chunk fell, and what would have let it in."""
-    if as_json:
-        print_json(answer.as_dict())
-        return
-    for line in describe_notes(answer.notes):
-        echo(line)
+def _describe_answer(answer: Why) -> str:
+    """Where a chunk fell, and what would have let it in."""
+    lines = [*describe_notes(answer.notes)]
     if answer.entered:
-        echo(f"{answer.chunk} was shown")
-        return
-    echo(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
+        lines.append(f"{answer.chunk} was shown")
+        return "\n".join(lines)
+    lines.append(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
     if answer.changes:
         several = " all of these together" if len(answer.changes) > 1 else ""
-        echo(f"it would have entered with{several}")
-        for change in answer.changes:
-            echo(f"  {change.name} = {change.now} (was {change.was})")
-    if answer.note:
-        echo(answer.note)
+        lines.append(f"it would have entered with{several}")
+        lines += [f"  {change.name} = {change.now} (was {change.was})" for change in answer.changes]
+    return "\n".join([*lines, answer.note] if answer.note else lines)
 
 
 @click.command(epilog="Example: millgate replay last budget=2000 grade.floor=0")
@@ -293,7 +254,7 @@ def replay(gate: Millgate, trace: str, changes: tuple[str, ...]) -> Output:
     """
     given = dict(map(_parse_change, changes))
     made = gate.replay(whole_trace_id(gate, trace), given)
-    return Output(made.as_dict(), _describe_replay(made))
+    return Output(made.as_dict(), "\n".join(_describe_replay(made)))
 
 
 def _parse_change(text: str) -> tuple[str, Any]:
@@ -307,17 +268,14 @@ def _parse_change(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _describe_replay(made: Replay) -> str:
+def _describe_replay(made: Replay) -> Iterator[str]:
     before, after = made.before, made.after
-    lines = [
-        f"chunks {len(before.kept):>6} -> {len(after.kept)}",
-        f"tokens {before.tokens:>6} -> {after.tokens}",
-        *(f"  + {id}" for id in made.entered),
-        *(f"  - {id}  {made.reasons[id]}" for id in made.left),
-        *(f"    {id}  {why}" for id, why in made.reasons.items() if id not in made.left),
-    ]
+    yield f"chunks {len(before.kept):>6} -> {len(after.kept)}"
+    yield f"tokens {before.tokens:>6} -> {after.tokens}"
+    yield from (f"  + {id}" for id in made.entered)
+    yield from (f"  - {id}  {made.reasons[id]}" for id in made.left)
+    yield from (f"    {id}  {why}" for id, why in made.reasons.items() if id not in made.left)
     if not made.entered and not made.left:
-        lines.append("the same chunks as before")
+        yield "the same chunks as before"
     if made.drift:
-        lines.append(f"changed since the trace was stored: {', '.join(made.drift)}")
-    return "\n".join(lines)
+        yield f"changed since the trace was stored: {', '.join(made.drift)}"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from millgate.cli.console import SafeConsole
-from millgate.cli.options import json_option, print_json
-from millgate.cli.terminal import echo
+from millgate.cli.options import json_option
+from millgate.cli.terminal import echo, fit, print_json
 from millgate.errors import InputError, MissingExtra
 from millgate.sessions.xray.files import find
 from millgate.sessions.xray.page import MARKER, page
@@ -47,7 +46,7 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
     if as_json:
         print_json(found)
     else:
-        SafeConsole().print(summary(found))
+        echo(fit(summary(found)))
     if not table_version():
         missing = MissingExtra("genai-prices", extra="service")
         echo(f"\nno amounts of money: {missing.message}; {missing.hint}", err=as_json)

@@ -7,19 +7,27 @@ a set each question. `lower` is the chance of knowing under which one in 400 of 
 refused. With fewer sets than MIN_SETS the weights are drawn toward the shipped ones and not toward 0, since little data
 says little about thirteen weights. A set of few questions then weighs as much as it has, and `lower` only falls: a
 handful of questions cannot tell what one in 400 is.
+
+Labels may also be what people said about questions of their own (`read_judgments`). A test of `millgate test` names the
+chunks that its question needs. A review that a person approved says the same of the chunks that were found for it. A
+rejected one says that they are wrong, so its question counts as one that the collection cannot answer. An answered
+review says nothing about the chunks: the person wrote something else.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from millgate.evaluate.labeled import Labeled, copies
-from millgate.evaluate.reliability import Pair, expected_error, pool
-from millgate.evaluate.retrieval import Tick, foreign
-from millgate.evaluate.stored_set import StoredSet, collection_of
+from millgate.errors import InputError
+from millgate.evaluate.labeled import Labeled, StoredSet, collection_of
+from millgate.evaluate.regression import names_chunk, read_cases
+from millgate.evaluate.retrieval import Pair, Tick, calibration_error, foreign
 from millgate.gateway import Millgate
+from millgate.pipeline.stages.decide import decide
 from millgate.pipeline.stages.propagate import propagate
 from millgate.pipeline.stages.retrieve import retrieve
 from millgate.ranking.arrays import Floats
@@ -36,17 +44,23 @@ from millgate.ranking.model import (
     share_features,
 )
 from millgate.ranking.question import ask, match_known
-from millgate.types import Candidate
+from millgate.types import Candidate, Request, Trace, Window
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
 MIN_SETS = 4  # sets below which a model fitted without one of them says little
 REFUSED = 1 / 400  # share of the answerable questions that `lower` may cost, the mean over sets
 SHOWN = 10  # best chunks of a ranking by which calibration is judged: about what a context of 1,000 tokens shows
+OWN, REJECTED = (
+    "own",
+    "rejected",
+)  # the set of judgments, and the source of questions that it cannot answer
+PARTS = (
+    5  # judged questions are parted in so many; each part is judged by weights fitted on the others
+)
 _SET_WEIGHT = 100.0
 _RIDGE = 1.0
 _STEPS = 60
 _SMALL_STEP = 1e-6
-_SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +83,6 @@ class Asked:
         return self.set == self.source
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """What weights fitted without a set do on it."""
-
-    empty: float
-    stopped: float
-    pairs: list[Pair]
-
-
 def observe(
     stored: StoredSet,
     others: Sequence[Labeled],
@@ -86,12 +91,11 @@ def observe(
     tick: Tick = lambda: None,
 ) -> list[Asked]:
     """Ask a set's questions, and some of other sets, in the set."""
-    labeled = stored.labeled
-    alike, asked = copies(labeled), list[Asked]()
+    labeled, asked = stored.labeled, list[Asked]()
     with stored.open() as gate:
         for query in labeled.queries:
             labels = labeled.labels[query["_id"]]
-            evidence = {*labels}.union(*(alike.get(id, ()) for id in labels))
+            evidence = {*labels}.union(*(stored.copies.get(id, ()) for id in labels))
             place, name = collection_of(query), labeled.name
             ranking = rank(gate, query["text"], place)
             found = [c.chunk.document in evidence for c in ranking]
@@ -134,44 +138,47 @@ def describe(
     return [Asked(name, source, features, scores, np.array(labeled, float), telling)]
 
 
+# Fitting
+
+
 def fit(asked: Sequence[Asked], *, start: Model | None = None) -> Model:
     """The weights for these questions; drawn toward those of `start` if there is one, else toward 0."""
-    nothing = [dict.fromkeys(names, 0.0) for names in (SHARE, HOLDS, KNOWS)]
-    near = start or Model(nothing[0], nothing[1], nothing[2], lower=0.0)
+    if not any(one.answerable and one.labeled.any() for one in asked):
+        raise InputError("no labeled passage was found, so there is nothing to fit")
     few = start is not None
+    share, holds, knows = (dict.fromkeys(names, 0.0) for names in (SHARE, HOLDS, KNOWS))
+    made = start or Model(share, holds, knows, lower=0.0)
     own = [one for one in asked if one.answerable]
-    share = _pair_names(SHARE, _fit_shares(own, _row(near.share, SHARE), few=few))
-    made = replace(near, share=share)
+    made = replace(made, share=_fit_shares(own, made.share, few=few))
     weights = _balance([(one.set, True) for one in own], few=few)
     rows = [share_features(one.features, made.shares(one.scores)) for one in own]
     each = [np.full(len(one.scores), w) for one, w in zip(own, weights.tolist(), strict=True)]
     labeled = np.concatenate([one.labeled for one in own])
-    start_row = _row(near.holds, HOLDS)
-    holds = _regress(np.vstack(rows), labeled, np.concatenate(each), start_row, few=few)
-    made = replace(made, holds=_pair_names(HOLDS, holds))
+    x, each_weight = np.vstack(rows), np.concatenate(each)
+    made = replace(made, holds=_regress(x, labeled, each_weight, made.holds, HOLDS, few=few))
     if len(own) < len(asked):  # without foreign questions nothing tells who knows
         x = np.array([[one.features[name] for name in KNOWS] for one in asked])
         y = np.array([one.answerable for one in asked], float)
         balanced = _balance([(one.set, one.answerable) for one in asked], few=few)
-        made = replace(
-            made,
-            knows=_pair_names(KNOWS, _regress(x, y, balanced, _row(near.knows, KNOWS), few=few)),
-        )
+        made = replace(made, knows=_regress(x, y, balanced, made.knows, KNOWS, few=few))
         made = replace(made, lower=min(_lower(own, made), start.lower if start else made.upper))
     return made
 
 
-def _fit_shares(own: Sequence[Asked], start: Floats, *, few: bool) -> Floats:
+def _fit_shares(
+    own: Sequence[Asked], former: Mapping[str, float], *, few: bool
+) -> Mapping[str, float]:
     """The weights under which the labeled chunks of each ranking have the largest shares: a conditional logit."""
+    start = np.array([former[name] for name in SHARE])
     told = [one for one in own if one.labeled.any()]
     weights = _balance([(one.set, True) for one in told], few=few)
-    longest = max((len(one.scores) for one in told), default=0)
+    longest = max(len(one.scores) for one in told)
     x = np.zeros((len(told), longest, len(start)))
     true, absent = np.zeros((len(told), longest)), np.full((len(told), longest), -np.inf)
     for at, one in enumerate(told):
-        size = len(one.scores)
-        x[at, :size], absent[at, :size] = score_features(one.scores), 0.0
-        true[at, :size] = one.labeled / one.labeled.sum()
+        count = len(one.scores)
+        x[at, :count], absent[at, :count] = score_features(one.scores), 0.0
+        true[at, :count] = one.labeled / one.labeled.sum()
 
     def shares(w: Floats) -> Floats:
         logits = x @ w + absent
@@ -179,7 +186,7 @@ def _fit_shares(own: Sequence[Asked], start: Floats, *, few: bool) -> Floats:
         return np.asarray(found / found.sum(1, keepdims=True), np.float64)
 
     def loss(w: Floats) -> float:
-        told_shares = np.where(true > 0, np.log(np.maximum(shares(w), _SMALLEST)), 0.0)
+        told_shares = np.where(true > 0, np.log(np.maximum(shares(w), 1e-300)), 0.0)
         away = w - start
         return float(_RIDGE * (away @ away) / 2 - (weights[:, None] * true * told_shares).sum())
 
@@ -197,67 +204,33 @@ def _fit_shares(own: Sequence[Asked], start: Floats, *, few: bool) -> Floats:
         w += step
         if np.abs(step).max() < _SMALL_STEP:
             break
-    return w
+    return dict(zip(SHARE, w.tolist(), strict=True))
 
 
-def fit_without(name: str, asked: Iterable[Asked]) -> Model:
-    """The weights fitted without a set: neither its texts nor its questions."""
-    return fit([one for one in asked if name not in {one.set, one.source}])
-
-
-def hold_out(name: str, asked: Iterable[Asked]) -> HeldOut:
-    """What weights that know neither the texts nor the questions of a set do on it."""
-    every = list(asked)
-    model = fit_without(name, every)
-    mine = [one for one in every if one.set == name]
-    refused = [
-        (one.answerable, one.telling and model.chance_known(one.features) < model.lower)
-        for one in mine
-    ]
-    pairs = []
-    for one in mine:
-        held = model.chances_held(one.features, model.shares(one.scores)) * model.chance_known(
-            one.features
-        )
-        rows = zip(held[:SHOWN].tolist(), one.labeled[:SHOWN].tolist(), strict=True)
-        pairs += [Pair(said, bool(true)) for said, true in rows] if one.answerable else []
-    own, away = ([no for answerable, no in refused if answerable is kind] for kind in (True, False))
-    return HeldOut(_mean(own), _mean(away), pairs)
-
-
-def figures(held: Mapping[str, HeldOut]) -> dict[str, float]:
-    """The means over the sets left out."""
-    found = list(held.values())
-    return {
-        "empty": round(_mean([one.empty for one in found]), 4),
-        "empty_worst": round(max(one.empty for one in found), 4),
-        "stopped": round(_mean([one.stopped for one in found]), 3),
-        "calibration_error": round(expected_error(pool([one.pairs for one in found])), 3),
-    }
-
-
-def as_data(model: Model, **about: object) -> dict[str, Any]:
-    """The weights as they stand in a file, with what is told about them."""
-    return {
-        **about,
-        "lower": round(model.lower, 3),
-        "upper": model.upper,
-        **{
-            step: {name: round(value, 3) for name, value in weights.items()}
-            for step, weights in _steps(model)
-        },
-    }
-
-
-def _steps(model: Model) -> Sequence[tuple[str, Mapping[str, float]]]:
-    return ("share", model.share), ("holds", model.holds), ("knows", model.knows)
-
-
-def fit_sets(asked: Sequence[Asked], names: Sequence[str]) -> tuple[Model, dict[str, HeldOut]]:
-    """The model for some sets, and what it does on each if fitted without it; none of that for few sets."""
-    if len(names) < MIN_SETS:
-        return fit(asked, start=read_model()), {}
-    return fit(asked), {name: hold_out(name, asked) for name in names}
+def _regress(
+    x: Floats,
+    y: Floats,
+    weight: Floats,
+    former: Mapping[str, float],
+    names: Sequence[str],
+    *,
+    few: bool = False,
+) -> dict[str, float]:
+    """Ridge logistic regression by Newton steps; the first column is the bias, which is free unless data are few."""
+    start = np.array([former[name] for name in names])
+    w = start.copy()
+    ridge = _RIDGE * np.eye(x.shape[1])
+    if not few:
+        ridge[0, 0] = 1e-6
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(x @ w, -30, 30)))
+        gradient = x.T @ (weight * (y - p)) - ridge @ (w - start)
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge
+        step = np.linalg.solve(hessian, gradient)
+        w += step
+        if np.abs(step).max() < _SMALL_STEP:
+            break
+    return dict(zip(names, w.tolist(), strict=True))
 
 
 def _balance(cells: Sequence[tuple[str, bool]], *, few: bool = False) -> Floats:
@@ -276,23 +249,6 @@ def _balance(cells: Sequence[tuple[str, bool]], *, few: bool = False) -> Floats:
     return weight
 
 
-def _regress(x: Floats, y: Floats, weight: Floats, start: Floats, *, few: bool = False) -> Floats:
-    """Ridge logistic regression by Newton steps; the first column is the bias, which is free unless data are few."""
-    w = start.copy()
-    ridge = _RIDGE * np.eye(x.shape[1])
-    if not few:
-        ridge[0, 0] = 1e-6
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(x @ w, -30, 30)))
-        gradient = x.T @ (weight * (y - p)) - ridge @ (w - start)
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge
-        step = np.linalg.solve(hessian, gradient)
-        w += step
-        if np.abs(step).max() < _SMALL_STEP:
-            break
-    return w
-
-
 def _lower(own: Sequence[Asked], model: Model) -> float:
     """The chance of knowing under which REFUSED of the answerable questions are, the mean over sets."""
     marks: dict[str, list[float]] = {}
@@ -306,13 +262,140 @@ def _lower(own: Sequence[Asked], model: Model) -> float:
     return float(levels[max(0, int(np.searchsorted(refused, REFUSED, side="right")) - 1)])
 
 
-def _row(weights: Mapping[str, float], names: Sequence[str]) -> Floats:
-    return np.array([weights[name] for name in names])
+def as_data(model: Model, **about: object) -> dict[str, Any]:
+    """The weights as they stand in a file, with what is told about them."""
+    steps = {"share": model.share, "holds": model.holds, "knows": model.knows}
+    rounded = {s: {name: round(w, 3) for name, w in found.items()} for s, found in steps.items()}
+    return {**about, "lower": round(model.lower, 3), "upper": model.upper, **rounded}
 
 
-def _pair_names(names: Sequence[str], values: Floats) -> dict[str, float]:
-    return dict(zip(names, values.tolist(), strict=True))
+# Sets that are left out
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What weights fitted without a set do on it."""
+
+    empty: float
+    stopped: float
+    pairs: Sequence[Pair]
+
+
+def fit_sets(asked: Sequence[Asked], names: Sequence[str]) -> tuple[Model, dict[str, HeldOut]]:
+    """The model for some sets, and what it does on each if fitted without it; none of that for few sets."""
+    if len(names) < MIN_SETS:
+        return fit(asked, start=read_model()), {}
+    return fit(asked), {name: hold_out(name, asked) for name in names}
+
+
+def fit_without(name: str, asked: Iterable[Asked]) -> Model:
+    """The weights fitted without a set: neither its texts nor its questions."""
+    return fit([one for one in asked if name not in {one.set, one.source}])
+
+
+def hold_out(name: str, asked: Sequence[Asked]) -> HeldOut:
+    """What weights that know neither the texts nor the questions of a set do on it."""
+    model = fit_without(name, asked)
+    refused: dict[bool, list[bool]] = {True: [], False: []}
+    pairs = list[Pair]()
+    for one in asked:
+        if one.set != name:
+            continue
+        known = model.chance_known(one.features)
+        refused[one.answerable].append(one.telling and known < model.lower)
+        if one.answerable:
+            held = known * model.chances_held(one.features, model.shares(one.scores))[:SHOWN]
+            pairs += zip(held.tolist(), one.labeled[:SHOWN].astype(bool).tolist(), strict=True)
+    return HeldOut(_mean(refused[True]), _mean(refused[False]), pairs)
+
+
+def figures(held: Mapping[str, HeldOut]) -> dict[str, float]:
+    """The means over the sets left out."""
+    found = list(held.values())
+    return {
+        "empty": round(_mean([one.empty for one in found]), 4),
+        "empty_worst": round(max(one.empty for one in found), 4),
+        "stopped": round(_mean([one.stopped for one in found]), 3),
+        "calibration_error": round(calibration_error([one.pairs for one in found]), 3),
+    }
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
+
+
+# Judgments of a user's own questions
+
+Judgment = tuple[Request, tuple[str, ...]]
+"""A question, and the ids or patterns of chunks or documents that answer it; none if what is found is wrong."""
+
+
+def read_judgments(gate: Millgate, files: Sequence[Path]) -> list[Judgment]:
+    """The questions of test files, and the decided reviews of the store."""
+    found: list[Judgment] = []
+    for case in (case for file in files for case in read_cases(file) if case.must):
+        window = Window.of(list(case.window))
+        asked = Request(case.question, case.budget, gate.tenant, case.collection, window, case.k)
+        found.append((asked, case.must))
+    for review in gate.reviews.reviews():
+        right = tuple(review.grades) if review.status == "approved" else ()
+        if right or review.status == "rejected":  # where nothing was found, nothing was approved
+            places = review.collection.split(", ")
+            found.append((Request(review.query, tenant=gate.tenant, collection=places), right))
+    if sum(bool(right) for _, right in found) < PARTS:  # a part would have none
+        raise InputError(
+            f"there are fewer than {PARTS} questions of which the right chunks are known",
+            hint="record some in a file, millgate test FILE --record 'A question?', or approve reviews: millgate reviews list",
+        )
+    return found
+
+
+def observe_judged(gate: Millgate, judgment: Judgment) -> list[Asked]:
+    """A judged question as the model sees it in each of its collections; nothing if no chunk was found."""
+    request, right = judgment
+    source, asked = OWN if right else REJECTED, list[Asked]()
+    for name in request.collections:
+        ranking = rank(gate, request.query, name)
+        labeled = [any(names_chunk(wanted, c.chunk) for wanted in right) for c in ranking]
+        asked += describe(gate, request.query, name, ranking, labeled, name=OWN, source=source)
+    return asked
+
+
+def compare(
+    gate: Millgate,
+    judgments: Sequence[Judgment],
+    *,
+    start: Model,
+    folder: Path,
+    tick: Tick = lambda: None,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What the contexts of the questions are like now, and by weights fitted on the other questions.
+
+    Each is the mean share of what is right that was shown, the mean of the tokens, and how many contexts are empty: of
+    the questions with an answer, and as `stopped` of the rejected ones. The weights are written to files in the folder.
+    """
+    observed = [observe_judged(gate, judgment) for judgment in judgments]
+    tallies: tuple[dict[str, list[float]], ...] = ({}, {})
+    for part in range(PARTS):
+        others = [a for at, some in enumerate(observed) if at % PARTS != part for a in some]
+        file = folder / f"{part}.json"
+        file.write_text(json.dumps(as_data(fit(others, start=start))), encoding="utf-8")
+        for request, right in judgments[part::PARTS]:
+            trace = Trace("", request, decide(request, gate.settings.decide))
+            made = gate.replay(trace, {"grade.weights": str(file)})
+            for outcome, tally in zip((made.before, made.after), tallies, strict=True):
+                empty = float(not outcome.tokens)
+                if not right:
+                    tally.setdefault("stopped", []).append(empty)
+                    continue
+                held = (
+                    gate.store.chunks(gate.tenant, c, outcome.kept) for c in request.collections
+                )
+                chunks = [chunk for some in held for chunk in some]
+                shown = sum(any(names_chunk(wanted, c) for c in chunks) for wanted in right)
+                row = {"evidence": shown / len(right), "tokens": outcome.tokens, "empty": empty}
+                for name, value in row.items():
+                    tally.setdefault(name, []).append(value)
+            tick()
+    before, after = ({name: _mean(found) for name, found in tally.items()} for tally in tallies)
+    return before, after

@@ -1,4 +1,4 @@
-"""Labeled sets: texts, questions about them, and which texts answer each.
+"""Labeled sets: texts, questions about them, and which texts answer each; and such a set in a store, to be asked.
 
 A set is a folder with corpus.jsonl {_id, title, text, collection}, queries.jsonl {_id, text, collection} and
 qrels.tsv (query, passage, grade; the first line is a heading). Each query is asked within its collection. A query may
@@ -12,12 +12,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
 from millgate.errors import InputError
+from millgate.gateway import Millgate
+from millgate.stores.temporary import TemporaryStore
 from millgate.text.bounded_json import describe_json_error
 from millgate.text.words import tokens
+from millgate.types import Trace
 
+SETTINGS = "settings"  # as an embedder: the one that the settings name
+Settings = Mapping[str, Any]
+"""Settings by section, as `Millgate.open` takes them."""
 Query = Mapping[str, str]
 
 
@@ -36,19 +43,26 @@ class Labeled:
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unanswerable: Sequence[Query] = ()
 
+    @property
+    def collections(self) -> list[str]:
+        """The collections that its rows are in."""
+        return sorted({str(row["collection"]) for row in self.rows})
+
+
+def collection_of(query: Query) -> str:
+    """The collection that a query is asked in."""
+    return query.get("collection", "main")
+
 
 def sample(labeled: Labeled, most: int | None) -> Labeled:
     """The set with at most this many of its questions, the same in every run."""
-    queries, unanswerable = (
-        _draw(asked, most, labeled.name) for asked in (labeled.queries, labeled.unanswerable)
-    )
-    return replace(labeled, queries=queries, unanswerable=unanswerable)
 
+    def draw(queries: Sequence[Query]) -> Sequence[Query]:
+        if most is None or most >= len(queries):
+            return queries
+        return random.Random(labeled.name).sample(queries, most)  # noqa: S311  no secret
 
-def _draw(queries: Sequence[Query], most: int | None, seed: str) -> Sequence[Query]:
-    if most is None or most >= len(queries):
-        return queries
-    return random.Random(seed).sample(queries, most)  # noqa: S311  no secret
+    return replace(labeled, queries=draw(labeled.queries), unanswerable=draw(labeled.unanswerable))
 
 
 def copies(labeled: Labeled) -> dict[str, frozenset[str]]:
@@ -100,18 +114,14 @@ def read(folder: Path) -> Labeled:
     asked = _lines(folder / "queries.jsonl")
     queries = [query for query in asked if query["_id"] in labels]
     unanswerable = [query for query in asked if query.get("answerable") is False]
-    answers = {query["_id"]: _answers(query) for query in queries if query.get("answers")}
+    answers = {query["_id"]: query["answers"] for query in queries if query.get("answers")}
+    for id, wordings in answers.items():
+        if not isinstance(wordings, list) or not all(isinstance(one, str) for one in wordings):
+            raise InputError(
+                f"queries.jsonl, {id}: `answers` is not a list of strings",
+                hint='write {"_id": "q1", "text": "how long?", "answers": ["14 days", "two weeks"]}',
+            )
     return Labeled(folder.name, rows, queries, labels, answers, unanswerable)
-
-
-def _answers(query: Mapping[str, Any]) -> list[str]:
-    answers = query["answers"]
-    if not isinstance(answers, list) or not all(isinstance(one, str) for one in answers):
-        raise InputError(
-            f"queries.jsonl, {query['_id']}: `answers` is not a list of strings",
-            hint='write {"_id": "q1", "text": "how long?", "answers": ["14 days", "two weeks"]}',
-        )
-    return answers
 
 
 def _text(path: Path) -> str:
@@ -135,3 +145,50 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name}, line {number}: needs _id and text: {error}") from error
     return found
+
+
+class MeasuredStore(TemporaryStore):
+    """A store for several gates, which keeps no traces. Everyone knows its secret, so that two runs count the same
+    tokens for their fences.
+    """
+
+    def secret(self, tenant: str) -> bytes:  # noqa: D102  (see the class)
+        return bytes(32)
+
+    def save_traces(
+        self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
+    ) -> None:
+        """Keep nothing: every context has its trace."""
+
+    def close(self) -> None:
+        """Stay open for the gates that are still open."""
+
+
+class StoredSet:
+    """A labeled set in a store, for gates of different settings one after the other; as a `with` block.
+
+    `embedder` is a model as `embed.model` names it, or SETTINGS for the one that the settings name.
+    """
+
+    def __init__(self, labeled: Labeled, embedder: str = "none") -> None:
+        self.labeled = labeled
+        self.copies = copies(labeled)
+        self._embed = {} if embedder == SETTINGS else {"embed": {"model": embedder, "url": ""}}
+        self._store = MeasuredStore()
+        self._folder = TemporaryDirectory(prefix="millgate-eval-")  # the index, built once
+
+    def __enter__(self) -> Self:
+        with self.open() as gate:
+            gate.add(self.labeled.rows)
+            for collection in self.labeled.collections:
+                gate.index(collection)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def open(self, settings: Settings | None = None) -> Millgate:
+        """A gate over the set."""
+        return Millgate.open(
+            self._folder.name, store=self._store, **{**self._embed, **(settings or {})}
+        )

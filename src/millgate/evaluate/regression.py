@@ -1,25 +1,70 @@
 """Regression tests for context: whether what must enter still does, and if not, why.
 
+The tests stand in a TOML file that people write by hand, or that `millgate test --record` writes:
+
+    [[test]]
+    question = "How long do refunds take?"
+    must = ["docs/refunds.md#2"]         # ids of chunks or documents; * and ? stand for any characters
+    must_not = ["docs/old/*"]
+    contains = ["14 days"]               # text that the block has to hold
+
+`window`, `budget`, `k` and `collection` are those of the request. They may stand above all tests, too, and hold then
+for those that do not say otherwise.
+
 Each question runs through the real pipeline. For a chunk that is missing, `why` finds where it fell and the smallest
-change that would admit it; what has changed since the test was recorded (release, settings, the chunk's own text) is
-named beside it.
+change that would admit it. `recorded` says how things were when a test was written, so that what has changed since
+(release, settings, the chunk's own text) is named beside a failure.
 """
 
+import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from pydantic import TypeAdapter, ValidationError
+
 from millgate import __version__
-from millgate.evaluate.regression_file import Case, Recorded
-from millgate.explain.why import Why
+from millgate.errors import InputError
 from millgate.gateway import Millgate
 from millgate.operations.presence import did_you_mean
 from millgate.settings.schema import Settings, is_secret, values
-from millgate.types import Chunk, Context, Trace
+from millgate.types import Chunk, Context, Request, Trace
+
+_SHARED = ("budget", "k", "collection", "window")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How things were when a test was recorded: the release, settings other than the default, digests of the texts."""
+
+    version: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question, and what must and must not enter."""
+
+    question: str
+    name: str = ""
+    must: tuple[str, ...] = ()
+    must_not: tuple[str, ...] = ()
+    contains: tuple[str, ...] = ()
+    window: tuple[str, ...] = ()
+    budget: int = Request("").budget
+    k: int | None = None
+    collection: str = "main"
+    recorded: Recorded = Recorded()
+
+
+_CASE = TypeAdapter(Case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +90,77 @@ class CaseResult:
     since: tuple[str, ...] = ()
 
 
+# The file of tests
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The tests of a file; an error says in which test what is wrong."""
+    try:
+        tree = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", hint=f"record one: millgate test {path} --record 'A question?'") from error  # fmt: skip
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}", hint="mend that line") from error
+    tests = tree.pop("test", [])
+    _refuse_unknown(tree, _SHARED, f"{path}")
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, dict) for t in tests):
+        raise InputError(f"{path} holds no tests", hint="begin each with a line [[test]]")
+    return [_parse(tree | test, f"{path}, test {n}") for n, test in enumerate(tests, 1)]
+
+
+def _parse(data: dict[str, Any], where: str) -> Case:
+    _refuse_unknown(data, [f.name for f in fields(Case)], where)
+    if isinstance(data.get("window"), str):
+        data["window"] = [data["window"]]
+    try:
+        case = _CASE.validate_python(data)
+    except ValidationError as invalid:
+        wrong = invalid.errors()[0]
+        name = ".".join(map(str, wrong["loc"]))
+        raise InputError(f"{where}: {name}: {wrong['msg'].lower()}", hint="see: millgate test --help") from invalid  # fmt: skip
+    if not (case.must or case.must_not or case.contains):
+        raise InputError(f"{where} expects nothing", hint="add must, must_not or contains")
+    return case if case.name else replace(case, name=case.question)
+
+
+def _refuse_unknown(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for name in data:
+        if name not in known:
+            raise InputError(f"{where}: {name!r} is unknown", hint=f"{did_you_mean(name, known)}known are: {', '.join(known)}")  # fmt: skip
+
+
+def as_toml(case: Case) -> str:
+    """A test as it stands in a file: all that is not as it is by default."""
+    lines, default = ["[[test]]"], asdict(Case("", name=case.question))
+    for name, value in asdict(case).items():
+        if name != "recorded" and value != default[name]:
+            lines.append(f"{name} = {_value(value)}")
+    if case.recorded != Recorded():
+        lines.append(f"recorded.version = {_value(case.recorded.version)}")
+        for part in ("settings", "texts"):
+            for name, text in getattr(case.recorded, part).items():
+                lines.append(f"recorded.{part}.{_value(name)} = {_value(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: str | int | tuple[str, ...]) -> str:
+    """A value in TOML, which writes strings, numbers and lists as JSON does."""
+    if not isinstance(value, tuple):
+        # DEL is the one character that JSON leaves as it is and TOML forbids
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    inner = ", ".join(map(_value, value))
+    return f"[{inner}]" if len(inner) < 90 else "[\n" + "".join(f"  {_value(v)},\n" for v in value) + "]"  # fmt: skip
+
+
+# Running and recording tests
+
+
 def run_case(gate: Millgate, case: Case) -> CaseResult:
     """Ask the question of a test, and compare what entered with what was expected."""
     made = gate.context(
         case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
     )  # fmt: skip
-    failures = (*_missing(gate, case, made), *_find_unwanted(case, made), *_texts(case, made))
+    failures = tuple(_find_failures(gate, case, made))
     since = tuple(_changes_since_recorded(gate, case))
     return CaseResult(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
 
@@ -77,44 +187,26 @@ def case_of(gate: Millgate, trace: Trace) -> Case:
 
 
 def describe(outcome: CaseResult) -> list[str]:
-    """What failed, why, what would mend it, and what has changed, in lines."""
+    """What failed, why, what would mend it, and what has changed since the test was recorded, in lines."""
     words = {"missing": "does not enter", "entered": "must not enter", "text": "is not in the block"}  # fmt: skip
     lines = []
     for failure in outcome.failures:
         lines.append(f"{failure.what} {words[failure.kind]}: {failure.why}")
         if failure.change:
             lines.append(f"  {failure.change}")
-    return [*lines, *describe_changes(outcome), f"trace {outcome.trace}"]
+    lines += [f"since it was recorded: {change}" for change in outcome.since]
+    return [*lines, f"trace {outcome.trace}"] if outcome.failures else lines
 
 
-def describe_changes(outcome: CaseResult) -> list[str]:
-    """What has changed since a test was recorded, whether it passed or not."""
-    return [f"since it was recorded: {change}" for change in outcome.since]
-
-
-def _missing(gate: Millgate, case: Case, made: Context) -> Iterator[Failure]:
+def _find_failures(gate: Millgate, case: Case, made: Context) -> Iterator[Failure]:
     for wanted in case.must:
-        if any(names_chunk(wanted, chunk) for chunk in made.chunks):
-            continue
-        chunk = _stand_in(gate, case, made, wanted)
-        if chunk is None:
-            known = gate.store.digests(gate.tenant, case.collection)
-            meant = did_you_mean(wanted, list(known)[:20_000]).strip()
-            yield Failure("missing", wanted, f"nothing in collection {case.collection!r} has that id", meant)  # fmt: skip
-            continue
-        answer = gate.why(made.trace, chunk)
-        yield Failure("missing", chunk, f"it fell at {answer.stage}: {answer.reason}", _change(answer))  # fmt: skip
-
-
-def _find_unwanted(case: Case, made: Context) -> Iterator[Failure]:
+        if not any(names_chunk(wanted, chunk) for chunk in made.chunks):
+            yield _explain_missing(gate, case, made, wanted)
     for unwanted in case.must_not:
         for number, chunk in enumerate(made.chunks, 1):
             if names_chunk(unwanted, chunk):
                 found = made.why(chunk.id)[0]
                 yield Failure("entered", chunk.id, f"it was {found.reason} at {found.score:.2f} and is cited as [{number}]")  # fmt: skip
-
-
-def _texts(case: Case, made: Context) -> Iterator[Failure]:
     for text in case.contains:
         if text not in made.text:
             yield Failure("text", text, "the block does not hold it")
@@ -125,26 +217,27 @@ def names_chunk(wanted: str, chunk: Chunk) -> bool:
     return any(name == wanted or fnmatchcase(name, wanted) for name in (chunk.id, chunk.document))
 
 
-def _stand_in(gate: Millgate, case: Case, made: Context, wanted: str) -> str | None:
-    """The chunk to ask about: the best candidate that is meant, else the one of that id, else the document's first."""
-    met = next((c.chunk.id for c in made.trace.candidates if names_chunk(wanted, c.chunk)), None)
-    if met is not None:
-        return met
-    store, tenant = gate.store, gate.tenant
-    if store.chunks(tenant, case.collection, [wanted]):
-        return wanted
-    named = (id for id in store.digests(tenant, case.collection) if fnmatchcase(id, wanted))
-    document = next(named, None)
-    if document is None:
-        return None
-    return next((c.id for c in store.scan(tenant, case.collection, document=document)), None)
+def _explain_missing(gate: Millgate, case: Case, made: Context, wanted: str) -> Failure:
+    """Why nothing that is meant entered.
 
-
-def _change(answer: Why) -> str:
-    if not answer.changes:
-        return answer.note
+    Asked about is the best candidate that is meant, else the chunk of that id, else the first of the document.
+    """
+    store, tenant, place = gate.store, gate.tenant, case.collection
+    chunk = next((c.chunk.id for c in made.trace.candidates if names_chunk(wanted, c.chunk)), None)
+    if chunk is None and store.chunks(tenant, place, [wanted]):
+        chunk = wanted
+    if chunk is None:
+        known = list(store.digests(tenant, place))
+        document = next((id for id in known if fnmatchcase(id, wanted)), None)
+        chunks = () if document is None else store.scan(tenant, place, document=document)
+        chunk = next((c.id for c in chunks), None)
+    if chunk is None:
+        meant = did_you_mean(wanted, known[:20_000]).strip()
+        return Failure("missing", wanted, f"nothing in collection {place!r} has that id", meant)
+    answer = gate.why(made.trace, chunk)
     turned = ", ".join(f"{c.name} = {c.now} (now {c.was})" for c in answer.changes)
-    return f"it would enter with {turned}"
+    change = f"it would enter with {turned}" if turned else answer.note
+    return Failure("missing", chunk, f"it fell at {answer.stage}: {answer.reason}", change)
 
 
 def _changes_since_recorded(gate: Millgate, case: Case) -> Iterator[str]:
@@ -188,19 +281,24 @@ _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit(outcomes: Sequence[CaseResult], *, suite: str) -> str:
     """The report of one file of tests."""
+
+    def element(parent: Element, tag: str, **named: object) -> Element:
+        return SubElement(parent, tag, {name: _clean(str(value)) for name, value in named.items()})
+
     failed = sum(bool(outcome.failures) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
     root = Element("testsuites")
-    head = {"name": _clean(suite), "tests": str(len(outcomes)), "failures": str(failed), "errors": "0", "time": f"{seconds:.3f}"}  # fmt: skip
-    cases = SubElement(root, "testsuite", head)
-    for outcome in outcomes:
-        named = {"classname": _clean(suite), "name": _clean(outcome.case.name), "time": f"{outcome.seconds:.3f}"}  # fmt: skip
-        case = SubElement(cases, "testcase", named)
-        if outcome.failures:
-            first = outcome.failures[0]
-            lines = describe(outcome)
-            message = _clean(f"{first.kind}: {first.what}: {first.why}")
-            SubElement(case, "failure", {"message": message}).text = _clean("\n".join(lines))
+    cases = element(
+        root, "testsuite", name=suite, tests=len(outcomes), failures=failed, errors=0, time=f"{seconds:.3f}"
+    )  # fmt: skip
+    for one in outcomes:
+        case = element(
+            cases, "testcase", classname=suite, name=one.case.name, time=f"{one.seconds:.3f}"
+        )
+        if one.failures:
+            first = one.failures[0]
+            failure = element(case, "failure", message=f"{first.kind}: {first.what}: {first.why}")
+            failure.text = _clean("\n".join(describe(one)))
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 

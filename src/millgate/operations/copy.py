@@ -19,8 +19,8 @@ from millgate.types import Attachment, Document, Edge, Fact, Record, Review, Sec
 _BATCH = 1_000  # chunks, or edges, written in one transaction
 _ALL = 2**31  # more traces and spends than any tenant has
 
-OnChunks = Callable[[str, int, int], None]
-"""Is told what is being done, how many chunks are through, and how many there are."""
+OnChunks = Callable[[int, int, str], None]
+"""Is told how many chunks are through, how many there are, and what is being done."""
 
 
 class WholeStore(Store, Protocol):
@@ -73,7 +73,7 @@ def copy_store(
     target: WholeStore,
     *,
     traces: bool = True,
-    on_chunks: OnChunks = lambda what, done, total: None,
+    on_chunks: OnChunks = lambda done, total, what: None,
 ) -> list[Comparison]:
     """Copy everything and compare both stores; what stands in the target already under the same name is replaced."""
     tenants = source.tenants()
@@ -83,14 +83,14 @@ def copy_store(
         for batch in _batches(source.records(tenant)):
             _write(source, target, tenant, batch)
             done += sum(len(item.chunks) for item in batch if isinstance(item, Document))
-            on_chunks("copying", done, total)
+            on_chunks(done, total, "copying chunks")
         _copy_state(source, target, tenant)
         if traces:
             _copy_traces(source, target, tenant)
     found = []
     for number, tenant in enumerate(tenants, 1):
         found += compare(source, target, tenant, traces=traces)
-        on_chunks("comparing", total * number // len(tenants), total)
+        on_chunks(total * number // len(tenants), total, "comparing chunks")
     return found
 
 

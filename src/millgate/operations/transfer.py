@@ -7,37 +7,25 @@ store.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from millgate.errors import InputError, MillgateError
 from millgate.knowledge.trust import check_trust
-from millgate.operations.presence import existing
+from millgate.operations.copy import WholeStore
 from millgate.protocols import Store
 from millgate.stores.codec import decode, encode
-from millgate.stores.sqlite.store import SqliteStore
 from millgate.text.bounded_json import describe_json_error
 from millgate.text.fingerprint import KIND, pack
-from millgate.types import Attachment, Document, Edge, Fact, Record, Review
+from millgate.types import Attachment, Document, Edge, Fact, Review
 
 _BATCH = 500  # records written in one transaction
 
 
-def export_lines(folder: Path, *, tenant: str | None = None) -> Iterator[str]:
+def export_lines(store: WholeStore, *, tenant: str | None = None) -> Iterator[str]:
     """The records of a store, or of one tenant of it, as lines without line ends."""
-    existing(folder)
-    store = SqliteStore(folder)
-    try:
-        yield from record_lines(store.records(tenant))
-    finally:
-        store.close()
-
-
-def record_lines(records: Iterable[Record]) -> Iterator[str]:
-    """Records as lines without line ends."""
-    for owner, kind, value in records:
+    for owner, kind, value in store.records(tenant):
         yield orjson.dumps({"kind": kind, "tenant": owner, "value": orjson.loads(encode(value))}).decode()  # fmt: skip
 
 

@@ -1,15 +1,10 @@
 """Summary: the findings on one screen, and in words that the page has too."""
 
-from collections.abc import Iterable, Iterator
-
-from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator
 
 from millgate.circles.finder import clip
 from millgate.sessions.xray.findings import Xray
-from millgate.text.table import count_of
+from millgate.text.table import count_of, table
 
 TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
 SESSIONS = 5
@@ -26,7 +21,7 @@ TOOL_HEAD = ("tool results", "calls", "tokens", "share", "again", "stale")
 BREAK_HEAD = ("session", "turn", "tokens", "money", "why")
 
 
-def summary(found: Xray) -> RenderableType:
+def summary(found: Xray) -> str:
     """What filled the windows, for a terminal."""
     lines = [describe_files(found), f"{tokens_of(found.added)} entered windows"]
     lines += [f"  {tokens:>6} {of_all:>5}  {what}" for tokens, of_all, what in total_rows(found)]
@@ -34,27 +29,23 @@ def summary(found: Xray) -> RenderableType:
     for kind, tokens in sorted(found.by_kind.items(), key=lambda row: -row[1]):
         if tokens:
             lines.append(f"{LABELS[kind]:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
-    shown: list[RenderableType] = [Text("\n".join([*lines, ""]))]
     if found.tools:
-        shown += [_table(TOOL_HEAD, tool_rows(found, TOOLS)), Text("")]
-    shown.append(
-        _table(
-            ("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions"),
-            (
-                (clip(one.name, 40), f"{one.turns:,}", short(one.added), short(one.peak),
-                 share(one.repeated, one.added), str(len(one.loops)), str(len(one.compactions)))
-                for one in found.sessions[:SESSIONS]
-            ),
-        )
+        lines += ["", table([TOOL_HEAD, *tool_rows(found, TOOLS)])]
+    heads = ("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions")
+    sessions = (
+        (clip(one.name, 40), f"{one.turns:,}", short(one.added), short(one.peak),
+         share(one.repeated, one.added), str(len(one.loops)), str(len(one.compactions)))
+        for one in found.sessions[:SESSIONS]
     )  # fmt: skip
+    lines += ["", table([heads, *sessions])]
     if said := describe_cache(found):
-        shown.append(Text(f"\nwhat broke the cache: {said}"))
+        lines.append(f"\nwhat broke the cache: {said}")
         if rows := list(break_rows(found, BREAKS, width=12)):
-            shown.append(_table(BREAK_HEAD, rows))
+            lines.append(table([BREAK_HEAD, *rows]))
     cuts = ((one.name, cut.told) for one in found.sessions for cut in one.compactions if cut.told)
     if lost := [f"{clip(name, 40)}: {told}" for name, told in cuts]:
-        shown.append(Text("\n".join(["", *lost[:COMPACTIONS_SHOWN]])))
-    return Group(*shown)
+        lines += ["", *lost[:COMPACTIONS_SHOWN]]
+    return "\n".join(lines)
 
 
 def describe_files(found: Xray) -> str:
@@ -129,13 +120,6 @@ def break_rows(found: Xray, most: int, *, width: int = 300) -> Iterator[tuple[st
     pairs = ((session, broke) for session in found.sessions for broke in session.cache.breaks)
     for session, broke in sorted(pairs, key=lambda pair: -pair[1].lost)[:most]:
         yield clip(session.name, width), f"{broke.turn:,}", short(broke.lost), money(broke.cost), clip(broke.reason, 200)  # fmt: skip
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    table = Table(*head, box=None, header_style="bold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
 
 
 def money(amount: float | None) -> str:
