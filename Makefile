@@ -5,7 +5,7 @@
 #   make test-all  the slow ones too, and many more examples  make fuzz     hostile input, other cases each time
 #   make data      labeled sets and streams to measure on     make release  build and try a release; uploads nothing
 
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,19 +21,24 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@sed -n '3,7s/^# *//p' Makefile
 
-# the versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red
+# The versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red. `make UNPINNED=1 ...`
+# takes the newest that fit instead, as for a Python that the pins do not know yet.
 $(READY): pyproject.toml requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "Millgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "== setting up $(VENV) with $(PYTHON) (once)"
 	@$(PYTHON) -m venv $(VENV)
+ifdef UNPINNED
+	@$(PIP) install --upgrade 'pip>=25.1' uv && $(PIP) install --editable . --group dev
+else
 	@{ $(PIP) install --require-hashes -r requirements/installer.txt && \
 	   $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt && \
 	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } 2>$(VENV)/install.log || { \
 	   cat $(VENV)/install.log; \
 	   if grep -qiE 'hash mismatch|do not match the hashes' $(VENV)/install.log; then \
-	     echo "== a package is not the one that was pinned: nothing is installed. Ask who serves it before you go on."; exit 1; fi; \
-	   echo "== the pinned versions cannot be had here; taking the newest that fit"; \
-	   $(PIP) install --upgrade 'pip>=25.1' uv && $(PIP) install --editable . --group dev; }
+	     echo "== a package is not the one that was pinned: nothing is installed. Ask who serves it before you go on."; else \
+	     echo "== the pinned versions cannot be had here. Try again, or take the newest that fit: make UNPINNED=1"; fi; \
+	   exit 1; }
+endif
 	@touch $@
 
 # the package alone, without what developing it needs
@@ -110,7 +115,7 @@ lock: $(READY)
 # the wheel, from two builds that must be equal byte for byte, and what it is installed with as CycloneDX JSON
 wheel: $(READY)
 	@rm -rf dist/one dist/two
-	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/$$n .; done
+	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist/$$n .; done
 	@cmp dist/one/*.whl dist/two/*.whl && cp dist/one/*.whl dist/ && rm -rf dist/one dist/two && ls dist/*.whl
 	@$(BIN)/python requirements/sbom.py requirements/service.txt > dist/sbom.json && echo "== dist/sbom.json"
 
