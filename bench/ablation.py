@@ -26,7 +26,6 @@ PARTS: Mapping[str, Settings] = {
     "phrases": {"retrieve": {"phrase": 0}},
     "names": {"propagate": {"weight": 0}},
     "propagate": {"propagate": {"mode": "off"}},
-    "length": {"gate": {"length_power": 0}},
     "floor": {"grade": {"floor": 0.0}},
     "grade": {"grade": {"enabled": False}},
 }

@@ -22,10 +22,9 @@ import numpy as np
 from millgate.evaluate.labeled import sets
 from millgate.pipeline.stages.penalize import PenalizePolicy, penalize
 from millgate.published.self_reference import adjust_score, compute_overlaps
-from millgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
+from millgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints
 from millgate.text.hashes import Tokens
 from millgate.text.sketch import Sketch
-from millgate.text.window_cache import WindowCache
 from millgate.text.words import tokens
 from millgate.types import Candidate, Chunk, Window
 
@@ -183,19 +182,13 @@ def speed():
     few, many = ([" ".join(prose.write(180)) for _ in range(n)] for n in (50, 1000))
     index = WindowIndex.of([window])
     index.coverage(few)
-    stored = [unpack(data) for data in pack(few)]
-    cache = WindowCache(clock=lambda: 0.0)
     asked = [Candidate(Chunk(id=str(i), text=text), 0.5) for i, text in enumerate(few)]
     ours = {
         "cold, 32 k x 50": lambda: WindowIndex.of([window]).coverage(few),
         "warm window, 32 k x 50": lambda: index.coverage(few),
-        "all warm, 32 k x 50": lambda: index.overlap(Tokens.join(stored)),
         "cold, 128 k x 50": lambda: WindowIndex.of([large]).coverage(few),
         "cold, 128 k x 1 000": lambda: WindowIndex.of([large]).coverage(many),
-        "append 200 tokens to 32 k": lambda: index.with_texts([few[0]]),
-        "the whole stage, all warm, 32 k x 50": lambda: penalize(
-            asked, Window((window,)), POLICY, cache=cache
-        ),
+        "the whole stage, 32 k x 50": lambda: penalize(asked, Window((window,)), POLICY),
         "fingerprints of 50": lambda: fingerprints(few),
         "window payload, 32 k": lambda: WindowFingerprint.of([window]),
         "sketch of an index, 32 k": lambda: Sketch.of(index),

@@ -92,7 +92,7 @@ def test_a_stage_can_be_interrupted(recorder):
 def test_an_attempt_is_recorded_only_if_it_fails(recorder):
     with recorder.attempt(Stage.INDEX):
         pass
-    assert recorder.steps == ()
+    assert recorder.steps == []
     with recorder.attempt(Stage.INDEX):
         raise OSError("gone")
     assert recorder.steps[0].degraded == "OSError: gone"

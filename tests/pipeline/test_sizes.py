@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millgate import Millgate
-from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.resources import CollectionTokens
 from millgate.stores.temporary import TemporaryStore
 from millgate.text.tokens import estimate_tokens
 from millgate.types import Chunk, ContextBudget, Document, Strategy
@@ -93,32 +93,12 @@ def test_a_count_holds_until_the_collection_changes():
     assert store.read == 6
 
 
-def test_what_does_not_fit_is_counted_no_further_and_taken_to_be_alike():
-    store = CountingStore()
-    sizes = CollectionTokens(store, estimate_tokens, notice="")
-    put(store, [TEXTS["chinese"]] * 100)
-    alone = estimate_tokens(TEXTS["chinese"])
-    found = ask(sizes, store, 5 * alone)
-    assert store.read <= 6
-    assert 95 * alone <= found <= 140 * alone
-    assert ask(sizes, store, 3 * alone) > 95 * alone
-    assert store.read <= 6, "a smaller budget needs no new count"
-    whole = ask(sizes, store, 200 * alone)
-    assert 100 * alone <= whole <= 120 * alone
-
-
-def test_a_collection_far_too_large_is_counted_again_when_it_has_doubled():
+def test_a_collection_far_too_large_is_not_read():
     store = CountingStore()
     sizes = CollectionTokens(store, estimate_tokens, notice="")
     put(store, [TEXTS["english"]] * 1000)
     assert ask(sizes, store, 100) > 10_000
-    read = store.read
-    put(store, [TEXTS["english"]], first=1000)
-    assert ask(sizes, store, 100) > 10_000
-    assert store.read == read
-    put(store, [TEXTS["chinese"]] * 3000, first=1001)
-    ask(sizes, store, 100)
-    assert store.read > read
+    assert store.read == 0
 
 
 class BrokenStore(TemporaryStore):

@@ -15,8 +15,6 @@ from millgate.pipeline.stages.grade import (
     GradePolicy,
     chance_of_any,
     decide_shown,
-    join_best_strips,
-    strips_of_long,
 )
 from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.ranking import model as relevance_model
@@ -192,23 +190,6 @@ async def test_the_best_chunk_has_the_highest_confidence(large):
     first = graded.sifted.kept[0]
     assert "harbor of Quito" in first.chunk.text
     assert graded.confidences[first.chunk.id] == max(graded.confidences.values())
-
-
-async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stands(large):
-    filler = [f"Nothing about {word} was said that day." for word in CITIES * 4]
-    answer = "The harbor of Quito was restored by Melanie."
-    for at in (0, 30, 48):
-        text = " ".join([*filler[:at], answer, *filler[at:]])
-        long = Candidate(Chunk("long", text), 1.0)
-        policy = GradePolicy(strip_over=200)
-        query = "Who restored the harbor of Quito?"
-        (strips,) = strips_of_long([long], policy).values()
-        marks = [
-            m.term_weight for m in match(ask(query, large), [c.chunk for c in strips], "english")
-        ]
-        shown = join_best_strips(strips, marks, policy)
-        assert answer in shown
-        assert len(shown) < len(text) / 2
 
 
 class Words:

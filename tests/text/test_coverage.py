@@ -1,4 +1,4 @@
-"""Coverage by the index, by the sketch, and through the cache."""
+"""Coverage by the index and by the sketch."""
 
 import random
 
@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.testing import FixedClock
 from millgate.text.coverage import HashSet, WindowIndex, near_copies
-from millgate.text.fingerprint import pack
 from millgate.text.hashes import Tokens
 from millgate.text.sketch import Sketch
-from millgate.text.window_cache import WindowCache, appended_texts
 from millgate.text.words import tokens
 
 WORDS = [f"w{i}" for i in range(3000)]
@@ -87,8 +84,7 @@ def test_a_hash_set_contains_what_was_put_in(keys, probes, crowded):
     held = HashSet.of(np.array(keys, dtype=np.uint64) * scale)
     found = held.contains(np.array(probes, dtype=np.uint64) * scale)
     assert found.tolist() == [p in keys for p in probes]
-    more = held.with_hashes(np.array(probes, dtype=np.uint64) * scale)
-    assert more.distinct.tolist() == sorted({int(k) * int(scale) for k in [*keys, *probes]})
+    assert held.distinct.tolist() == sorted({int(k) * int(scale) for k in keys})
 
 
 def test_texts_without_words_around_another_take_nothing_of_it():
@@ -120,96 +116,6 @@ def test_the_sketch_calls_tiny_texts_new():
         1,
         0.75,
     ]
-
-
-@given(st.lists(TEXTS, min_size=1, max_size=4), st.lists(TEXTS, max_size=3), TEXTS, TEXTS)
-def test_a_grown_window_measures_like_a_fresh_one(window, more, tail, probe):
-    cache = WindowCache(clock=lambda: 0.0)
-    cache.index(window).coverage([probe, "a b c"])
-    grown = [*window[:-1], f"{window[-1]} {tail}", *more]
-    assert (
-        cache.index(grown).coverage([probe]).tolist()
-        == WindowIndex.of(grown).coverage([probe]).tolist()
-    )
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (("a",), ("a", "b"), ("b",)),
-        (("a",), ("a b",), (" b",)),
-        (("a ",), ("a b", "c"), ("b", "c")),
-        (("a",), ("ab",), ()),
-        (("a", "b"), ("a",), ()),
-        (("a", "b"), ("x", "b", "c"), ()),
-        ((), ("a",), ()),
-        (("a",), ("a",), ()),
-    ],
-)
-def test_what_a_window_appends(old, new, expected):
-    assert appended_texts(old, new) == expected
-
-
-def test_the_cache_gives_the_same_index_until_it_is_old():
-    clock = FixedClock()
-    cache = WindowCache(clock=clock, age_s=60)
-    first = cache.index(["a b c"])
-    assert cache.index(["a b c"]) is first
-    clock.advance(59.9)
-    assert cache.index(["a b c"]) is first
-    clock.advance(0.1)
-    assert cache.index(["a b c"]) is not first
-
-
-def test_the_cache_forgets_the_least_recently_used():
-    cache = WindowCache(clock=lambda: 0.0, entries=2, windows=1)
-    kept = cache.tokens(["a", "b", "c"])
-    assert kept.counts.tolist() == [1, 1, 1]
-    assert len(cache._texts) == 2
-    first = cache.index(["x y z"])
-    cache.index(["other"])
-    assert cache.index(["x y z"]) is not first
-
-
-def test_the_cache_forgets_windows_that_are_too_large_in_sum():
-    cache = WindowCache(clock=lambda: 0.0, window_bytes=950)
-    first, second = cache.index(["a b c d"]), cache.index(["e f g h i j"])
-    assert cache.index(["a b c d"]) is first
-    assert cache.index(["e f g h i j"]) is second
-    third = cache.index(["k"])
-    assert cache.index(["k"]) is third
-    assert cache.index(["e f g h i j"]) is second
-    assert cache.index(["a b c d"]) is not first
-
-
-def test_a_window_larger_than_the_cache_is_not_kept():
-    cache = WindowCache(clock=lambda: 0.0, window_bytes=400)
-    assert cache.index(["a b c d"]) is not cache.index(["a b c d"])
-    small = cache.index(["a"])
-    assert cache.index(["a"]) is small
-
-
-def test_a_text_of_one_long_word_counts_by_its_bytes():
-    cache = WindowCache(clock=lambda: 0.0, text_bytes=10_000, window_bytes=10_000)
-    cache.tokens(["short", "x" * 20_000])
-    assert len(cache._texts) == 1
-    cache.tokens(["short", "x" * 2_000])
-    assert len(cache._texts) == 2
-    assert cache.index(["x" * 20_000]) is not cache.index(["x" * 20_000])
-
-
-def test_a_text_that_is_kept_again_counts_once():
-    cache = WindowCache(clock=lambda: 0.0, age_s=-1, text_bytes=800)
-    for _ in range(3):
-        cache.tokens(["a b c", "d e f"])
-    assert len(cache._texts) == 2
-
-
-def test_stored_bytes_are_believed_and_foreign_ones_read_again():
-    cache = WindowCache(clock=lambda: 0.0)
-    (stored,) = pack(["other words"])
-    read = cache.tokens(["a text", "a b c", "d"], [stored, b"foreign", None])
-    assert read.values.tolist() == Tokens.of(["other words", "a b c", "d"]).values.tolist()
 
 
 WORDS = [f"w{n}" for n in range(200)]

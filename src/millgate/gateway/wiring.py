@@ -27,8 +27,7 @@ from millgate.models.embed import OwnEmbedder, embedder
 from millgate.models.grade import llm_grader
 from millgate.models.search import searcher
 from millgate.pipeline.engine import Engine
-from millgate.pipeline.resources import Policies, Resources
-from millgate.pipeline.sizes import CollectionTokens
+from millgate.pipeline.resources import CollectionTokens, Policies, Resources
 from millgate.pipeline.trace_upkeep import TraceUpkeep
 from millgate.protocols import (
     Clock,

@@ -35,14 +35,12 @@ from millgate.pipeline.resources import Policies, Resources, check_limits
 from millgate.pipeline.stages.compose import Composed, compose
 from millgate.pipeline.stages.decide import decide
 from millgate.pipeline.stages.expand import (
-    depth,
     find_adjacent,
     fuse,
-    merge_passes,
     variants,
     wants_more,
 )
-from millgate.pipeline.stages.gate import Gated, Shown, gate, measure_all, report
+from millgate.pipeline.stages.gate import Gated, Shown, gate, measure_all
 from millgate.pipeline.stages.grade import (
     Action,
     Graded,
@@ -52,17 +50,16 @@ from millgate.pipeline.stages.grade import (
     chance_of_any,
     decide_shown,
     grade,
-    join_best_strips,
     outside_candidates,
     pass_ungraded,
-    strips_of_long,
 )
 from millgate.pipeline.stages.penalize import is_in_window, is_shown, penalize
 from millgate.pipeline.stages.propagate import join_by_id, merge, name_limit, propagate
 from millgate.pipeline.stages.retrieve import retrieve
-from millgate.protocols import Grader, Snapshot
+from millgate.protocols import Snapshot
+from millgate.published.self_reference import expansion_depth
 from millgate.ranking.model import Chance, chances, evidence_shares, ranking_score, read_model
-from millgate.ranking.question import Question, ask, match_known, match_own, read_query
+from millgate.ranking.question import Question, ask, match_known, read_query
 from millgate.ranking.score import (
     PropagationSeeds,
     edge_charges,
@@ -71,16 +68,15 @@ from millgate.ranking.score import (
     with_written_names,
 )
 from millgate.text.fence import fence_cost, fence_secret
-from millgate.text.fingerprint import KIND
 from millgate.text.meant import did_you_mean
 from millgate.text.wanted import read_wanted
 from millgate.types import (
     SIDE_SOURCES,
     Candidate,
-    Chunk,
     Context,
     Edge,
     Plan,
+    Report,
     Request,
     Sifted,
     Strategy,
@@ -92,7 +88,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 T = TypeVar("T")
-_SUGGESTED = 5  # names of collections for which a like one is looked for: each takes milliseconds beside thousands
 Candidates = Sequence[Candidate]
 
 
@@ -132,7 +127,7 @@ class RequestRun:
 
     `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, `terms` (the query in the terms of
     each collection) and `embedded` (whether an embedder had a part in the ranking) by `retrieve`. `chances` are how
-    likely candidates are evidence, by their ids.
+    likely candidates are evidence, and `strips` what is shown of those that fit only in part, both by their ids.
     """
 
     plan: Plan
@@ -149,6 +144,7 @@ class RequestRun:
         self.embedded = False
         self.model = read_model(policy.grade.weights)
         self.chances: dict[str, Chance] = {}
+        self.strips: dict[str, str] = {}
         self._calls = calls
 
     @property
@@ -248,45 +244,37 @@ class RequestRun:
     def load_edges(
         self, found: Mapping[str, Sifted]
     ) -> tuple[Mapping[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
-        """Where signals start in each collection, and the given edges around it, hop by hop."""
-        request, policy = self.request, self.policy.propagate
+        """Where signals start in each collection, and the given edges around it, hop by hop.
+
+        With given edges, signals also start at the names of the graph that the texts of the seeds write.
+        """
+        request, policy, store = self.request, self.policy.propagate, self.resources.store
         starts: dict[str, PropagationSeeds] = {}
         edges: Sequence[Sequence[Edge]] = ()
         if self.stuffs or not self.views or not request.graph:
             return starts, edges
         with self.recorder.step(Stage.EDGES):
-            began = {
-                name: find_seeds(found[name], request.query, view, policy.seeds)
-                for name, view in self.views.items()
-            }
-            starts = {name: start for name, start in began.items() if start}
-            if self._has_edges and starts:
-                starts, edges = self._load_edges(starts)
+            for name, view in self.views.items():
+                if start := find_seeds(found[name], request.query, view, policy.seeds):
+                    starts[name] = start
+            if not self._has_edges or not starts:
+                return starts, edges
+            words = {name: seed_words(start) for name, start in starts.items()}
+            every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
+            nodes = list(find_nodes(store, list(every), tenant=request.tenant))
+            named: dict[str, PropagationSeeds] = {}
+            charges: dict[str, float] = {}
+            for name, start in starts.items():
+                view = self.views[name]
+                limit = name_limit(view, policy)
+                named[name] = with_written_names(start, words[name], nodes, view, limit=limit)
+                for node, charge in edge_charges(named[name], view, policy.edge).items():
+                    charges[node.text] = max(charge, charges.get(node.text, 0.0))
+            edges = neighborhood(
+                store, charges, tenant=request.tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor,
+            )  # fmt: skip
+            starts = named
         return starts, edges
-
-    def _load_edges(
-        self, starts: Mapping[str, PropagationSeeds]
-    ) -> tuple[dict[str, PropagationSeeds], Sequence[Sequence[Edge]]]:
-        """The seeds with the names of the graph that their texts write, and the edges around all of them."""
-        policy, views, store = self.policy.propagate, self.views, self.resources.store
-        tenant = self.request.tenant
-        words = {name: seed_words(start) for name, start in starts.items()}
-        every = dict.fromkeys(chain.from_iterable(chain.from_iterable(words.values())))
-        nodes = list(find_nodes(store, list(every), tenant=tenant))
-        found = {
-            name: with_written_names(
-                start, words[name], nodes, views[name], limit=name_limit(views[name], policy)
-            )
-            for name, start in starts.items()
-        }
-        charges: dict[str, float] = {}
-        for name, start in found.items():
-            for node, charge in edge_charges(start, views[name], policy.edge).items():
-                charges[node.text] = max(charge, charges.get(node.text, 0.0))
-        edges = neighborhood(
-            store, charges, tenant=tenant, hops=policy.hops, leak=policy.leak, floor=policy.floor
-        )
-        return found, edges
 
     def propagate(
         self,
@@ -364,32 +352,12 @@ class RequestRun:
         if not self.request.penalize:
             return fresh
         with self.recorder.step(Stage.PENALIZE, candidates) as step:
-            fresh = step.sift(self._penalize_known(candidates))
+            fresh = step.sift(penalize(candidates, self.request.window, self.policy.penalize))
         if not self.stuffs:
             return fresh
         place = {c.chunk.id: at for at, c in enumerate(candidates)}
         in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
         return Sifted(tuple(in_order), fresh.dropped)
-
-    def _penalize_known(self, candidates: Candidates) -> Sifted:
-        """Penalize by the window, with the fingerprints that the store has for texts not in the cache."""
-        request, resources = self.request, self.resources
-        unread = resources.cache.unknown([c.chunk.text for c in candidates])
-        # copies have one fingerprint
-        new = {
-            c.chunk.text: c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown
-        }
-        fingerprints: dict[str, bytes] = {}
-        for name in request.collections:
-            if ids := [chunk.id for chunk in new.values() if chunk.collection == name]:
-                fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
-        return penalize(
-            candidates,
-            request.window,
-            self.policy.penalize,
-            fingerprints=fingerprints,
-            cache=resources.cache,
-        )
 
     def wants_more(self, fresh: Sifted) -> bool:
         """Whether too little is new, so that it is worth asking once more."""
@@ -400,11 +368,15 @@ class RequestRun:
         return False
 
     def expand(self, fresh: Sifted, edges: Sequence[Sequence[Edge]]) -> Sifted:
-        """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to."""
-        request, policy = self.request, self.policy
+        """What was new, fused with what other queries bring that is new too; adjacent is what one edge leads to.
+
+        A score is a share of the best for its own query, so a chunk that only matches a word added to the question
+        would stand beside the best one. So scores count as far as a chunk holds words of the question itself.
+        """
+        request, policy, names = self.request, self.policy, tuple(self.views)
         with self.recorder.step(Stage.EXPAND, fresh.kept) as step:
             known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
-            most = depth(request.k, policy.expand)
+            most = expansion_depth(policy.expand.k if request.k is None else request.k)
             wider = policy.retrieve.model_copy(update={"keep": most + len(known)})
             queries = variants(
                 request.query,
@@ -413,32 +385,26 @@ class RequestRun:
                 project=self.project,
                 window=request.window,
             )
-            vectors = {query: self._embed(query) for query in queries}
-            passes = [
-                retrieve(query, view, wider, vector=vectors[query]).kept
-                for query in queries
-                for view in self.views.values()
-            ]
-            brought = self._scale_by_question(merge_passes(passes, known)[:most])
-            more = self._penalize_known(brought)
+            best: dict[str, Candidate] = {}
+            for query, vector in [(query, self._embed(query)) for query in queries]:
+                for view in self.views.values():
+                    for one in retrieve(query, view, wider, vector=vector).kept:
+                        id = one.chunk.id
+                        if id not in known and (id not in best or one.score > best[id].score):
+                            best[id] = one
+            brought = sorted(best.values(), key=lambda c: -c.score)[:most]
+            scaled = list[Candidate]()
+            for name, members in by_collection(brought, names).items():
+                question = self.questions[name]
+                matches = match_known(question, [c.chunk for c in members], self.views[name])
+                for one, match in zip(members, matches, strict=True):
+                    score = one.score * match.term_weight / question.total
+                    note = replace(one.notes[-1], score=score)
+                    scaled.append(replace(one, score=score, notes=(note,)))
+            scaled.sort(key=lambda c: -c.score)
+            more = penalize(scaled, request.window, policy.penalize)
             return step.sift(fuse(fresh.kept, more, policy.expand))
         return Sifted(kept=fresh.kept)
-
-    def _scale_by_question(self, brought: Candidates) -> list[Candidate]:
-        """What other queries brought, with scores as far as it holds words of the question itself.
-
-        A score is a share of the best for its own query, so a chunk that only matches a word added to the question
-        would stand beside the best one.
-        """
-        names, scaled = tuple(self.views), list[Candidate]()
-        for name, members in by_collection(brought, names).items():
-            question = self.questions[name]
-            found = match_known(question, [c.chunk for c in members], self.views[name])
-            for candidate, one in zip(members, found, strict=True):
-                score = candidate.score * one.term_weight / question.total
-                note = replace(candidate.notes[-1], score=score)
-                scaled.append(replace(candidate, score=score, notes=(note,)))
-        return sorted(scaled, key=lambda c: -c.score)
 
     def weigh(self, candidates: Candidates) -> list[Chance]:
         """How likely each candidate is evidence, in the words of the collection that it is from."""
@@ -461,35 +427,83 @@ class RequestRun:
         self, fresh: Sifted, edges: Sequence[Sequence[Edge]] = (), *, from_outside: bool = False
     ) -> Gated:
         """What is worth its tokens and fits the budget, in part if need be; a stuffed collection is known to fit."""
-        request = self.request
+        request, policy = self.request, self.policy
         if self.stuffs:
             return Gated(fresh.kept)
-        policy = self.policy.compose
-        preview = policy.preview_chars if request.detail == "preview" else None
         gated = Gated()
         with self.recorder.step(Stage.GATE, fresh.kept) as step:
             weighed = self.weigh(fresh.kept) if self.views else []
-            floor = 0.0 if from_outside else self._floor(weighed)
             beside = self._find_adjacent(fresh.kept, edges)
+            window_share = self._window_share(fresh.kept, beside)
             # if nothing fits beside the note of doubt, the answer goes without it
-            for notice in (policy.longest_notice, policy.notice):
+            for notice in (policy.compose.longest_notice, policy.compose.notice):
                 gated = gate(
                     fresh.kept,
                     self.plan.budget,
                     self.resources.count,
-                    self.policy.gate,
+                    policy.gate,
                     evidence_shares=evidence_shares(fresh.kept, weighed) if weighed else None,
-                    floor=floor,
-                    shown=Shown(self._window_share(fresh.kept, beside), beside),
+                    floor=0.0 if from_outside else self._floor(weighed),
+                    shown=Shown(window_share, beside),
                     k=request.k,
                     questions=self.questions,
-                    preview_chars=preview,
+                    preview_chars=policy.compose.preview_chars
+                    if request.detail == "preview"
+                    else None,
                     notice=notice,
                 )
                 if gated.kept:
                     break
+            self.strips |= gated.strips
             return step.sift(gated)
         return Gated(fresh.kept)
+
+    def _find_adjacent(self, fresh: Candidates, edges: Sequence[Sequence[Edge]]) -> Sequence[str]:
+        """What given edges lead to from the question and from what the window shows."""
+        if not self.request.window or not self.request.penalize or not edges:
+            return ()
+        limits = (name_limit(view, self.policy.propagate) for view in self.views.values())
+        shown = [c for c in self.recorder.candidates if is_shown(c)]
+        return find_adjacent(
+            fresh, shown, self.request.query, self.policy.expand,
+            edges=chain(*edges), limit=max(limits),
+        )  # fmt: skip
+
+    def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them already."""
+        return (
+            [c for c in self.recorder.candidates if is_in_window(c)] if self.request.window else ()
+        )
+
+    def _window_share(self, fresh: Candidates, beside: Container[str]) -> float:
+        """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
+
+        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. The window does not
+        show all while a new chunk has every word of the question, or one that no chunk in the window has.
+        """
+        if not self.request.window:
+            return 0.0
+        names = tuple(self.views)
+        seen = by_collection(self._candidates_in_window(), names)
+        fresh_of = by_collection([c for c in fresh if c.chunk.source not in SIDE_SOURCES], names)
+        shares: list[float] = []
+        for name, view in self.views.items():
+            shown, missing = 0.0, 0.0
+            held = {c.chunk.id: self.chances[c.chunk.id].evidence_share for c in fresh_of[name]}
+            if seen[name]:
+                shown, question = 1 - sum(held.values()), self.questions[name]
+                wanted = question.asked - question.unseen
+                known, new = (
+                    [match.held for match in match_known(question, [c.chunk for c in some], view)]
+                    for some in (seen[name], fresh_of[name])
+                )
+                said = frozenset[int]().union(*known)
+                if any(has - said or (len(wanted) > 1 and wanted <= has) for has in new):
+                    shown = 0.0
+            if seen[name] or held:
+                missing = sum(share for id, share in held.items() if id not in beside)
+                shares.append(shown / ((shown + missing) or 1.0))
+        return min(shares, default=0.0)
 
     def _floor(self, found: Sequence[Chance]) -> float:
         """The share of the evidence that 1,000 tokens of a chunk must hold: the request's, else the setting.
@@ -517,10 +531,8 @@ class RequestRun:
         nothing = "" if gated.kept or not self.views else self._explain_nothing()
         graded = self.grade(gated.kept) if self.views and not nothing else None
         outside: Graded | None = None
-        strips = gated.strips
         if graded and graded.action is not Action.CORRECT and (found := self.search()) is not None:
             more = self.gate(self.penalize(found), from_outside=True)
-            strips = {**strips, **more.strips}
             outside = self.grade(more.kept) or Graded(Sifted(tuple(more.kept)), graded.action)
         verdict = decide_shown(
             gated.kept,
@@ -530,7 +542,6 @@ class RequestRun:
             in_danger=self.plan.in_danger,
             empty=self._describe_empty() if graded else "",
         )
-        verdict = replace(verdict, strips={**verdict.strips, **strips})
         if verdict.asks_person:
             review = self.review(graded.confidences if graded else {}, verdict.reason)
             if review is not None:
@@ -546,9 +557,7 @@ class RequestRun:
         sizes = [note.numbers["tokens"] for note in last if note.code is NoteCode.NO_ROOM]
         if not any(sizes):
             return ""
-        frame = 0
-        with self.recorder.attempt(Stage.GATE):
-            frame = fence_cost(self.resources.count, self.policy.compose.notice)
+        frame = fence_cost(self.resources.count, self.policy.compose.notice)
         return (
             f"nothing of what was found fits the budget of {self.plan.budget:,} tokens: "
             f"the smallest chunk takes {min(sizes):,.0f}, and the fence around it up to {frame:,}"
@@ -556,41 +565,26 @@ class RequestRun:
 
     def grade(self, fitting: Candidates) -> Graded | None:
         """How relevant candidates are; None if grading failed, and all of them pass."""
-        own = bands_of(self.resources.grader, self.model)
-        policy = self.policy.grade
+        policy, grader = self.policy.grade, self.resources.grader
         with self.recorder.step(Stage.GRADE, fitting) as step:
+            bands = policy.bands(bands_of(grader, self.model), self.plan)
             if fitting and not policy.enabled:
-                done = pass_ungraded(fitting)
+                graded = pass_ungraded(fitting)
+            elif grader is None:
+                found = self.weigh(fitting)
+                graded = grade(fitting, [one.confidence for one in found], bands, chances=found)
             else:
-                bands = policy.bands(own, self.plan)
-                if (grader := self.resources.grader) is None:
-                    found = self.weigh(fitting)
-                    done = grade(fitting, [one.confidence for one in found], bands, chances=found)
-                else:
-                    marks = self._ask_grader(grader, fitting) if fitting else []
-                    done = grade(fitting, marks, bands)
-                strips = {
-                    id: join_best_strips(parts, self._weigh_strips(parts), policy)
-                    for id, parts in strips_of_long(done.sifted.kept, policy).items()
-                }
-                done = replace(done, strips=strips)
-            graded = step.sift(done)
+                query, timeout_s = self.request.query, self.resources.grader_s
+                work = partial(ask_grader, grader, query, fitting, timeout_s=timeout_s)
+                marks = (
+                    self._ask(work, "grader", timeout_s, self.resources.grader_rest)
+                    if fitting
+                    else []
+                )
+                graded = grade(fitting, marks, bands)
             step.facts["action"] = graded.action.value
-            return graded
+            return step.sift(graded)
         return None
-
-    def _weigh_strips(self, strips: Candidates) -> Sequence[float]:
-        """How much each strip of one chunk says: by the caller's own grader, or by what it holds of the question."""
-        if (grader := self.resources.grader) is not None:
-            return self._ask_grader(grader, strips)
-        name = collection_of(strips[0], tuple(self.views))
-        matches = match_own(self.questions[name], [c.chunk for c in strips], self.views[name])
-        return [one.term_weight for one in matches]
-
-    def _ask_grader(self, grader: Grader, candidates: Candidates) -> Sequence[float]:
-        timeout_s = self.resources.grader_s
-        work = partial(ask_grader, grader, self.request.query, candidates, timeout_s=timeout_s)
-        return self._ask(work, "grader", timeout_s, self.resources.grader_rest)
 
     def search(self) -> Candidates | None:
         """What a search outside brings; None if there is none or it failed."""
@@ -636,125 +630,66 @@ class RequestRun:
 
     def compose(self, verdict: Verdict) -> Composed:
         """One block of what may be shown."""
-        request, resources = self.request, self.resources
-        nothing = Composed("", 0, Sifted())
+        request, resources, policy = self.request, self.resources, self.policy.compose
+        composed = Composed("", 0, Sifted())
+        doubts = (policy.longest_notice,) if verdict.action is Action.AMBIGUOUS else ()
         with self.recorder.step(Stage.COMPOSE, verdict.kept, fatal=(NotReady,)) as step:
-            step.sift(nothing)  # unless the stage comes to its end
-            composed = nothing
-            for is_doubtful in (verdict.action is Action.AMBIGUOUS, False):  # as in `gate`
+            step.sift(composed)  # unless the stage comes to its end
+            for notice in (*doubts, policy.notice):  # as in `gate`
                 composed = compose(
                     verdict.kept,
                     self.plan.budget,
                     resources.count,
-                    self.policy.compose.for_verdict(is_doubtful=is_doubtful),
+                    policy,
                     secret=fence_secret(resources.store.secret(request.tenant)),
+                    notice=notice,
                     detail=request.detail,
                     order=request.order,
-                    strips=verdict.strips,
+                    strips=self.strips,
                     side_share=self.policy.gate.graph_share,
                 )
                 if composed.text:
                     break
             return step.sift(composed)
-        return nothing
+        return Composed("", 0, Sifted())
 
     def context(self, composed: Composed, verdict: Verdict) -> Context:
         """The context with its trace; its reason names which of several collections hold nothing, if others do."""
         empty, reason = self._empty_collections(), verdict.reason
         if 0 < len(empty) < len(self.views):
-            reason = "; ".join(
-                filter(None, (reason, f"nothing is in collection {', '.join(empty)}"))
-            )
+            nothing = f"nothing is in collection {', '.join(empty)}"
+            reason = f"{reason}; {nothing}" if reason else nothing
+        shown, marks, candidates = composed.shown, verdict.confidences, self.recorder.candidates
         trace = Trace(
             id=self.resources.name(),
             request=self.request,
             plan=self.plan,
-            steps=self.recorder.steps,
-            candidates=self.recorder.candidates,
+            steps=tuple(self.recorder.steps),
+            candidates=candidates,
             created=self.resources.clock(),
         )
+        # A vector finds the answer to a question in other words. Something like an order is in every collection.
+        by_vector = self.embedded and read_wanted(self.request.query) == "question"
+        weights = [self.chances[one.id].held_weight for one in shown if one.id in self.chances]
+        by_words = not by_vector and len(weights) == len(shown)
         return Context(
             text=composed.text,
-            chunks=composed.shown,
+            chunks=shown,
             texts=composed.texts,
             token_estimate=composed.tokens,
             trace=trace,
-            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
+            report=report(composed.sifted.kept, [c for c in candidates if c.dropped]),
             sources=composed.sources,
             graph_context=composed.graph_context,
             admissibility_token=composed.token,
             verdict=verdict.action.value if verdict.action else "",
-            confidences={
-                c.id: mark
-                for c in composed.shown
-                if (mark := verdict.confidences.get(c.id)) is not None
-            },
-            held_weight=self._held_weight(composed.shown),
+            confidences={one.id: marks[one.id] for one in shown if one.id in marks},
+            held_weight=max(weights, default=None) if by_words else None,
             fallback=verdict.fallback,
             fallback_reason=reason,
             review=verdict.review,
             latency_ms=1000 * self.recorder.seconds,
         )
-
-    def _held_weight(self, shown: Sequence[Chunk]) -> float | None:
-        """How much of the message what is shown holds; None where words did not decide that it is shown.
-
-        A vector finds the answer to a question in other words. Something like an order is in every collection.
-        """
-        found = [self.chances[chunk.id] for chunk in shown if chunk.id in self.chances]
-        by_vector = self.embedded and read_wanted(self.request.query) == "question"
-        if by_vector or len(found) < len(shown):
-            return None
-        return max((one.held_weight for one in found), default=None)
-
-    def _candidates_in_window(self) -> Candidates:
-        """The candidates that were left out because the window holds them already."""
-        return self.recorder.select(is_in_window) if self.request.window else ()
-
-    def _find_adjacent(self, fresh: Candidates, edges: Sequence[Sequence[Edge]]) -> Sequence[str]:
-        """What given edges lead to from the question and from what the window shows."""
-        if not self.request.window or not self.request.penalize or not edges:
-            return ()
-        limits = (name_limit(view, self.policy.propagate) for view in self.views.values())
-        shown = self.recorder.select(is_shown)
-        return find_adjacent(
-            fresh, shown, self.request.query, self.policy.expand,
-            edges=chain(*edges), limit=max(limits),
-        )  # fmt: skip
-
-    def _window_share(self, fresh: Candidates, beside: Container[str]) -> float:
-        """The share of the expected evidence that the window shows: the smallest of the collections that were asked.
-
-        What is `beside` the subject, where given edges lead, is no evidence that the window lacks. The window does not
-        show all while a new chunk has every word of the question, or one that no chunk in the window has.
-        """
-        if not self.request.window:
-            return 0.0
-        seen = by_collection(self._candidates_in_window(), tuple(self.views))
-        fresh_of = by_collection(
-            [c for c in fresh if c.chunk.source not in SIDE_SOURCES], tuple(self.views)
-        )
-        shares: list[float] = []
-        for name in self.views:
-            held = {c.chunk.id: self.chances[c.chunk.id].evidence_share for c in fresh_of[name]}
-            missing = sum(share for id, share in held.items() if id not in beside)
-            shown = 1 - sum(held.values()) if seen[name] else 0.0
-            if shown and self._may_say_more(name, seen[name], fresh_of[name]):
-                shown = 0.0
-            if seen[name] or held:
-                shares.append(shown / ((shown + missing) or 1.0))
-        return min(shares, default=0.0)
-
-    def _may_say_more(self, name: str, seen: Candidates, fresh: Candidates) -> bool:
-        """Whether a new chunk has every word of the question that its collection knows, or one that those seen lack."""
-        question, view = self.questions[name], self.views[name]
-        wanted = question.asked - question.unseen
-        in_window, new = (
-            [match.held for match in match_known(question, [c.chunk for c in some], view)]
-            for some in (seen, fresh)
-        )
-        known = frozenset[int]().union(*in_window)
-        return any(held - known or (len(wanted) > 1 and wanted <= held) for held in new)
 
     def _describe_empty(self) -> str:
         """What to know if none of the collections that were asked holds anything; empty if one does."""
@@ -766,7 +701,9 @@ class RequestRun:
             known = list(self.resources.store.collections(self.request.tenant))
         if not known:
             return "nothing is stored yet"
-        for at, name in enumerate(empty[:_SUGGESTED]):
+        for at, name in enumerate(
+            empty[:5]
+        ):  # a like name takes milliseconds to find beside thousands
             if meant := did_you_mean(name, known):
                 empty[at] = f"{name} ({meant})"
         return f"nothing is in collection {', '.join(empty)}"
@@ -820,3 +757,25 @@ def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
     """Which of the collections that were asked a candidate goes with."""
     own = candidate.chunk.collection
     return own if own in names else names[0]
+
+
+def report(kept: Sequence[Candidate], dropped: Sequence[Candidate]) -> Report:
+    """What was kept and evicted on the whole way, with the last reason for each evicted id.
+
+    The averages are over those whose entropy the gate measured: what earlier stages left out has none.
+    """
+
+    def mean_entropy(some: Sequence[Candidate]) -> float:
+        noted = (candidate.number(Stage.GATE, "entropy") for candidate in some)
+        found = [bits for bits in noted if bits is not None]
+        return sum(found) / len(found) if found else 0.0
+
+    return Report(
+        total_candidates=len(kept) + len(dropped),
+        kept=len(kept),
+        evicted=len(dropped),
+        avg_entropy_kept=mean_entropy(kept),
+        avg_entropy_evicted=mean_entropy(dropped),
+        evicted_ids=tuple(c.chunk.id for c in dropped),
+        reasons={c.chunk.id: f"{c.notes[-1].stage}: {c.notes[-1].reason}" for c in dropped},
+    )

@@ -73,7 +73,9 @@ class RunningStep:
             self._stage, self._recorder.tick() - self._began,
             self._received, kept, dropped, added, degraded, bug, self.facts,
         )  # fmt: skip
-        self._recorder.add(step, self.sifted)
+        self._recorder.steps.append(step)
+        for candidate in (*self.sifted.kept, *self.sifted.dropped):
+            self._recorder.latest[candidate.chunk.id] = candidate
         return True
 
 
@@ -86,8 +88,8 @@ class TraceRecorder:
         self.tick = tick
         self._before_step = before_step
         self._began = tick()
-        self._steps: list[Step] = []
-        self._latest: dict[str, Candidate] = {}
+        self.steps: list[Step] = []
+        self.latest: dict[str, Candidate] = {}
 
     def step(
         self,
@@ -107,30 +109,14 @@ class TraceRecorder:
         """Run work around a stage. Errors that are `fatal` are raised: the caller can mend them."""
         return RunningStep(self, stage, (), fatal, is_stage=False)
 
-    def add(self, step: Step, sifted: Sifted) -> None:
-        """Add a step that has ended, and the candidates as it left them."""
-        self._steps.append(step)
-        for candidate in (*sifted.kept, *sifted.dropped):
-            self._latest[candidate.chunk.id] = candidate
-
     def degrade(self, stage: Stage, reason: str) -> None:
         """Record that something did not go as planned."""
-        self._steps.append(Step(stage, 0.0, degraded=reason))
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps so far."""
-        return tuple(self._steps)
+        self.steps.append(Step(stage, 0.0, degraded=reason))
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate as its last stage left it: what is still kept first, best first."""
-        return self.select(lambda _: True)
-
-    def select(self, wanted: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
-        """Those candidates that are wanted, in the same order."""
-        chosen = filter(wanted, self._latest.values())
-        parted = Sifted.split(sorted(chosen, key=lambda c: -c.score))
+        parted = Sifted.split(sorted(self.latest.values(), key=lambda c: -c.score))
         return parted.kept + parted.dropped
 
     @property

@@ -12,7 +12,6 @@ from millgate.errors import InputError, LimitError
 from millgate.knowledge.memory import Memory
 from millgate.knowledge.paths import GraphPolicy
 from millgate.knowledge.review import AskRate, Defer, ReviewPolicy
-from millgate.pipeline.sizes import CollectionTokens
 from millgate.pipeline.stages.compose import ComposePolicy
 from millgate.pipeline.stages.decide import DecidePolicy
 from millgate.pipeline.stages.expand import ExpandPolicy
@@ -22,8 +21,10 @@ from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
 from millgate.protocols import Clock, Grader, Snapshot, Store, TokenCounter, WebSearch
-from millgate.text.window_cache import WindowCache
-from millgate.types import Request
+from millgate.published.context_strategy import CHARS_PER_TOKEN
+from millgate.text.cache import Cache
+from millgate.text.fence import fence_cost, piece
+from millgate.types import Request, Size
 from millgate.types.check import check_length
 from millgate.types.lengths import MOST_COLLECTIONS, NAME_CHARS
 from millgate.types.policy import Limits
@@ -55,6 +56,35 @@ class Policies:
     compose: ComposePolicy
 
 
+class CollectionTokens:
+    """How many tokens a collection takes if it is loaded whole, counted as a context shows it. Threads may share it.
+
+    So whether a collection fits is known exactly. A count is remembered until the collection changes; without that
+    every request that may load a collection whole would read its chunks from the store.
+    """
+
+    def __init__(self, store: Store, count: TokenCounter, notice: str) -> None:
+        self._store, self._count, self._notice = store, count, notice
+        self._known = Cache[tuple[str, str], tuple[int, int]](450_000, lambda *_: 200)
+
+    def tokens(self, tenant: str, collection: str, size: Size, *, most: int) -> int:
+        """The tokens of a collection of that size; an estimate if it surely takes more than `most`."""
+        # prose has 4 to 6 characters a token, and no text that was measured 16
+        if size.chars > 16 * most:
+            return max(most + 1, size.chars // CHARS_PER_TOKEN)
+        head = self._store.head(tenant, collection)
+        known = self._known.get((tenant, collection))
+        if known is None or known[0] != head:
+            shown = (
+                piece(number, chunk.title, chunk.text.strip())
+                for number, chunk in enumerate(self._store.scan(tenant, collection), 1)
+            )
+            tokens = sum(self._count(text + "\n") for text in shown)
+            known = head, fence_cost(self._count, self._notice) + tokens
+            self._known.put((tenant, collection), known)
+        return known[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What the stages work with, the same for every request."""
@@ -77,7 +107,6 @@ class Resources:
     clock: Clock = time.time
     tick: Callable[[], float] = time.perf_counter
     name: Callable[[], str] = lambda: uuid4().hex
-    cache: WindowCache = field(default_factory=lambda: WindowCache(clock=time.monotonic))
     computing: ComputingSlots = field(default_factory=ComputingSlots)
     defer: Defer | None = None
     ask_rate: AskRate = field(default_factory=AskRate)

@@ -77,12 +77,6 @@ class HashSet:
         """The hashes without the end mark."""
         return self.keys[:-1]
 
-    def with_hashes(self, more: U64) -> "HashSet":
-        """The set with more hashes in it, without sorting all of them again."""
-        keys, fresh = self.distinct, np.unique(more)
-        fresh = fresh[~self.contains(fresh)]
-        return HashSet.of_sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
-
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes are in the set."""
         if self.deep:
@@ -110,15 +104,6 @@ class WindowIndex:
     def of(cls, texts: Sequence[str]) -> "WindowIndex":
         """Index the window's texts as one running text."""
         return cls(Tokens.of(texts).values)
-
-    def with_texts(self, texts: Sequence[str]) -> "WindowIndex":
-        """The index of this window with more texts appended; only what is new is read."""
-        tail = Tokens.of(texts).values
-        grown = WindowIndex(np.concatenate([self.tokens, tail]))
-        for size, known in list(self._sets.items()):
-            since = max(0, self.tokens.size - size + 1)  # shingles across the seam are new too
-            grown._sets[size] = known.with_hashes(shingle_hashes(grown.tokens[since:], size))
-        return grown
 
     def coverage(self, texts: Sequence[str]) -> Shares:
         """For each text, the share of its tokens that the window contains, 0..1."""

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from millgate.pipeline.stages.expand import (
     ExpandPolicy,
-    depth,
     fuse,
-    merge_passes,
     variants,
     wants_more,
 )
@@ -60,11 +58,6 @@ def test_nothing_is_wanted_without_a_window_or_switched_off():
     assert not wants_more(sifted(1, 1), WINDOW, ExpandPolicy(enabled=False))
 
 
-@pytest.mark.parametrize(("k", "expected"), [(1, 12), (4, 12), (5, 15), (None, 15)])
-def test_a_second_pass_fetches_three_times_k_and_at_least_twelve(k, expected):
-    assert depth(k, POLICY) == expected
-
-
 EDGES = [
     Edge("payments", "mentions", "invoices", 0.9),
     Edge("payments", "relates_to_project", "ledger", 0.2),
@@ -111,11 +104,6 @@ def test_there_are_two_to_four_distinct_queries_and_always_the_same(query, edges
     assert asked[0] == query
     assert 2 <= len(set(asked)) == len(asked) <= 4
     assert asked == variants(query, POLICY, edges=edges, project=project, window=WINDOW)
-
-
-def test_what_a_second_pass_brings_is_new_and_best_first():
-    passes = [[one("a", 0.9), one("b", 0.4)], [one("b", 0.8), one("c", 0.6)]]
-    assert [(c.chunk.id, c.score) for c in merge_passes(passes, {"a"})] == [("b", 0.8), ("c", 0.6)]
 
 
 def test_fusing_ranks_the_second_pass_below_par_and_drops_what_overlaps():

@@ -11,7 +11,6 @@ from millgate.pipeline.stages.grade import (
     GradePolicy,
     decide_shown,
     outside_candidates,
-    split_strips,
 )
 from millgate.types import Candidate, Chunk, Sifted
 from millgate.types.notes import NoteCode
@@ -97,27 +96,6 @@ async def test_grading_can_be_off():
 async def test_a_grader_that_answers_nonsense_is_an_upstream_error(marks):
     with pytest.raises(UpstreamError):
         await grade_with(Fixed(marks), "q", found(2), POLICY)
-
-
-async def test_a_long_chunk_is_refined_to_its_best_strips_in_reading_order():
-    text = "Dogs bark. Cats purr. Refunds take days. Whales sing. Refunds are free. Birds fly."
-    policy = GradePolicy(strip_over=40, strip_sentences=1)
-    marks = {
-        f"c0#{n}": 0.9 if "Refund" in part else 0.1 for n, part in enumerate(split_strips(text, 1))
-    }
-    rows = found(1, text)
-    graded = await grade_with(Fixed(marks), "q", rows, policy)
-    assert graded.strips == {"c0": "Refunds take days. … Refunds are free."}
-    assert graded.sifted.kept[0].chunk is rows[0].chunk
-
-
-async def test_a_short_chunk_is_not_refined():
-    assert (await grade_with(Fixed([0.9, 0.9]), "q", found(2), POLICY)).strips == {}
-
-
-@given(st.text(max_size=400), st.integers(1, 5))
-def test_strips_lose_nothing_but_white_space(text, sentences):
-    assert "".join("".join(split_strips(text, sentences)).split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from millgate.errors import ConfigError, InputError
 from millgate.pipeline.stages.penalize import PenalizePolicy, penalize
 from millgate.published.self_reference import adjust_score
-from millgate.text.fingerprint import WindowFingerprint, pack
-from millgate.text.window_cache import WindowCache
+from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Candidate, Chunk, Window
 
 POLICY = PenalizePolicy()
@@ -128,19 +127,6 @@ def test_texts_that_differ_in_a_number_both_enter():
     assert len(penalize(found("balance is -5", "balance is 5"), Window(), POLICY).kept) == 2
 
 
-def test_stored_bytes_spare_reading_the_text():
-    came = found(words(0, 50), words(500, 550))
-    stored = dict(zip(["c0", "c1"], pack([words(500, 550), words(0, 50)]), strict=True))
-    sifted = penalize(came, Window((words(0, 90),)), POLICY, fingerprints=stored)
-    assert ids(sifted.dropped) == ["c1"]
-
-
-def test_stored_bytes_of_another_version_are_ignored():
-    came = found(words(0, 50))
-    sifted = penalize(came, Window((words(0, 90),)), POLICY, fingerprints={"c0": b"HGF\x09...."})
-    assert ids(sifted.dropped) == ["c0"]
-
-
 @pytest.mark.parametrize("sketch", [True, False])
 def test_a_fingerprint_stands_for_the_text(sketch):
     payload = WindowFingerprint.of([words(0, 190)], sketch=sketch).to_json()
@@ -168,7 +154,7 @@ def test_what_the_fingerprint_format_fixes_cannot_be_set_otherwise(field):
 
 def test_chunks_and_their_admission_are_untouched():
     came = found(words(0, 50), words(20, 120), words(500, 550))
-    sifted = penalize(came, Window((words(0, 90),)), POLICY, cache=WindowCache(clock=lambda: 0.0))
+    sifted = penalize(came, Window((words(0, 90),)), POLICY)
     after = {c.chunk.id: c.chunk for c in [*sifted.kept, *sifted.dropped]}
     assert all(after[c.chunk.id] is c.chunk for c in came)
 

@@ -8,8 +8,7 @@ that the caller brings (`ask_grader`). What it says decides what to do:
 By the model an answer is incorrect if its collection is too unlikely to know (`lower`), and correct if it holds
 evidence with a chance of `upper` or more. A caller's grader decides by its highest confidence.
 Refusing an answerable question costs more than showing a doubtful passage, so `lower` is low (docs/window.md).
-A chunk longer than `strip_over` is refined: cut into strips of sentences, the strips graded, the best rejoined in
-reading order, as a rendering; the Chunk itself never changes.
+A long chunk that holds little is shown as its best strips already (gate.py).
 """
 
 import math
@@ -25,12 +24,9 @@ from millgate.calls.parts import await_part
 from millgate.errors import ConfigError, UpstreamError
 from millgate.protocols import Bands, Grader, GraderWithBands
 from millgate.ranking.model import Chance, Model, read_model
-from millgate.text.lazy_pattern import lazy_compile
 from millgate.types import Candidate, Chunk, Plan, Sifted, Strategy, Tier
 from millgate.types.notes import Fate, NoteCode, Stage
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
-
-_NAMED = 3  # refused chunks that a refusal names
 
 
 class Action(StrEnum):
@@ -41,10 +37,9 @@ class Action(StrEnum):
     INCORRECT = "incorrect"
 
 
-def bands_of(grader: Grader | None, model: Model | None = None) -> Bands:
+def bands_of(grader: Grader | None, model: Model) -> Bands:
     """Where the confidences of a grader divide: its own `bands` if it has any, the model's if there is no grader."""
     if grader is None:
-        model = model or read_model()
         return Bands(model.upper, model.lower, 0.0)
     return grader.bands if isinstance(grader, GraderWithBands) else Bands()
 
@@ -82,12 +77,6 @@ class GradePolicy(Policy):
     """Seconds that a grader or a search of your own may take; then what was found stands as it is."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
-    strip_over: Tuning[PositiveCount] = 4000
-    """Chunks longer than this many characters are refined to their best strips."""
-    strip_sentences: Tuning[PositiveCount] = 3
-    """Sentences in a strip."""
-    strip_share: Tuning[Unit] = 0.5
-    """Strips below this share of the best strip's confidence are left out."""
 
     @model_validator(mode="after")
     def _bands_are_ordered(self) -> "GradePolicy":
@@ -112,12 +101,11 @@ class GradePolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """The verdict: what passed, what to do, each chunk's confidence, and the strips shown for long chunks."""
+    """The verdict: what passed, what to do, and each chunk's confidence."""
 
     sifted: Sifted
     action: Action
     confidences: Mapping[str, float] = field(default_factory=dict)
-    strips: Mapping[str, str] = field(default_factory=dict)
 
 
 def grade(
@@ -173,37 +161,6 @@ def pass_ungraded(candidates: Sequence[Candidate]) -> Graded:
     return Graded(Sifted.split(passed), Action.CORRECT)
 
 
-def strips_of_long(
-    candidates: Sequence[Candidate], policy: GradePolicy
-) -> dict[str, list[Candidate]]:
-    """For each chunk that is longer than `strip_over`, its strips as candidates to be graded, in reading order."""
-    return {
-        candidate.chunk.id: [
-            Candidate(replace(candidate.chunk, id=f"{candidate.chunk.id}#{n}", text=strip), 1.0)
-            for n, strip in enumerate(split_strips(candidate.chunk.text, policy.strip_sentences))
-        ]
-        for candidate in candidates
-        if len(candidate.chunk.text) > policy.strip_over
-    }
-
-
-def join_best_strips(
-    strips: Sequence[Candidate], marks: Sequence[float], policy: GradePolicy
-) -> str:
-    """The strips worth reading, joined in reading order."""
-    least = policy.strip_share * max(marks)
-    return " … ".join(c.chunk.text for c, mark in zip(strips, marks, strict=True) if mark >= least)
-
-
-def split_strips(text: str, sentences: int) -> list[str]:
-    """The text as strips of this many sentences each, in reading order; nothing but white space is lost."""
-    parts = [part for part in _SENTENCE.split(text) if part.strip()]
-    return [
-        " ".join(part.strip() for part in parts[at : at + sentences])
-        for at in range(0, len(parts), sentences)
-    ] or [text]
-
-
 def outside_candidates(
     chunks: Sequence[Chunk], *, best: float = 1.0, taken: Container[str] = ()
 ) -> Sifted:
@@ -230,10 +187,9 @@ def outside_candidates(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What may be shown, long chunks as strips; which fallback was asked and why; the review that waits."""
+    """What may be shown; which fallback was asked and why; the review that waits."""
 
     kept: Sequence[Candidate] = ()
-    strips: Mapping[str, str] = field(default_factory=dict)
     fallback: Literal["", "search", "review"] = ""
     reason: str = ""
     review: str = ""
@@ -267,7 +223,6 @@ def decide_shown(
         pairs = zip_longest(graded.sifted.kept, more.sifted.kept)
         verdict = Verdict(
             [candidate for pair in pairs for candidate in pair if candidate is not None],
-            {**graded.strips, **more.strips},
             fallback="search" if outside else "",
             reason=f"graded {graded.action}" if outside else "",
             action=min(graded.action, more.action, key=list(Action).index),
@@ -278,11 +233,8 @@ def decide_shown(
     if graded is None or verdict.action is not Action.INCORRECT:
         return verdict
     reason = (empty or "nothing relevant was found") + (", nor by search" if outside else "")
-    ranked = sorted(graded.confidences.items(), key=lambda item: -item[1])[:_NAMED]
+    ranked = sorted(graded.confidences.items(), key=lambda item: -item[1])[:3]
     if ranked:
         best = ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
         reason = f"{reason}; the best refused: {best}"
     return replace(verdict, fallback="", reason=reason, asks_person=True)
-
-
-_SENTENCE = lazy_compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")

@@ -12,8 +12,7 @@ switched off, no score changes by a bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
@@ -25,24 +24,26 @@ from millgate.published.self_reference import (
     NOVEL,
     SELF_REFERENTIAL,
     WEIGHT,
-    OverlapClass,
     adjust_score,
     classify_overlap,
     compute_overlaps,
 )
-from millgate.text.coverage import Shares, copies, near_copies
+from millgate.text.coverage import Shares, WindowIndex, copies, near_copies
 from millgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from millgate.text.hashes import Tokens
 from millgate.text.lazy_pattern import lazy_compile
-from millgate.text.window_cache import WindowCache
 from millgate.types import TURN, Candidate, Chunk, Sifted, Window
 from millgate.types.notes import Fate, NoteCode, Stage
 from millgate.types.policy import Count, Policy, Positive, Tuning, Unit
 
 # Lines of one to six # and a title, and the blank lines around them.
 _HEADINGS = lazy_compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))++\s*")
-
-Overlap = Callable[[Sequence[str], Tokens], Shares]
+_CODES: Final = {
+    "near_duplicate": NoteCode.NEARLY_IN_WINDOW,
+    "self_referential": NoteCode.MOSTLY_IN_WINDOW,
+    "partial": NoteCode.PARTLY_IN_WINDOW,
+    "novel": NoteCode.NEW,
+}
 
 
 def _forbid_change(expected: int) -> AfterValidator:
@@ -86,37 +87,23 @@ class PenalizePolicy(Policy):
     """SimHash distance of near-duplicates, if only fingerprints are known."""
 
 
-def penalize(
-    candidates: Sequence[Candidate],
-    window: Window,
-    policy: PenalizePolicy,
-    *,
-    fingerprints: Mapping[str, bytes] | None = None,
-    cache: WindowCache | None = None,
-) -> Sifted:
-    """Rescore by overlap with the window; drop repeats of it and of better candidates. Best first.
-
-    `fingerprints` are the packed bytes stored with chunks, by chunk id; `cache` carries what was read before from
-    request to request.
-    """
+def penalize(candidates: Sequence[Candidate], window: Window, policy: PenalizePolicy) -> Sifted:
+    """Rescore by overlap with the window; drop repeats of it and of better candidates. Best first."""
     if not policy.enabled or not candidates:
         return Sifted(kept=tuple(candidates))
-    cache = cache or WindowCache(clock=monotonic)
-    stored = fingerprints or {}
     texts = [c.chunk.text for c in candidates]
-    tokens = cache.tokens(texts, [stored.get(c.chunk.id) for c in candidates])
+    tokens = Tokens.of(texts)
     judged, order = list(candidates), list(range(len(candidates)))
     if window:
         said = [message_of(c.chunk) for c in candidates]
-        spoken = tokens if said == texts else cache.tokens(said)
-        measure = overlap_with(window, cache, policy)
-        overlaps = measure(said, spoken).tolist()
+        measure = overlap_with(window, policy)
+        overlaps = measure(said, tokens if said == texts else Tokens.of(said)).tolist()
         nearly = [i for i, r in enumerate(overlaps) if policy.self_referential <= r < 1]
-        bodies = {i: body for i in nearly if (body := without_headings(said[i])) != said[i]}
-        if bodies:
-            rest = list(bodies.values())
-            again = measure(rest, cache.tokens(rest)).tolist()
-            for i, overlap in zip(bodies, again, strict=True):
+        # a text of headings alone stays as it is
+        bodies = {i: _HEADINGS.sub("", said[i]) or said[i] for i in nearly}
+        bodies = {i: body for i, body in bodies.items() if body != said[i]}
+        if rest := list(bodies.values()):
+            for i, overlap in zip(bodies, measure(rest, Tokens.of(rest)).tolist(), strict=True):
                 overlaps[i] = max(overlaps[i], overlap)
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
@@ -134,6 +121,19 @@ def penalize(
                 Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated.id
             )
     return Sifted.split(judged[i] for i in order)
+
+
+def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
+    """The candidate with its score and a note on its overlap; one that the window holds is dropped."""
+    weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
+    score = adjust_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
+    fate, code = Fate.DROP, NoteCode.IN_WINDOW
+    if overlap < 1:
+        bounds = {
+            name: getattr(policy, name) for name in ("near_duplicate", "self_referential", "novel")
+        }
+        fate, code = Fate.KEEP, _CODES[classify_overlap(overlap, **bounds)]
+    return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
 
 
 def is_in_window(candidate: Candidate) -> bool:
@@ -156,47 +156,14 @@ def message_of(chunk: Chunk) -> str:
     return text.removeprefix(f"{chunk.metadata.get('speaker', '')}: ") or chunk.text
 
 
-def without_headings(text: str) -> str:
-    """A text without the Markdown headings that it begins with; one of headings alone as it is."""
-    return _HEADINGS.sub("", text) or text
-
-
-def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> Overlap:
+def overlap_with(
+    window: Window, policy: PenalizePolicy
+) -> Callable[[Sequence[str], Tokens], Shares]:
     """How to measure overlap with this window: by its fingerprint if one is given, else by its texts."""
     if window.fingerprint is None:
-        index = cache.index(window.texts)
+        index = WindowIndex.of(window.texts)
         return lambda _, tokens: index.overlap(tokens)
     known = WindowFingerprint.from_json(window.fingerprint)
-    if known.sketch is not None:
-        sketch = known.sketch
+    if (sketch := known.sketch) is not None:
         return lambda _, tokens: sketch.overlap(tokens)
     return lambda texts, _: compute_overlaps(known, texts, hamming=policy.dup_hamming)
-
-
-def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
-    weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
-    score = adjust_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
-    if overlap >= 1:
-        fate, code = Fate.DROP, NoteCode.IN_WINDOW
-    else:
-        fate, code = Fate.KEEP, _code(overlap, policy)
-    return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
-
-
-_CODES: Mapping[OverlapClass, NoteCode] = {
-    "near_duplicate": NoteCode.NEARLY_IN_WINDOW,
-    "self_referential": NoteCode.MOSTLY_IN_WINDOW,
-    "partial": NoteCode.PARTLY_IN_WINDOW,
-    "novel": NoteCode.NEW,
-}
-
-
-def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
-    return _CODES[
-        classify_overlap(
-            overlap,
-            near_duplicate=policy.near_duplicate,
-            self_referential=policy.self_referential,
-            novel=policy.novel,
-        )
-    ]

@@ -9,7 +9,7 @@ Given knowledge edges carry signals up to three hops, from the query's names and
 they lead to: s gains .7·x, where x is 1 one edge of weight 1 away from a name of the query, and .85 of it each edge on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -106,19 +106,36 @@ def propagate(
         return Sifted(kept=found.kept)
     boost, novelty_weight = _hop(view, seeds, policy, edges, found=found.kept)
     ords, scores = _rank_boosted(view, seeds, boost.reached, policy.keep)
-    if novelty_weight:
-        ords, scores = _rerank_by_novelty(seeds, ords, scores, novelty_weight)
+    if novelty_weight:  # chunks gain by what those above them do not hold
+        scores += novelty_shares(seeds.hits, seeds.term_weight, ords, weight=novelty_weight)
+        order = np.argsort(-scores, kind="stable")
+        ords, scores = ords[order], scores[order]
     scores /= max(1.0, float(scores.max()))
     came = dict(zip(seeds.scores.kept.tolist(), found.kept, strict=True))
     new = ords[~within(np.sort(seeds.scores.kept), ords)]
     fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
     if view.conversational:
-        lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
-        scores *= _cue_factors(query, lines, view, policy)
-    sifted = _note_ranking(ords, scores, _reasons(boost, ords, view), came, fresh)
-    if not view.conversational:
-        return sifted
-    return replace(sifted, kept=tuple(sorted(sifted.kept, key=lambda c: -c.score)))
+        lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]  # one may be gone by now
+        texts = [add_head(one.chunk.text, one.chunk.metadata) if one else "" for one in lines]
+        scores *= cues(
+            query,
+            texts,
+            view.language,
+            question=policy.question_factor,
+            other_speaker=policy.other_speaker_factor,
+        )
+    kept, added = list[Candidate](), list[Candidate]()
+    rows = zip(ords.tolist(), scores.tolist(), _reasons(boost, ords, view), strict=True)
+    for ord, score, (code, name, gain) in rows:
+        known = came.pop(ord, None)
+        if one := known or fresh.get(ord):
+            stage = _KEPT if known else _ADDED
+            kept.append(one.with_note(*stage, code, score=score, subject=name, gain=gain))
+            added += () if known else (kept[-1],)
+    if view.conversational:
+        kept.sort(key=lambda c: -c.score)
+    dropped = [c.with_note(*_OUTRANKED, score=0.0) for c in came.values()]
+    return Sifted(tuple(kept), tuple(dropped), tuple(added))
 
 
 def name_limit(view: Snapshot, policy: PropagatePolicy) -> int:
@@ -134,36 +151,32 @@ def _hop(
     *,
     found: Sequence[Candidate],
 ) -> tuple[ScoreBoost, float]:
-    """What shared names and given edges reach, and the weight of what a chunk says anew."""
+    """What shared names and given edges reach, and the weight of what a chunk says anew.
+
+    Through names no chunk gains more than the share of the query that the best chunk leaves open: less in code, and
+    nothing if no seed holds a rare name of the query.
+    """
     names = NameRules(
         name_limit(view, policy), policy.proper, policy.spread, policy.title, policy.min_share
     )
-    gain = min(policy.weight, _open_weight(view, seeds, names, found[: policy.seeds]))
+    gain = 0.0
+    if len(seeds.ords):
+        gain = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
+    if gain > 0:
+        limit, proper = names.limit, names.proper
+        leads_on = shares_name(view, seeds.ords, seeds.query_keys, limit=limit, share=proper)
+        texts = [candidate.chunk.text for candidate in found[: policy.seeds]]
+        gain *= (1 - likeness_to_code(texts)) * leads_on
+    gain = min(policy.weight, gain)
     boost = follow_names(view, seeds, names, gain)
     novelty_weight = gain / policy.weight if gain > 0 else 0.0
-    if not edges:
-        return boost, novelty_weight
     rules = EdgeRules(policy.edge, policy.leak, policy.floor, policy.hops)
-    by_edges = follow_edges(view, seeds, edges, rules, names, gain=policy.weight)
+    by_edges = follow_edges(view, seeds, edges, rules, names, gain=policy.weight) if edges else None
     if by_edges is None:
         return boost, novelty_weight
     gained = by_edges.reached.boost.max() if len(by_edges.reached.boost) else 0.0
     # what edges lead to says something else than the query does
     return join(boost, by_edges), novelty_weight * (1.0 - gained / (policy.weight or 1.0))
-
-
-def _open_weight(
-    view: Snapshot, seeds: PropagationSeeds, by: NameRules, best: Sequence[Candidate]
-) -> float:
-    """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
-    if not len(seeds.ords):
-        return 0.0
-    share = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
-    if share <= 0 or not shares_name(
-        view, seeds.ords, seeds.query_keys, limit=by.limit, share=by.proper
-    ):
-        return 0.0
-    return (1 - likeness_to_code([c.chunk.text for c in best])) * share
 
 
 def _rank_boosted(
@@ -181,76 +194,25 @@ def _rank_boosted(
     return ords[order], scores[order]
 
 
-def _rerank_by_novelty(
-    seeds: PropagationSeeds, ords: Ints, scores: Floats, weight: float
-) -> tuple[Ints, Floats]:
-    """The ranking in which chunks gain by what those above them do not hold, best first."""
-    scores = scores + novelty_shares(seeds.hits, seeds.term_weight, ords, weight=weight)
-    order = np.argsort(-scores, kind="stable")
-    return ords[order], scores[order]
-
-
-def _cue_factors(
-    query: str, lines: Sequence[Candidate | None], view: Snapshot, policy: PropagatePolicy
-) -> list[float]:
-    """What is left of the score of each line of a conversation; a chunk that is gone has no text."""
-    texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
-    return cues(
-        query,
-        texts,
-        view.language,
-        question=policy.question_factor,
-        other_speaker=policy.other_speaker_factor,
-    )
-
-
-def _note_ranking(
-    ords: Ints,
-    scores: Floats,
-    reasons: Sequence[tuple[NoteCode, str, float]],
-    came: Mapping[int, Candidate],
-    fresh: Mapping[int, Candidate],
-) -> Sifted:
-    """The ranking as candidates: those that came and stay, those that are new, and those that came and went."""
-    kept, added, gone = [], [], dict(came)
-    for ord, score, (code, name, gain) in zip(ords.tolist(), scores.tolist(), reasons, strict=True):
-        if known := gone.pop(ord, None):
-            kept.append(known.with_note(*_KEPT, code, score=score, subject=name, gain=gain))
-        elif new := fresh.get(ord):
-            added.append(new.with_note(*_ADDED, code, score=score, subject=name, gain=gain))
-            kept.append(added[-1])
-    dropped = tuple(c.with_note(*_OUTRANKED, score=0.0) for c in gone.values())
-    return Sifted(tuple(kept), dropped, tuple(added))
-
-
 def _reasons(boost: ScoreBoost, ords: Ints, view: Snapshot) -> list[tuple[NoteCode, str, float]]:
-    """Why each of some chunks was lifted, through which name, and by how much."""
-    reached = boost.reached
-    if not len(reached.ords):
-        return [_AS_FOUND] * len(ords)
-    gains = dict(zip(reached.ords.tolist(), reached.boost.tolist(), strict=True))
-    labels = _name_labels(boost, ords[within(reached.ords, ords)], view)
-    return [_reason(labels.get(ord, ""), gains.get(ord, 0.0)) for ord in ords.tolist()]
-
-
-def _reason(name: str, gain: float) -> tuple[NoteCode, str, float]:
-    if not gain:
-        return _AS_FOUND
-    return (NoteCode.SHARES_NAME if name else NoteCode.CONNECTED), name, gain
-
-
-def _name_labels(boost: ScoreBoost, ords: Ints, view: Snapshot) -> dict[int, str]:
-    """For each chunk, the name through which most of its score reached it; a name of a given edge goes first."""
-    found: dict[int, str] = {}
-    for flow in boost.flows:
-        through = strongest_names(flow.names, flow.posting_flow, ords)
+    """Why each of some chunks was lifted, through which name mostly, and by how much; names of edges go first."""
+    gains = dict(zip(boost.reached.ords.tolist(), boost.reached.boost.tolist(), strict=True))
+    lifted = ords[within(boost.reached.ords, ords)]
+    labels: dict[int, str] = {}
+    for flow in boost.flows if len(lifted) else ():
+        through = strongest_names(flow.names, flow.posting_flow, lifted)
         used = sorted(set(through.values()))
-        labels = (
+        named = (
             [flow.labels[i] for i in used] if flow.labels else view.labels(flow.names.keys[used])
         )
-        by_index = dict(zip(used, labels, strict=True))
-        found |= {ord: by_index[index] for ord, index in through.items()}
-    return found
+        by_index = dict(zip(used, named, strict=True))
+        labels |= {ord: by_index[index] for ord, index in through.items()}
+    reasons = []
+    for ord in ords.tolist():
+        gain, name = gains.get(ord, 0.0), labels.get(ord, "")
+        code = NoteCode.SHARES_NAME if name else NoteCode.CONNECTED
+        reasons.append((code, name, gain) if gain else _AS_FOUND)
+    return reasons
 
 
 def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:

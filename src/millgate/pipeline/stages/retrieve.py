@@ -8,10 +8,9 @@ The found chunks carry s1; a note's `share` is the part of the query's lexical w
 other numbers are what words, phrases, heads and related terms (feedback and vectors) add to s1.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated
 
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from millgate.protocols import Postings, Snapshot
-from millgate.ranking.arrays import Floats, Ints, Keys, best, top, within
+from millgate.ranking.arrays import Floats, Ints, Keys, best, top
 from millgate.ranking.question import read_query
 from millgate.ranking.score import (
     K1,
@@ -36,16 +35,10 @@ from millgate.ranking.score import (
     phrases,
     read_chunks,
 )
-from millgate.text.lazy_pattern import lazy_compile
 from millgate.types import Candidate
 from millgate.types.notes import Fate, Note, NoteCode, Stage
 from millgate.types.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 
-_FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
-# A query of fewer words stands in many texts by chance; one of more is a text itself.
-_QUOTED_WORDS, MOST_QUOTED_WORDS = 3, 60
-_WORD = lazy_compile(r"\w+")
-_DECIMALS = 4  # of the numbers that a note tells
 _FEW = 1 / 16  # share of all chunks up to which a part is looked through faster than all
 
 
@@ -93,6 +86,11 @@ class RetrievePolicy(Policy):
     feedback_agreement: Tuning[Unit] = 0.9
     """The share of the highest feedback score that the best chunk must have: with less, the terms lead away."""
 
+    @property
+    def weighing(self) -> Weighing:
+        """The constants of the lexical score."""
+        return Weighing(self.k1, self.b, self.title, self.speaker, self.date, self.neighbor_weights)
+
 
 def retrieve(
     query: str,
@@ -105,124 +103,39 @@ def retrieve(
     """The best chunks for a query, best first; `vector` is its embedding if there is one.
 
     `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
+    Propagation starts at the best by words alone, or by vectors if no chunk holds a word of the query.
     """
     if not view.count:
         return Found()
     match = _match_terms(read_query(query, view) if terms is None else terms, view, policy)
-    near = view.nearest(vector, policy.dense_depth) if vector is not None else None
-    every, seeds, strength = _score(view, match, near, policy)
-    if every is match.scores and policy.keep <= len(match.best):
-        kept = _rank(view, every, match.best, policy.keep)
-    else:
-        kept = top(every, policy.keep, view, some=match.best)
-    scores = every[kept]
-    peak = float(scores[0]) if len(kept) else 1.0
-    scores /= peak
-    parts = {"share": np.minimum(match.scores[kept] / match.ceiling, 1.0)}
-    parts |= _parts(match, kept, scores, peak)
-    found, ords = _read_candidates(view, kept, scores, parts)
-    ranking = RankingScores(every, seeds, strength, ords, len(found), match.hits)
-    found = _put_quotes_first(query, found)
-    return Found(kept=found, added=found, scores=ranking)
-
-
-def _put_quotes_first(query: str, found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """The candidates with those first that say the query word for word: as a title or a line, or within their text."""
-    asked = _WORD.findall(query.casefold())
-    if not _QUOTED_WORDS <= len(asked) <= MOST_QUOTED_WORDS:
-        return found
-    quote = re.compile(r"\b" + r"\W+".join(map(re.escape, asked)) + r"\b", re.IGNORECASE)
-    line = re.compile(rf"^\W*{quote.pattern}\W*$", re.IGNORECASE | re.MULTILINE)
-    said = [
-        2 if line.search(c.chunk.title) or line.search(c.chunk.text)
-        else 1 if quote.search(c.chunk.text) else 0
-        for c in found
-    ]  # fmt: skip
-    if not any(said):
-        return found
-    lifted = [_lift(c, how) for c, how in zip(found, said, strict=True)]
-    return tuple(sorted(lifted, key=lambda c: -c.score))
-
-
-def _lift(candidate: Candidate, said: int) -> Candidate:
-    """A candidate with its place among those that say the query, or below them."""
-    least, scale = ((0.0, 0.85), (0.9, 0.05), (0.95, 0.05))[said]
-    score, note = least + scale * candidate.score, candidate.notes[-1]
-    numbers = {**note.numbers, "quotes": said} if said else note.numbers
-    return replace(candidate, score=score, notes=(*candidate.notes[:-1], replace(note, score=score, numbers=numbers)))  # fmt: skip
-
-
-def _score(
-    view: Snapshot, match: "_Match", near: tuple[Ints, Floats] | None, policy: RetrievePolicy
-) -> tuple[Floats, Ints, Floats]:
-    """Every chunk's score by words, feedback and vectors; the seeds of propagation, best first, and their scores.
-
-    The seeds are the best by words alone, or by vectors if no chunk holds a word of the query.
-    """
-    seeds = _rank(view, match.scores, match.best, SEEDS)
-    every = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
-    if near is not None and len(near[0]):
+    seeds = _rank(view, match.scores, match.best)
+    every, sown = _add_feedback(view, match, seeds[: policy.feedback_depth], policy), match.scores
+    if vector is not None and len((near := view.nearest(vector, policy.dense_depth))[0]):
         every = _add_similarity(every, match, seeds, near, policy)
         if not len(seeds):
-            seeds = _rank(view, every, near[0], SEEDS)
-            return every, seeds, every[seeds]
-    return every, seeds, match.scores[seeds]
-
-
-def _parts(match: "_Match", kept: Ints, scores: Floats, peak: float) -> dict[str, Floats]:
-    """What words, each bonus and related terms add to the scores of the kept chunks."""
-    order = match.looked_at.argsort()
-    looked_at = match.looked_at[order]
-    has = within(looked_at, kept)
-    at = order[looked_at.searchsorted(kept[has])]
-    parts = {"words": match.scores[kept] / peak}
-    for name, bonus in match.bonuses.items():
-        parts[name] = np.zeros(len(kept))
-        parts[name][has] = bonus[at] / peak
-        parts["words"] -= parts[name]
-    parts["related"] = scores - match.scores[kept] / peak
-    return {name: np.round(values, _DECIMALS) for name, values in parts.items()}
-
-
-def _read_candidates(
-    view: Snapshot, ords: Ints, scores: Floats, parts: Mapping[str, Floats]
-) -> tuple[tuple[Candidate, ...], Ints]:
-    """The chunks at some ordinals as candidates, and the ordinals of those that are still there.
-
-    `parts` are numbers for their notes; one that is 0 for all is left out.
-    """
-    chunks = read_chunks(view, ords)
-    there = np.array([ord in chunks for ord in ords.tolist()], bool)
-    told = [name for name, values in parts.items() if name == "share" or values.any()]
-    numbers = zip(*(parts[name][there].tolist() for name in told), strict=True)
-    rows = zip(chunks.values(), scores[there].tolist(), numbers, strict=True)
-    found = tuple(
-        Candidate(chunk, score, (Note(*_FOUND, score, dict(zip(told, own, strict=True))),))
-        for chunk, score, own in rows
-    )
-    return found, ords[there]
+            seeds, sown = _rank(view, every, near[0]), every
+    kept = top(every, policy.keep, view, some=match.best)
+    peak = float(every[kept[0]]) if len(kept) else 1.0
+    found, ords = _note_found(view, match, kept, every[kept] / peak, peak)
+    ranking = RankingScores(every, seeds, sown[seeds], ords, len(found), match.hits)
+    return Found(kept=found, added=found, scores=ranking)
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match."""
+    """How the query's words match: every chunk's score, and the best chunks, best first.
+
+    `ceiling` is the highest score that a chunk can have; `left_open` the share of the query's weight that the best
+    chunk lacks, where unseen words count; `bonuses` what is in the scores of chunks beside words, by name and chunk.
+    """
 
     terms: Keys
     hits: Postings
-    scores: Floats  # of every chunk
-    best: Ints  # the best chunks, best first
-    ceiling: float  # the highest score that a chunk can have
-    left_open: float = (
-        1.0  # share of the query's weight that the best chunk lacks; unseen words count
-    )
-    looked_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    bonuses: Mapping[str, Floats] = field(default_factory=dict)  # of each chunk looked at
-
-
-def _weighing(policy: RetrievePolicy) -> Weighing:
-    return Weighing(
-        policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.neighbor_weights
-    )
+    scores: Floats
+    best: Ints
+    ceiling: float = 1.0
+    left_open: float = 1.0
+    bonuses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 def _match_terms(
@@ -234,8 +147,8 @@ def _match_terms(
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
-        return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
-    by = _weighing(policy)
+        return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64))
+    by = policy.weighing
     term_idf = idf(view.count, hits.counts)
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * term_idf, by)
@@ -243,12 +156,19 @@ def _match_terms(
     leads = top(scores, depth, view, some=_shortest_list(hits, depth, view.size))
     looked_at = leads[: policy.phrase_depth]
     known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
-    bonuses = _find_bonuses(view, looked_at, words, known_idf, policy)
+    # only a look at the best chunks tells phrases, and query terms at the head
+    spots = view.term_positions(looked_at, keys)
+    bonuses = {"phrases": policy.phrase * phrases(view, looked_at, spots, words, known_idf, by=by)}
+    if not view.conversational:
+        found = heads(spots, known_idf, len(looked_at), lead=policy.lead)
+        bonuses["heads"] = policy.head_weight * found
     for bonus in bonuses.values():
         scores[looked_at] += bonus
     ceiling, whole = (float((n * term_idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
-    return _Match(keys, hits, scores, leads, ceiling, left_open, looked_at, bonuses)
+    at = looked_at.tolist()
+    by_chunk = {name: dict(zip(at, bonus.tolist(), strict=True)) for name, bonus in bonuses.items()}
+    return _Match(keys, hits, scores, leads, ceiling, left_open, by_chunk)
 
 
 def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
@@ -260,30 +180,39 @@ def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
     return hits.ords[begin : begin + length]
 
 
-def _find_bonuses(
-    view: Snapshot,
-    few: Ints,
-    asked: Sequence[tuple[int, ...]],
-    term_idf: dict[int, float],
-    policy: RetrievePolicy,
-) -> dict[str, Floats]:
-    """What only a look at the best chunks tells: phrases, and query terms at the head."""
-    if not policy.phrase and not policy.head_weight:
-        return {}
-    bonuses = {}
-    spots = view.term_positions(few, np.array(sorted({*chain(*asked)}), np.uint64))
-    if policy.phrase:
-        by = _weighing(policy)
-        bonuses["phrases"] = policy.phrase * phrases(view, few, spots, asked, term_idf, by=by)
-    if policy.head_weight and not view.conversational:
-        bonuses["heads"] = policy.head_weight * heads(spots, term_idf, len(few), lead=policy.lead)
-    return bonuses
-
-
-def _rank(view: Snapshot, scores: Floats, some: Ints, most: int) -> Ints:
-    """The best of some chunks, best first; chunks without a score are left out."""
-    ranked = some[best(scores[some], most, some, view)]
+def _rank(view: Snapshot, scores: Floats, some: Ints) -> Ints:
+    """The best of some chunks, best first, from which propagation starts; those without a score are left out."""
+    ranked = some[best(scores[some], SEEDS, some, view)]
     return ranked[scores[ranked] > 0]
+
+
+def _note_found(
+    view: Snapshot, match: _Match, kept: Ints, scores: Floats, peak: float
+) -> tuple[tuple[Candidate, ...], Ints]:
+    """The chunks at some ordinals as candidates, and the ordinals of those that are still there.
+
+    Their notes tell what words, each bonus and related terms add to the score; what adds nothing to any is left out.
+    """
+    chunks, ords = read_chunks(view, kept), kept.tolist()
+    by_words = match.scores[kept] / peak
+    parts = {
+        name: np.array([bonus.get(ord, 0.0) for ord in ords]) / peak
+        for name, bonus in match.bonuses.items()
+    }
+    parts = {"words": by_words - sum(parts.values()), **parts, "related": scores - by_words}
+    told = {"share": np.minimum(match.scores[kept] / match.ceiling, 1.0)}
+    told |= {name: np.round(part, 4) for name, part in parts.items() if np.round(part, 4).any()}
+    numbers = [part.tolist() for part in told.values()]
+    found = [
+        Candidate(
+            chunks[ord],
+            score,
+            (Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, score, dict(zip(told, own, strict=True))),),
+        )
+        for ord, score, *own in zip(ords, scores.tolist(), *numbers, strict=True)
+        if ord in chunks
+    ]  # fmt: skip
+    return tuple(found), np.array([ord for ord in ords if ord in chunks], np.int64)
 
 
 def _add_feedback(view: Snapshot, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
@@ -291,21 +220,18 @@ def _add_feedback(view: Snapshot, match: _Match, seeds: Ints, policy: RetrievePo
     first = match.scores
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
-    feedback_scores = feedback(
+    scores = feedback(
         view,
         seeds,
         first[seeds],
-        _weighing(policy),
+        policy.weighing,
         known=match.terms,
         terms=policy.feedback_terms,
         common=min(int(policy.feedback_common * view.count), policy.feedback_cap),
         agreement=policy.feedback_agreement,
         height=policy.feedback * float(first[seeds[0]]),
     )
-    if feedback_scores is None:
-        return first
-    feedback_scores += first
-    return feedback_scores
+    return first if scores is None else first + scores
 
 
 def _add_similarity(

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.pipeline.stages.pack import MAX_CUTS, MIN_PART, Piece, pack
+from millgate.pipeline.stages.gate import MAX_CUTS, MIN_PART, Piece, pack
 from millgate.ranking.question import ask
 from millgate.text.fence import frame
-from millgate.types import Chunk
+from millgate.types import Candidate, Chunk
 
 
 def words(text):
@@ -19,7 +19,7 @@ def pieces_of(texts, *, costs=None, side=()):
     costs = costs or [words(text) for text in texts]
     side = list(side) or [False] * len(texts)
     return [
-        Piece(text, cost, is_side=is_side)
+        Piece(text, cost, Candidate(Chunk("", text), 1.0), is_side)
         for text, cost, is_side in zip(texts, costs, side, strict=True)
     ]
 
@@ -87,7 +87,10 @@ def chunks(*counts):
     """Pieces of chunks of so many sentences each."""
     found = [Chunk(f"c{at}", sentences(f"c{at}", n)) for at, n in enumerate(counts)]
     texts = [frame(1, "", chunk.text) for chunk in found]
-    return [Piece(text, words(text), chunk) for text, chunk in zip(texts, found, strict=True)]
+    return [
+        Piece(text, words(text), Candidate(chunk, 1.0))
+        for text, chunk in zip(texts, found, strict=True)
+    ]
 
 
 def test_a_piece_that_does_not_fit_is_shown_as_strips_within_the_budget():
