@@ -13,7 +13,7 @@ from millgate.guard.counting import CountingDetector
 from millgate.ingest.chunk import split_text
 from millgate.ingest.policy import ChunkPolicy
 from millgate.keys import is_well_formed
-from millgate.pipeline.stages.tasks import classify_task
+from millgate.pipeline.stages.strategy import classify_task
 from millgate.published.self_reference import compute_overlaps
 from millgate.text.bounded_json import has_more_values, loads
 from millgate.text.coverage import WindowIndex

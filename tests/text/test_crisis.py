@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from millgate.pipeline.stages.tasks import classify_task
+from millgate.pipeline.stages.strategy import classify_task
 from millgate.published.context_strategy import CRISIS as GROUP
 from millgate.published.context_strategy import GROUPS
 from millgate.text.crisis import tells_of_danger

@@ -11,8 +11,9 @@ from millgate.errors import InputError, LimitError
 from millgate.explain.as_data import context_data
 from millgate.gateway import Millgate
 from millgate.operations.presence import require_collections
-from millgate.pipeline.stages.decide import strategy_report, window_state
+from millgate.pipeline.stages.decide import window_state
 from millgate.pipeline.stages.strategy import SIZE_HINTS, context_strategy
+from millgate.published.context_strategy import build_strategy_report
 from millgate.settings import load
 from millgate.text.table import count_of
 from millgate.types import Context, ContextBudget
@@ -175,7 +176,7 @@ def strategy(
         "\nnext",
         *(f"  {number}. {step}" for number, step in enumerate(answer["steps"], 1)),
         "\nwindow",
-        strategy_report(window),
+        build_strategy_report(window),
     ]
     skipped = "\n".join(f"not counted: {one}" for one in answer["skipped_files"])
     return Output(answer | window_state(window, settings.decide), "\n".join(lines), skipped)

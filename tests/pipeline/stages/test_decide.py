@@ -12,7 +12,6 @@ from millgate.pipeline.stages.decide import (
     decide,
     prefetch_params,
     should_prefetch,
-    strategy_report,
 )
 from millgate.published.context_strategy import SIGNALS
 from millgate.types import Request, Strategy
@@ -105,15 +104,6 @@ def test_published_matching_hears_a_signal_anywhere():
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_each_signal_is_heard(signal):
     assert should_prefetch(at(0.6), f"so {signal} it was")
-
-
-def test_the_report_reads_well():
-    report = strategy_report(ContextBudget(128_000, 64_000, 0))
-    assert all(
-        part in report for part in ("HYBRID", "50.0%", "64,000 / 128,000", "limit: 5", "0.3")
-    )
-    assert "prefetches generously" in strategy_report(ContextBudget(128_000, 1))
-    assert "nothing is prefetched" in strategy_report(ContextBudget(1000, 960))
 
 
 POLICY = DecidePolicy()

@@ -9,18 +9,23 @@ still comes in, so that up to 0.95 it is never nothing. A crisis is neither stuf
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from millgate.pipeline.stages.strategy import choose_strategy, retrieval_budget
-from millgate.pipeline.stages.tasks import TaskClass, TaskPolicy, category_of, classify_task
+from millgate.pipeline.stages.strategy import (
+    TaskClass,
+    TaskPolicy,
+    category_of,
+    choose_strategy,
+    classify_task,
+    retrieval_budget,
+)
 from millgate.published import context_strategy
 from millgate.published.context_strategy import (
     CRISIS,
     GROUPS,
     HYBRID_SHARE,
     MIN_RETRIEVAL_BUDGET,
-    Matching,
-    build_strategy_report,
     compute_prefetch_params,
     estimate_content_tokens,
 )
@@ -37,7 +42,6 @@ __all__ = [
     "decide",
     "prefetch_params",
     "should_prefetch",
-    "strategy_report",
     "window_state",
 ]
 
@@ -66,14 +70,8 @@ def prefetch_params(budget: ContextBudget, base_limit: int = 5) -> Prefetch:
     return Prefetch(params["limit"], params["min_trust"], params["strategy"], params["skip"])
 
 
-def should_prefetch(budget: ContextBudget, query: str, *, matching: Matching = "word") -> bool:
-    """Below 0.50 always; below 0.80 with a memory signal; above, with a signal in a short query."""
-    return context_strategy.should_prefetch(budget, query, matching=matching)
-
-
-def strategy_report(budget: ContextBudget) -> str:
-    """The window's state in a few lines for a person."""
-    return build_strategy_report(budget)
+# below 0.50 always; below 0.80 with a memory signal at a word's start; above, with a signal in a short query
+should_prefetch = partial(context_strategy.should_prefetch, matching="word")
 
 
 def window_state(window: ContextBudget, policy: DecidePolicy) -> dict[str, Any]:
@@ -123,7 +121,8 @@ def decide(
     budget = int(min(request.budget, most))
     memory = prefetch_params(window, policy.base_limit)
     if is_crisis and memory.skip:
-        memory = _memory_of_crisis(policy)
+        # as in the last tier before nothing is given
+        memory = prefetch_params(ContextBudget(100, 95), policy.base_limit)
     elif not is_crisis and not memory.skip and budget == 0 < request.budget:
         memory = Prefetch(limit=0, min_trust=1.0, tier=memory.tier, skip=True)
         reasoning = f"{reasoning} No token of the window is free: nothing is retrieved."
@@ -176,9 +175,3 @@ def _most_tokens(
     # the share that HYBRID takes of what is available: the rest is for the answer
     share = min(free, max(1, int(HYBRID_SHARE * free)))
     return max(wanted, min(MIN_RETRIEVAL_BUDGET, share))
-
-
-def _memory_of_crisis(policy: DecidePolicy) -> Prefetch:
-    """What providers may give to a crisis in a full window: as in the last tier before nothing is given."""
-    nearly_full = ContextBudget(context_length=100, used_tokens=95)
-    return prefetch_params(nearly_full, policy.base_limit)

@@ -1,8 +1,11 @@
-"""Strategy: how content of some size should reach the model for a task.
+"""Strategy: what kind of task a query is, and how content of some size should reach the model for it.
 
-Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). tasks.py tells what kind of
-task it is. The rules and their numbers stand in published/context_strategy.py; here the retrieval budget never exceeds
-what is available. `decide` builds its plan on them, and agents get them as the tool `context_strategy`.
+A task is told by its keywords, or by the name that the caller gives it: rag_critical wants precision, stuff_friendly
+the whole content, hybrid both. A crisis has two levels. One of its keywords is enough to treat the query with care,
+since a false alarm costs little there. A person is asked only if the query tells of someone in danger
+(text/crisis.py). Content is loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID).
+The keywords, rules and numbers stand in published/context_strategy.py; here the retrieval budget never exceeds what is
+available. `decide` builds its plan on them, and agents get them as the tool `context_strategy`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,16 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from millgate.errors import InputError
-from millgate.pipeline.stages.tasks import TaskClass, TaskPolicy, category_of, classify_task
-from millgate.published import context_strategy as published
 from millgate.published.context_strategy import (
+    CATEGORIES,
     CONTEXT_STRATEGY_TOOL,
+    CRISIS,
+    GROUPS,
     SIZE_HINTS,
+    UNKNOWN,
+    Matching,
     compute_retrieval_budget,
     compute_strategy,
+    estimate_content_tokens,
+    find_group,
 )
+from millgate.text.crisis import tells_of_danger
 from millgate.types import ContextBudget, Strategy
 from millgate.types.check import check_count
+from millgate.types.policy import Policy
 
 __all__ = [
     "CONTEXT_STRATEGY_TOOL",
@@ -28,12 +38,53 @@ __all__ = [
     "StrategyChoice",
     "TaskClass",
     "TaskPolicy",
+    "category_of",
     "choose_strategy",
     "classify_task",
     "context_strategy",
-    "estimate_content_tokens",
     "retrieval_budget",
 ]
+
+
+class TaskPolicy(Policy):
+    """How a task is recognized: keyword matching, and what callers add to the named tasks."""
+
+    matching: Matching = "word"
+    """'word': a keyword must begin at a word start; 'substring': any keyword anywhere."""
+    stuff_friendly: frozenset[str] = frozenset()
+    """More task names that are stuff_friendly."""
+    rag_critical: frozenset[str] = frozenset()
+    """More task names that are rag_critical."""
+    hybrid: frozenset[str] = frozenset()
+    """More task names that are hybrid."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClass:
+    """What kind of task a query is, which group of keywords says so ('' for none), and whether someone is in danger."""
+
+    task: str
+    group: str = ""
+    in_danger: bool = False
+
+
+def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
+    """The category of a query, by the first group with a keyword in it; who is in danger is in a crisis."""
+    if tells_of_danger(query):
+        return TaskClass(GROUPS[CRISIS][0], CRISIS, in_danger=True)
+    return TaskClass(*find_group(query, matching))
+
+
+def category_of(task: str, policy: TaskPolicy) -> str:
+    """The category of a task that the caller names: a category itself, or a named task."""
+    categories = (*CATEGORIES, UNKNOWN)
+    if task in categories:
+        return task
+    for category, names in CATEGORIES.items():
+        if task in names or task in getattr(policy, category):
+            return category
+    named = sorted(name for names in CATEGORIES.values() for name in names)
+    raise InputError(f"task is {task!r}", hint=f"use one of: {', '.join((*categories, *named))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,39 +126,19 @@ def retrieval_budget(strategy: Strategy, available: int) -> int:
     return min(available, compute_retrieval_budget(strategy, available))
 
 
-def estimate_content_tokens(
-    char_count: int | None = None,
-    files: Sequence[str | Path] | None = None,
-    size_hint: str | None = None,
-) -> int:
-    """Tokens of the content by the first of the three that says a size; 64 000 if none does.
-
-    A count of 0 says nothing if another is given. A file that cannot be measured is skipped; `context_strategy` names
-    it.
-    """
-    return _measure_content(char_count, files, size_hint)[0]
-
-
 def _measure_content(
-    char_count: int | None, files: Sequence[str | Path] | None, size_hint: str | None
+    char_count: int | None, files: Sequence[str | Path], size_hint: str | None
 ) -> tuple[int, list[str]]:
-    """Tokens of the content, and for each file that was skipped its path and the reason."""
+    """Tokens of the content by the first of the three that says a size, and each file that was skipped with the reason.
+
+    A count of 0 says nothing if another is given; 64 000 if none says a size.
+    """
     if char_count is not None:
         check_count("char_count", char_count)
     if size_hint is not None and size_hint not in SIZE_HINTS:
         raise InputError(f"size_hint is {size_hint!r}", hint=f"use one of: {', '.join(SIZE_HINTS)}")
-    sizes, skipped = ([], []) if char_count else _measure_files(files or ())
-    is_empty = bool(sizes) or (char_count == 0 and not files and size_hint is None)
-    chars = char_count or sum(sizes)
-    if not chars and is_empty:
-        return 0, skipped
-    return published.estimate_content_tokens(size_hint, char_count=chars), skipped
-
-
-def _measure_files(files: Sequence[str | Path]) -> tuple[list[int], list[str]]:
-    """The sizes of the files that can be read, and why each of the others was skipped."""
     sizes, skipped = list[int](), list[str]()
-    for path in files:
+    for path in () if char_count else files:
         try:
             found = Path(path).expanduser()
             if found.exists() and not found.is_file():
@@ -119,7 +150,10 @@ def _measure_files(files: Sequence[str | Path]) -> tuple[list[int], list[str]]:
             skipped.append(f"{path}: no such file")
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
             skipped.append(f"{path}: {getattr(error, 'strerror', None) or error}")
-    return sizes, skipped
+    chars = char_count or sum(sizes)
+    if not chars and (sizes or (char_count == 0 and not files and size_hint is None)):
+        return 0, skipped
+    return estimate_content_tokens(size_hint, char_count=chars), skipped
 
 
 def context_strategy(
@@ -136,7 +170,7 @@ def context_strategy(
     """The agent tool: the choice for a query, with the numbers it rests on."""
     policy = policy or TaskPolicy()
     task = classify_task(query, matching=policy.matching)
-    content, skipped = _measure_content(char_count, file_paths, content_size_hint)
+    content, skipped = _measure_content(char_count, file_paths or (), content_size_hint)
     choice = choose_strategy(
         context_length=model_context_length, used_tokens=used_tokens, content_tokens=content,
         task=task.task, tools=available_tools, group=task.group, policy=policy,
