@@ -96,18 +96,22 @@ class BackgroundLoop:
                 self._loop = self._thread = None
         loop.call_soon_threadsafe(loop.stop)
 
-    def close(self) -> None:
-        """Stop the loop; calls that are waiting get a StoreError. A loop that something blocks is left behind."""
+    def stop(self) -> threading.Thread | None:
+        """Stop the loop; calls that are waiting get a StoreError. The thread that ends now."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
             self._closed = True
-        if loop is None or thread is None:
-            return
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_END_S)
-        if thread.is_alive():
-            LOGGER.warning("a part of your own blocks its event loop, which is left behind")
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+        return thread
+
+    def close(self) -> None:
+        """Stop the loop and wait for its end. A loop that something blocks is left behind."""
+        if thread := self.stop():
+            thread.join(_END_S)
+            if thread.is_alive():
+                LOGGER.warning("a part of your own blocks its event loop, which is left behind")
 
 
 def serve_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -15,9 +15,8 @@ import asyncio
 import inspect
 import logging
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -28,7 +27,7 @@ from typing import Literal
 from pydantic import Field
 
 from millgate.calls.bugs import describe
-from millgate.calls.loop import serve_loop
+from millgate.calls.loop import BackgroundLoop
 from millgate.calls.parts import FAILURES, REST_S, Rest, contain, start_thread
 from millgate.errors import ConfigError, UpstreamError
 from millgate.knowledge.facts import judge_recalled
@@ -41,7 +40,7 @@ from millgate.types import Candidate, Chunk, Plan, Sifted
 from millgate.types.notes import Fate, NoteCode, Stage
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 
-Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
+Status = Literal["answered", "empty", "late", "failed", "unasked"]
 
 ENTRY_POINTS = "millgate.memory"
 # how long opening waits for providers to initialize; a slower one goes on, and the first question waits for it
@@ -71,8 +70,6 @@ class RecallPolicy(Policy):
     """Longest answer that is read; the rest of a longer one is left out."""
     trust: Tuning[Unit] = 0.5
     """Trust in what a provider says, as that of a new fact."""
-    trusts: Tuning[Mapping[str, Unit]] = Field(default={})
-    """Other trusts, by provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +128,21 @@ async def prefetch_all(
     policy: RecallPolicy | None = None,
 ) -> Recollection:
     """Ask all providers at once; answers, and who was left out, after at most the longest deadline."""
-    reason = reason_not_to_ask(query, plan)
-    if reason:
+    if reason := reason_not_to_ask(query, plan):
         return Recollection(reason=reason)
+    pool = providers if isinstance(providers, ProviderPool) else ProviderPool(providers, policy)
     options = {
         "tenant": tenant,
         "session_id": session_id,
         "limit": plan and plan.limit,
         "min_trust": plan and plan.min_trust,
     }
-    if isinstance(providers, ProviderPool):
-        answers = await providers.ask(query, options)
-        return Recollection(answers, sifted=candidates(answers, providers.policy, plan))
-    pool = ProviderPool(providers, policy)  # closed after this question
     try:
-        return await prefetch_all(query, pool, plan, tenant=tenant, session_id=session_id)
+        answers = await pool.ask(query, options)
     finally:
-        pool.close()
+        if pool is not providers:  # it was made for this question
+            pool.close()
+    return Recollection(answers, sifted=candidates(answers, pool.policy, plan))
 
 
 def prefetch_all_sync(
@@ -160,10 +155,9 @@ def prefetch_all_sync(
     policy: RecallPolicy | None = None,
 ) -> Recollection:
     """`prefetch_all` for callers without an event loop."""
-    asked = prefetch_all(
-        query, providers, plan, tenant=tenant, session_id=session_id, policy=policy
+    return asyncio.run(
+        prefetch_all(query, providers, plan, tenant=tenant, session_id=session_id, policy=policy)
     )
-    return asyncio.run(asked)
 
 
 def reason_not_to_ask(query: str, plan: Plan | None) -> str:
@@ -185,9 +179,8 @@ def candidates(
     least, most = (plan.min_trust, plan.limit) if plan else (None, None)
     judged: list[Candidate] = []
     for answer in answers:
-        trust = policy.trusts.get(answer.provider, policy.trust)
         found = (
-            (_as_candidate(answer.provider, text, trust * 0.9**place), trust)
+            (_as_candidate(answer.provider, text, policy.trust * 0.9**place), policy.trust)
             for place, text in enumerate(_passages(answer.text))
         )
         judged += judge_recalled(found, min_trust=least, limit=most)
@@ -223,7 +216,6 @@ class ProviderPool:
     ) -> None:
         self.policy = policy or RecallPolicy()
         self._slots: dict[str, _Slot] = {}
-        self._started = False
         for provider in providers:
             slot = _Slot(provider, Rest(self.policy.failures, self.policy.rest_s, clock=clock))
             if self._slots.setdefault(slot.name, slot) is not slot:
@@ -247,84 +239,57 @@ class ProviderPool:
 
     async def ask(self, query: str, options: Mapping[str, object]) -> tuple[ProviderAnswer, ...]:
         """Ask every provider that is neither busy nor resting; an answer, or why there is none, of each."""
-        began = time.monotonic()
-        answers: dict[str, ProviderAnswer] = {}
-        calls: list[tuple[float, _Slot, Future[object]]] = []
-        for name, slot in self._slots.items():
-            deadline = self.policy.deadlines.get(name, self.policy.deadline_s)
-            asked = slot.ask(query, options, deadline, most=self.policy.running)
-            reason = asked if isinstance(asked, str) else ""
-            answers[name] = ProviderAnswer(name, "unasked", reason=reason)
-            if not isinstance(asked, str):
-                calls.append((deadline, slot, asked))
-        # the shortest deadline first, so that each is read when its own time is up
-        for deadline, slot, future in sorted(calls, key=lambda call: call[0]):
-            mine = asyncio.wrap_future(future)
-            try:
-                left = began + deadline - time.monotonic()
-                await asyncio.wait({mine}, timeout=max(0.0, left))
-            finally:
-                mine.cancel()  # changes nothing when it is done; else its answer is dropped
-            answer = answers[slot.name] = self._read_answer(slot.name, future, deadline)
-            slot.rest.note(answer.reason if answer.status in ("late", "failed") else "")
-        return tuple(answers.values())
+        asked = [self._ask(slot, query, options) for slot in self._slots.values()]
+        return tuple(await asyncio.gather(*asked))
 
-    def _read_answer(self, name: str, future: "Future[object]", deadline: float) -> ProviderAnswer:
-        error = future.exception() if future.done() else _Late()
-        if isinstance(error, _Late):
-            return ProviderAnswer(name, "late", reason=f"late: no answer in {deadline:g} s")
-        if isinstance(error, _Unavailable):
-            return ProviderAnswer(name, "unavailable", reason="not available")
-        if error is not None:
-            shown = " ".join(f"failed: {describe(error)}".split())
-            return ProviderAnswer(name, "failed", reason=shown[:REASON_CHARS])
-        said = future.result()
-        if said is not None and not isinstance(said, str):
-            reason = f"failed: answered {type(said).__name__}, not text"
-            return ProviderAnswer(name, "failed", reason=reason)
-        text = (said or "")[: self.policy.answer_chars].strip()
-        return ProviderAnswer(name, "answered" if text else "empty", text)
+    async def _ask(
+        self, slot: "_Slot", query: str, options: Mapping[str, object]
+    ) -> ProviderAnswer:
+        name, deadline_s = slot.name, self.policy.deadlines.get(slot.name, self.policy.deadline_s)
+        future = slot.ask(query, options, deadline_s, most=self.policy.running)
+        if isinstance(future, str):
+            return ProviderAnswer(name, "unasked", reason=future)
+        mine = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait({mine}, timeout=deadline_s)
+        finally:
+            mine.cancel()  # changes nothing when it is done; else its answer is dropped
+        error = future.exception() if future.done() else None
+        said = future.result() if future.done() and error is None else None
+        if not future.done():
+            answer = ProviderAnswer(name, "late", reason=f"late: no answer in {deadline_s:g} s")
+        elif error is not None or not isinstance(said, str | None):
+            why = describe(error) if error else f"answered {type(said).__name__}, not text"
+            shown = " ".join(f"failed: {why}".split())[:REASON_CHARS]
+            answer = ProviderAnswer(name, "failed", reason=shown)
+        else:
+            text = (said or "")[: self.policy.answer_chars].strip()
+            answer = ProviderAnswer(name, "answered" if text else "empty", text)
+        slot.rest.note(answer.reason)
+        return answer
 
     def start(self, tenant: str) -> None:
         """Initialize the providers that want it, all at once; from now on they are also closed.
 
         One that fails is logged, and tried again with the next question.
         """
-        self._started = True
-        begun = [(slot, slot.start(tenant)) for slot in self._slots.values()]
-        for slot, error in _errors(begun, min(START_WAIT_S, self.policy.deadline_s)):
-            if not isinstance(error, _Late):
+        begun = {slot: slot.start(tenant) for slot in self._slots.values()}
+        wait(begun.values(), min(START_WAIT_S, self.policy.deadline_s))
+        for slot, future in begun.items():
+            if future.done() and (error := future.exception()):
                 LOGGER.warning("memory provider %s cannot be initialized: %s", slot.name, error)
                 slot.rest.note(f"failed: {describe(error)}")
 
     def close(self) -> None:
         """Close the providers that were started, and stop the event loops of async ones."""
-        started, self._started = self._started, False
-        begun = [(slot, slot.shut_down()) for slot in self._slots.values() if started]
-        for slot, error in _errors(begun, self.policy.deadline_s):
-            LOGGER.warning("memory provider %s did not close: %s", slot.name, error)
+        begun = {slot: slot.shut_down() for slot in self._slots.values() if slot.ready}
+        wait(begun.values(), self.policy.deadline_s)
+        for slot, future in begun.items():
+            error = future.exception() if future.done() else "it did not end in time"
+            if error is not None:
+                LOGGER.warning("memory provider %s did not close: %s", slot.name, error)
         for slot in self._slots.values():
-            slot.stop_loop()
-
-
-def _errors(
-    begun: "Sequence[tuple[_Slot, Future[object] | None]]", timeout_s: float
-) -> "Iterator[tuple[_Slot, BaseException]]":
-    """Those that failed, or did not end in time."""
-    running = [(slot, future) for slot, future in begun if future is not None]
-    wait([future for _, future in running], timeout_s)
-    for slot, future in running:
-        error = future.exception() if future.done() else _Late("it did not end in time")
-        if error is not None:
-            yield slot, error
-
-
-class _Unavailable(Exception):
-    """The provider said that it is not available."""
-
-
-class _Late(Exception):
-    """The provider did not end in time."""
+            slot.loop.stop()
 
 
 class _Slot:
@@ -337,14 +302,14 @@ class _Slot:
     def __init__(self, provider: MemoryProvider, rest: Rest) -> None:
         self.provider = provider
         self.rest = rest
+        self.loop = BackgroundLoop()
+        self.ready: Future[object] | None = None
         name = getattr(provider, "name", None)
         shown = name if isinstance(name, str) and name.strip() else type(provider).__name__
         self.name = " ".join(shown.split())[:64]
+        self._tenant = ""
         self._running = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = Lock()
-        self._initialize: Callable[[], Future[object]] | None = None
-        self._ready: Future[object] | None = None
 
     def ask(
         self, query: str, options: Mapping[str, object], deadline_s: float, *, most: int
@@ -365,42 +330,29 @@ class _Slot:
             self._running -= 1
 
     def _prefetch(self, query: str, options: Mapping[str, object], deadline_s: float) -> object:
-        if (ready := self._begin_initialization()) is not None:
-            ready.result()
+        if self.ready is not None:
+            self.start(self._tenant).result()
         available = getattr(self.provider, "is_available", None)
         if available is not None and not available():
-            raise _Unavailable
+            return None
         prefetch = self.provider.prefetch
         return self._run(prefetch, query, timeout_s=deadline_s, **pick_accepted(prefetch, options))
 
-    def start(self, tenant: str) -> "Future[object] | None":
-        """Begin to initialize the provider; None if it has nothing to initialize."""
-        initialize = getattr(self.provider, "initialize", None)
-        if initialize is not None:
-            given = pick_accepted(initialize, {"tenant": tenant, "session_id": ""})
-            self._initialize = lambda: start_thread(self.name, self._run, initialize, **given)
-        return self._begin_initialization()
-
-    def _begin_initialization(self) -> "Future[object] | None":
-        """The initialization that is done or under way; a failed one is begun anew."""
+    def start(self, tenant: str) -> "Future[object]":
+        """The initialization, which is begun if it was not or has failed."""
+        initialize = getattr(self.provider, "initialize", None) or (lambda: None)
+        given = pick_accepted(initialize, {"tenant": tenant, "session_id": ""})
         with self._lock:
-            ready = self._ready
-            failed = ready is not None and ready.done() and ready.exception() is not None
-            if self._initialize is not None and (ready is None or failed):
-                self._ready = self._initialize()
-            return self._ready
+            self._tenant, ready = tenant, self.ready
+            if ready is None or (ready.done() and ready.exception()):
+                self.ready = ready = start_thread(self.name, self._run, initialize, **given)
+            return ready
 
-    def shut_down(self) -> "Future[object] | None":
-        """Begin to close the provider; None if it has nothing to close."""
+    def shut_down(self) -> "Future[object]":
+        """Begin to close the provider."""
+        self.ready = None
         end = getattr(self.provider, "close", None) or getattr(self.provider, "shutdown", None)
-        return None if end is None else start_thread(self.name, self._run, end)
-
-    def stop_loop(self) -> None:
-        """Stop the event loop of an async provider."""
-        with self._lock:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._loop = None
+        return start_thread(self.name, self._run, end or (lambda: None))
 
     def _run(
         self,
@@ -412,15 +364,7 @@ class _Slot:
         """Call a method of the provider from a thread of its own, and await it on the loop if it is async."""
         if not inspect.iscoroutinefunction(method):
             return method(*args, **given)
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=serve_loop, args=(self._loop,), daemon=True).start()
-            future = asyncio.run_coroutine_threadsafe(method(*args, **given), self._loop)
-        if not wait([future], timeout_s).done:
-            future.cancel()
-            raise _Late
-        return future.result()
+        return self.loop.run(asyncio.wait_for(method(*args, **given), timeout_s))
 
 
 def load_plugins() -> list[MemoryProvider]:
