@@ -31,7 +31,7 @@ from millgate.guard import (
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.resume import ANSWER_NOW, TURNS
 from millgate.testing import ScriptedModel
-from millgate.testing.model import Pause
+from millgate.testing.fakes import Pause
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "

@@ -3,11 +3,11 @@
 from contextlib import closing
 
 import pytest
+from tests.stores.quota import QuotaContract
 
 from millgate.errors import QuotaError
 from millgate.gateway import Millgate
 from millgate.stores.sqlite.store import SqliteStore
-from millgate.testing.quota import QuotaContract
 from millgate.types import Edge, Fact
 
 

@@ -2,10 +2,10 @@
 
 import psycopg
 import pytest
+from tests.stores.quota import QuotaContract
 
 from millgate.stores.postgres.store import PostgresStore
 from millgate.testing import StoreContract
-from millgate.testing.quota import QuotaContract
 from millgate.testing.samples import trace
 from millgate.types import Chunk, Document
 

@@ -1,15 +1,11 @@
 """QuotaContract: what a store promises that bounds how much one tenant may hold.
 
-Inherit from it and give a `store` fixture that yields an empty store in which a tenant may hold 10 000 bytes. It is no
-part of StoreContract: a store need not have such a bound.
+Inherit from it and give a `store` fixture that yields an empty store in which a tenant may hold 10 000 bytes.
 """
-
-from collections.abc import Iterator
 
 import pytest
 
 from millgate.errors import QuotaError
-from millgate.protocols import Store
 from millgate.testing.samples import document
 from millgate.types import Chunk, Document, Edge, Fact
 
@@ -17,20 +13,13 @@ from millgate.types import Chunk, Document, Edge, Fact
 class QuotaContract:
     """Documents, facts and edges count together, as UTF-8, and inside the write."""
 
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        """An empty store with 10 000 bytes for a tenant; every test class gives its own."""
-        raise AssertionError("override the `store` fixture with one that yields an empty store")
-
-    def test_a_write_beyond_the_quota_is_refused_whole_and_says_which_limit(
-        self, store: Store
-    ) -> None:
+    def test_a_write_beyond_the_quota_is_refused_whole_and_says_which_limit(self, store):
         store.put("t", [document("a", "x" * 6_000)])
         with pytest.raises(QuotaError, match=r"limits\.tenant_bytes allows 10,000"):
             store.put("t", [document("b", "y"), document("c", "x" * 6_000)])
         assert list(store.digests("t", "main")) == ["a"]
 
-    def test_a_tenant_that_is_full_may_remove_shrink_and_then_add_again(self, store: Store) -> None:
+    def test_a_tenant_that_is_full_may_remove_shrink_and_then_add_again(self, store):
         store.put("t", [document("a", "x" * 9_900)])
         with pytest.raises(QuotaError):
             store.put("t", [document("b", "x" * 500)])
@@ -39,13 +28,13 @@ class QuotaContract:
         store.remove("t", "main", documents=["b"])
         store.put("t", [document("c", "x" * 9_000)])
 
-    def test_other_tenants_have_their_own(self, store: Store) -> None:
+    def test_other_tenants_have_their_own(self, store):
         store.put("t", [document("a", "x" * 9_000)])
         store.put("u", [document("a", "x" * 9_000)])
         store.link("v", [_edge(9_000)])
         store.link("w", [_edge(9_000)])
 
-    def test_metadata_facts_and_edges_count_too(self, store: Store) -> None:
+    def test_metadata_facts_and_edges_count_too(self, store):
         store.put(
             "t", [Document("a", metadata={"note": "m" * 4_000}, chunks=(Chunk("a", "text"),))]
         )
@@ -57,13 +46,13 @@ class QuotaContract:
         assert [fact.id for fact in store.facts("t")] == ["f"]
         assert not store.has_edges("t")
 
-    def test_texts_are_counted_as_they_are_stored_in_utf_8(self, store: Store) -> None:
+    def test_texts_are_counted_as_they_are_stored_in_utf_8(self, store):
         with pytest.raises(QuotaError):
             store.put("t", [document("a", "語" * 4_000)])
         with pytest.raises(QuotaError):
             store.link("t", [Edge("a", "is", "b", provenance="語" * 4_000)])
 
-    def test_an_edge_counts_once_and_as_it_is_now(self, store: Store) -> None:
+    def test_an_edge_counts_once_and_as_it_is_now(self, store):
         for _ in range(3):
             store.link("t", [_edge(4_000), _edge(4_000)])
         store.link("t", [_edge(9_000)])
@@ -74,7 +63,7 @@ class QuotaContract:
         store.link("t", [_edge(1_000)])
         store.put("t", [document("a", "x" * 8_000)])
 
-    def test_what_was_unlinked_or_forgotten_does_not_count(self, store: Store) -> None:
+    def test_what_was_unlinked_or_forgotten_does_not_count(self, store):
         for _ in range(3):
             store.link("t", [_edge(9_000)])
             store.unlink("t", [_edge(0), Edge("no", "such", "edge")])
@@ -83,7 +72,7 @@ class QuotaContract:
             assert store.forget("t", "f")
         store.put("t", [document("a", "x" * 9_500)])
 
-    def test_a_refused_write_leaves_the_count_as_it_was(self, store: Store) -> None:
+    def test_a_refused_write_leaves_the_count_as_it_was(self, store):
         store.link("t", [_edge(5_000)])
         for _ in range(3):
             with pytest.raises(QuotaError):
@@ -93,5 +82,5 @@ class QuotaContract:
         store.save_fact("t", Fact("f", "y" * 4_000))
 
 
-def _edge(size: int) -> Edge:
+def _edge(size):
     return Edge("a", "is", "b", provenance="x" * size)
