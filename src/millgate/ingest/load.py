@@ -7,11 +7,10 @@ before the next begins, so that stopping at any moment leaves a consistent store
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from typing import Any, Literal, get_args
 
 from millgate.errors import InputError
-from millgate.ingest import tables
 from millgate.ingest.decode import Undecodable, decode
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.rows import (
@@ -24,6 +23,7 @@ from millgate.ingest.rows import (
     parse_row,
     refuse_slips,
 )
+from millgate.ingest.tables import json_lines, texts_of
 from millgate.protocols import DocumentStore
 from millgate.text.fingerprint import KIND, pack
 from millgate.text.tokens import estimate_all
@@ -127,11 +127,14 @@ def add_stream(
 def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable[Text | Skip]:
     if not data.strip():
         return [Skip(id, "nothing came in")]
-    line = BytesIO(data.lstrip().split(b"\n", 1)[0])
-    # None if the line is a byte order mark alone
-    first = next(tables.json_line_stream(line, id, collection), None)
-    if isinstance(first, Text):
-        return tables.json_line_stream(BytesIO(data), id, collection)
+
+    def rows(data: bytes) -> Iterator[Text | Skip]:
+        lines = TextIOWrapper(BytesIO(data), "utf-8", "surrogateescape", newline="")
+        return texts_of(json_lines(lines), id, collection)
+
+    # none if the line is a byte order mark alone
+    if isinstance(next(rows(data.lstrip().split(b"\n", 1)[0]), None), Text):
+        return rows(data)
     try:
         cut = kind if kind == CONVERSATION else "markdown"
         return [Text(id, decode(data), kind=cut, collection=collection, size=len(data))]
@@ -198,30 +201,19 @@ class Loader:
 
     def flush(self) -> None:
         """Write the batch, and then say so: an index that follows can use the memory that the batch took."""
-        batch, self.batch, self.batch_chars = self.batch, {}, 0
-        self._write_changed(batch.values())
-        del batch
-        if self.on_progress:
-            self.on_progress(self.progress)
-
-    def _write_changed(self, items: Iterable[tuple[Text, str]]) -> None:
-        """Write only what changed, and all of it or, if one is bad, all but that."""
+        batch, self.batch, self.batch_chars = list(self.batch.values()), {}, 0
         fresh: list[Document] = []
         count = 0
-        for document in self._changed_documents(list(items)):
+        for document in self._changed_documents(batch):
             fresh.append(document)
             count += len(document.chunks)
             if count >= _MAX_CHUNKS:
-                self._write_all(fresh)
+                self._write(fresh)
                 fresh, count = [], 0
-        self._write_all(fresh)
-
-    def _write_all(self, documents: list[Document]) -> None:
-        try:
-            self._write(documents)
-        except InputError:
-            for document in documents:
-                self._write_one(document)
+        self._write(fresh)
+        del batch, fresh
+        if self.on_progress:
+            self.on_progress(self.progress)
 
     def finish(self) -> Summary:
         """Write what is left and sum up."""
@@ -250,19 +242,21 @@ class Loader:
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:
-        """Store documents together with the fingerprints of their chunks."""
+        """Store documents with the fingerprints of their chunks: all of them or, if one is bad, all but that."""
         chunks = [chunk for document in documents for chunk in document.chunks]
         packed = pack([chunk.text for chunk in chunks])
         beside = (
             Attachment(chunk.collection, chunk.id, KIND, value)
             for chunk, value in zip(chunks, packed, strict=True)
         )
-        self.progress.chunks += self.store.put(self.tenant, documents, attachments=beside)
+        try:
+            self.progress.chunks += self.store.put(self.tenant, documents, attachments=beside)
+        except InputError as error:
+            if len(documents) == 1:
+                self.note_skip(Skip(documents[0].id, str(error)))
+                return
+            for document in documents:
+                self._write([document])
+            return
         self.progress.documents += len(documents)
         self.progress.touched.update(document.collection for document in documents)
-
-    def _write_one(self, document: Document) -> None:
-        try:
-            self._write([document])
-        except InputError as error:
-            self.note_skip(Skip(document.id, str(error)))

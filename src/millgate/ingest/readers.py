@@ -31,6 +31,7 @@ _CODE = frozenset(_CODE_SUFFIXES.split())
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd", ".adoc"})
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _CHATS = frozenset({".jsonl", ".ndjson", ".json"})
+_TABLES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
 _PARSED: Mapping[str, FileKind] = {
     ".docx": "docx",
     ".eml": "eml",
@@ -69,8 +70,8 @@ def read(file: SourceFile, *, collection: str, max_bytes: int, parser: ParserPro
     try:
         if suffix in _CHATS and file.size <= max_bytes and is_chat(file.path):
             yield from _read_chats(file, collection)
-        elif suffix in _STREAMED:
-            yield from _STREAMED[suffix](file.path, file.id, collection)
+        elif suffix in _TABLES:
+            yield from tables.read_table(file.path, file.id, collection)
         elif suffix == ".gz":
             yield from _read_compressed(file, collection, max_bytes, parser)
         elif suffix == ".mbox":
@@ -80,7 +81,7 @@ def read(file: SourceFile, *, collection: str, max_bytes: int, parser: ParserPro
             yield Skip(file.id, f"{file.size / 1e6:.0f} MB, above the limit of {limit}", file.size)
         else:
             yield from _read_whole(file, file.path.read_bytes(), suffix, collection, parser)
-    except Undecodable as error:
+    except (Undecodable, UnicodeError) as error:
         yield Skip(file.id, str(error), file.size)
     except OSError as error:
         yield Skip(file.id, f"cannot be read: {error.strerror or error}", file.size)
@@ -91,7 +92,7 @@ def _read_compressed(
 ) -> Items:
     """A file that gzip compressed, as the file it was before."""
     suffix = Path(file.path.stem).suffix.lower()
-    if suffix in _STREAMED or suffix in {".mbox", ".tar"}:
+    if suffix in _TABLES or suffix in {".mbox", ".tar"}:
         yield Skip(file.id, f"a compressed {suffix} file; unpack it and add it again", file.size)
         return
     try:
@@ -197,11 +198,3 @@ def _read_mbox(file: SourceFile, collection: str, parser: ParserProcess) -> Item
         whole = _whole_text(file, text, collection, title=title)
         if isinstance(whole, Text):
             yield whole._replace(id=id, origin=LINE, size=len(data))
-
-
-_STREAMED: dict[str, Callable[[Path, str, str], Items]] = {
-    ".jsonl": tables.json_lines,
-    ".ndjson": tables.json_lines,
-    ".csv": tables.csv_rows,
-    ".tsv": tables.csv_rows,
-}

@@ -25,7 +25,7 @@ _KNOWN = _FIELDS | {"_id", "content"}
 FILE, LINE, ROW = "file", "line", "row"
 _HASH_BYTES = 16
 _FORMAT = b"3"  # raised when texts are split differently, so that files are split again
-READ_FORMAT = 4  # raised when files are read differently, so that files are read again
+READ_FORMAT = 5  # raised when files are read differently, so that files are read again
 
 
 class Text(NamedTuple):

@@ -5,10 +5,10 @@ A document takes much more than a few words do, so the short rows of a large tab
 document, its chunks say which rows they hold, and a row's own id is in its text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 import orjson
 
@@ -22,7 +22,7 @@ from millgate.text.csv_rows import split_csv
 from millgate.text.tokens import estimate_all
 from millgate.text.turns import part
 
-MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
+MAX_LINE = 64 << 20  # characters of the longest row; a file without line ends is not a table
 MOST_COLUMNS = 100_000  # of a table: each has a name in memory
 # Rows from which a table of short ones is packed, and the most of one document. As documents of their own, so many take
 # about a second and 6 MB.
@@ -31,35 +31,61 @@ PACKED_FROM = 10_000
 _BODIES = 12
 
 Items = Iterator[Text | Skip]
+Rows = Iterable[tuple[int, object, int] | Skip]
+"""The line of each row (0 if it is the whole file), the row or the error in its place, and its size."""
 
 
-def json_lines(path: Path, id: str, collection: str) -> Items:
-    """The rows of a file of JSON lines."""
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-        file.seek(0)
-        if is_binary(head):
-            raise Undecodable("binary file")
-        if not head.strip():
-            yield Skip(id, "empty file", is_empty=True)
-        elif bom_encoding(head) not in ("", "utf-8-sig"):
-            for number, line in enumerate(decode(file.read()).split("\n"), 1):
-                yield from _parse_line(line.encode(), number, id, collection)
-        else:
-            yield from json_line_stream(file, id, collection)
+def read_table(path: Path, id: str, collection: str) -> Items:
+    """The rows of a file of JSON lines or of CSV."""
+    is_csv = path.suffix.lower() in (".csv", ".tsv")
+    with path.open("rb") as raw:
+        head = raw.read(HEAD)
+    if is_binary(head):
+        raise Undecodable("binary file")
+    if not head.strip():
+        yield Skip(id, "empty file", is_empty=True)
+        return
+    encoding = bom_encoding(head) or (_csv_encoding(path) if is_csv else "utf-8")
+    # a byte that is no text costs its own line
+    with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
+        first = head.split(b"\n", 1)[0]
+        rows = _csv(file, id, first) if is_csv else json_lines(file)
+        yield from texts_of(rows, id, collection)
 
 
-def json_line_stream(file: BinaryIO, id: str, collection: str) -> Items:
-    """The rows of a stream of UTF-8 JSON lines."""
-    number = 0
-    while line := file.readline(MAX_LINE):
-        number += 1
-        if len(line) == MAX_LINE and not line.endswith(b"\n"):
-            yield Skip(f"{id}:{number}", f"line longer than {MAX_LINE >> 20} MB", len(line))
-            while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
-                yield Skip("", "", len(rest))
+def texts_of(rows: Rows, id: str, collection: str) -> Items:
+    """The texts of rows; what is no row is skipped with its reason."""
+    for row in rows:
+        if isinstance(row, Skip):
+            yield row
             continue
-        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), number, id, collection)
+        line, value, size = row
+        name = f"{id}:{line}" if line else id
+        try:
+            if isinstance(value, InputError):
+                raise value
+            yield parse_row(value, collection=collection, id=name, size=size, file=id, line=line)
+        except InputError as error:
+            yield Skip(name, error.message, size)
+
+
+def json_lines(file: TextIO) -> Rows:
+    """The values of JSON lines."""
+    number, former = 0, "\n"
+    while line := file.readline(MAX_LINE):
+        begins, former = former.endswith("\n"), line
+        number += begins
+        data = line.encode("utf-8", "surrogateescape").removeprefix(b"\xef\xbb\xbf")
+        if len(line) == MAX_LINE and not line.endswith("\n"):
+            if begins:
+                error = InputError(f"line longer than {MAX_LINE >> 20} MB")
+                yield number, error, len(data)
+        elif begins and data.strip():
+            try:
+                yield number, loads(data), len(data)
+            except orjson.JSONDecodeError as error:
+                said = InputError(f"not valid JSON: {describe_json_error(error)}")
+                yield number, said, len(data)
 
 
 def json_rows(data: bytes, id: str, collection: str) -> Items:
@@ -72,49 +98,29 @@ def json_rows(data: bytes, id: str, collection: str) -> Items:
         return
     rows = value if isinstance(value, list) else [value]
     if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
-        for number, row in enumerate(rows, 1):
-            line = number if isinstance(value, list) else 0
-            yield from _take_row(row, line, id, collection, len(data) // len(rows))
+        size = len(data) // len(rows)
+        numbered = ((line, row, size) for line, row in enumerate(rows, int(rows is value)))
+        yield from texts_of(numbered, id, collection)
     else:
         yield Text(
             id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
         )
 
 
-def csv_rows(path: Path, id: str, collection: str) -> Items:
+def _csv(file: TextIO, id: str, first: bytes) -> Rows:
     """The rows of a CSV file; without a text column a row reads as `column: value` lines."""
-    with path.open("rb") as raw:
-        head = raw.read(HEAD)
-    if is_binary(head):
-        raise Undecodable("binary file")
-    if not head.strip():
-        yield Skip(id, "empty file", is_empty=True)
-        return
-    encoding = bom_encoding(head) or _encoding(path)
-    with path.open(encoding=encoding, newline="") as file:
-        yield from _csv(file, id, collection, head)
-
-
-def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
-    first = head.split(b"\n", 1)[0]
     delimiter = max(",;\t|", key=lambda mark: first.count(mark.encode()))
     rows = ((number, cells) for number, cells in split_csv(file, delimiter=delimiter) if any(cells))
-    number, header = 0, 0
-    try:
-        header, names = next(rows, (0, []))
-        if len(names) > MOST_COLUMNS:
-            yield Skip(id, f"more than {MOST_COLUMNS:,} columns")
-            return
-        columns, number = _unique(names), header
-        for number, cells in rows:
-            full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
-            size = sum(map(len, full.values()))
-            yield from _take_row(_with_text(full), number, id, collection, size)
-    except UnicodeDecodeError as error:
-        yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
-    else:
-        if number == header:
-            yield Skip(id, "a table without rows", is_empty=True)
+    number, names = next(rows, (0, []))
+    if len(names) > MOST_COLUMNS:
+        yield Skip(id, f"more than {MOST_COLUMNS:,} columns")
+        return
+    columns, header = _unique(names), number
+    for number, cells in rows:
+        full = {key: cell for key, cell in _pair(columns, cells, delimiter) if cell}
+        yield number, _with_text(full), sum(map(len, full.values()))
+    if number == header:
+        yield Skip(id, "a table without rows", is_empty=True)
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -148,7 +154,7 @@ def _with_text(row: Mapping[str, str]) -> Mapping[str, str]:
 _OWN_FIELDS = ("id", "_id", "title", "collection")
 
 
-def _encoding(path: Path) -> str:
+def _csv_encoding(path: Path) -> str:
     """UTF-8, or what the whole file turns out to be; reading it once is cheaper than losing rows halfway."""
     with path.open("rb") as raw:
         try:
@@ -159,25 +165,6 @@ def _encoding(path: Path) -> str:
             decode(raw.read(1 << 20))
             return "cp1252"
     return "utf-8"
-
-
-def _parse_line(line: bytes, number: int, file: str, collection: str) -> Items:
-    if not line.strip():
-        return
-    try:
-        row = loads(line)
-    except orjson.JSONDecodeError as error:
-        yield Skip(f"{file}:{number}", f"not valid JSON: {describe_json_error(error)}", len(line))
-        return
-    yield from _take_row(row, number, file, collection, len(line))
-
-
-def _take_row(row: object, line: int, file: str, collection: str, size: int) -> Items:
-    name = f"{file}:{line}" if line else file
-    try:
-        yield parse_row(row, collection=collection, id=name, size=size, file=file, line=line)
-    except InputError as error:
-        yield Skip(name, error.message, size)
 
 
 def _has_text(row: Mapping[str, object]) -> bool:

@@ -1,16 +1,12 @@
-"""Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
+"""Walk: the files under the paths given, in a steady order.
 
 The walk leaves out files that are hidden, installed, cached, named by `.gitignore` (ignore.py), generated
 (generated.py) or the store's own, links to folders, and links to files outside the folder given. A document's id is its
 path below `root` if it lies there, else its full path.
-
-A digest begins with where a document came from. A document is stale if its file was read to the end and does not hold
-it any more, as a row that is gone, or the text of a file that is empty now; or if its file lies under a folder that was
-walked, and was not found there.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from stat import S_ISREG
 
@@ -18,7 +14,7 @@ from millgate.errors import InputError, NotFound
 from millgate.ingest.generated import describe_copies, describe_generated
 from millgate.ingest.ignore import Ignore
 from millgate.ingest.readers import SourceFile
-from millgate.ingest.rows import ROW, Skip, file_of
+from millgate.ingest.rows import Skip
 
 _IGNORED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
@@ -158,38 +154,3 @@ def _is_encodable(id: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def stale_parts(
-    digests: Mapping[str, str],
-    *,
-    read: Mapping[str, bool],
-    is_met: Callable[[str], bool],
-    prune: bool,
-) -> list[str]:
-    """Documents that their files, those `read` to the end, no longer hold.
-
-    Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if
-    `read` says that their file's rows are packed now: they would be there twice.
-    """
-    return [
-        id
-        for id, digest in digests.items()
-        if (file := file_of(id, digest)) in read
-        and not is_met(id)
-        and (prune or read[file] or not digest.startswith(ROW))
-    ]
-
-
-def stale_files(
-    digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]
-) -> list[str]:
-    """Documents of the files under the folders that were not found."""
-    beginnings = beginnings_of(folders)
-    files = ((id, file_of(id, digest)) for id, digest in digests.items())
-    return [id for id, file in files if file and file.startswith(beginnings) and file not in found]
-
-
-def beginnings_of(folders: Iterable[str]) -> tuple[str, ...]:
-    """What the ids of files in some folders begin with."""
-    return tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)
