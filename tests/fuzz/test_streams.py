@@ -11,7 +11,7 @@ from millgate.guard.dialects import DIALECTS
 from millgate.guard.dialects.usage import UsageSum
 from millgate.guard.machine import StreamMachine
 from millgate.models.grade import read_grade
-from millgate.models.web_results import web_chunks
+from millgate.models.search import web_chunks
 from millgate.service.observe.call_trace import window_step
 from millgate.service.proxy.answer import guard_answer
 from millgate.service.proxy.proxy import Proxy

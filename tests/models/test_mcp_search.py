@@ -5,7 +5,7 @@ import pytest
 from tests.models.conftest import printing_its_port
 
 from millgate.errors import InputError, UpstreamError
-from millgate.models.mcp_search import McpSearch
+from millgate.models.search import McpSearch
 
 SCRIPT = str(Path(__file__).with_name("search_server.py"))
 

@@ -3,9 +3,7 @@ from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.models.grade import GraderPolicy, LlmGrader, llm_grader
-from millgate.models.mcp_search import McpSearch
-from millgate.models.search import SearchPolicy, Searx, searcher
-from millgate.models.web_results import web_chunks
+from millgate.models.search import McpSearch, SearchPolicy, Searx, searcher, web_chunks
 from millgate.pipeline.stages.grade import outside_candidates
 from millgate.types.notes import Fate
 

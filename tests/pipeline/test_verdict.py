@@ -13,7 +13,7 @@ from millgate import Millgate
 from millgate.errors import StoreError, UpstreamError
 from millgate.gateway import wiring
 from millgate.knowledge.review import ReviewQueue
-from millgate.models.web_results import web_chunks
+from millgate.models.search import web_chunks
 from millgate.pipeline.resources import Policies
 from millgate.settings import Settings
 from millgate.text.fence import fence_cost

@@ -3,9 +3,9 @@
 The list of added files lies beside the store. It has the size and time of each when it was last added, the documents
 that it became, and what of it was skipped. A file is unchanged if its size and time are those of the list and the store
 still holds its documents with the digests of the list. The list is derived: without it every file is read, and the
-digests tell what changed. A file that was written just before it was read is not listed, since it may have been written
-once more within the same tick of its file system's clock. Nor is one whose rows have ids of their own: other files may hold
-them too.
+digests tell what changed. Two kinds of files are not listed: one that was written just before it was read may have been
+written once more within the same tick of its file system's clock, and rows with ids of their own may stand in other
+files too.
 """
 
 import time

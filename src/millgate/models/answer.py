@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from millgate.errors import ConfigError, UpstreamError
-from millgate.models.http_json import Endpoint, post_json
+from millgate.models.http_json import Endpoint, completion_text, post_json
 from millgate.types.policy import (
     OptionalAddress,
     Policy,
@@ -52,10 +52,8 @@ def complete_policy(policy: AskPolicy, environment: Mapping[str, str]) -> AskPol
         ("anthropic", "ANTHROPIC", ANTHROPIC),
         ("openai", "OPENAI", OPENAI),
     ):
-        key, url = (
-            environment.get(f"{prefix}_API_KEY", ""),
-            environment.get(f"{prefix}_BASE_URL", ""),
-        )
+        key = environment.get(f"{prefix}_API_KEY", "")
+        url = environment.get(f"{prefix}_BASE_URL", "")
         if key or url:
             try:
                 check_address(url or address)
@@ -73,53 +71,37 @@ def answer(policy: AskPolicy, question: str, context: str) -> str:
             f"no model of {policy.url} is named", hint="name one: millgate ask --model NAME, or set ask.model"
         )  # fmt: skip
     prompt = f"{context}\n\n{question}" if context else question
-    ask = _ask_anthropic if policy.api == "anthropic" else _ask_openai
-    said = ask(policy, prompt)
+    messages = [{"role": "user", "content": prompt}]
+    address, key = policy.url.rstrip("/"), policy.key.get_secret_value()
+    body: dict[str, Any] = {"model": policy.model}
+    if policy.api == "anthropic":
+        path = "/messages" if address.endswith("/v1") else "/v1/messages"
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        endpoint = Endpoint(
+            address + path, timeout_s=policy.timeout_s, headers=headers, names_path=True
+        )
+        body |= {"system": _INSTRUCTIONS, "messages": messages, "max_tokens": policy.max_tokens}
+    else:
+        url = f"{address}/chat/completions"
+        endpoint = Endpoint(url, key, timeout_s=policy.timeout_s, names_path=True)
+        body["messages"] = [{"role": "system", "content": _INSTRUCTIONS}, *messages]
+    try:
+        made = post_json(endpoint, body)
+    except UpstreamError as error:
+        fallback = (
+            "check the address, the key and the model: ask.url, ask.key, --model; or try again"
+        )
+        error.hint = error.hint or fallback
+        raise
+    match made:
+        case {"content": [*blocks]} if policy.api == "anthropic":
+            said = "".join(
+                block["text"]
+                for block in blocks
+                if isinstance(block, dict) and isinstance(block.get("text"), str)
+            )
+        case _:
+            said = completion_text(made)
     if not said:
         raise UpstreamError(f"{policy.model} answered without text", hint="try another model")
     return said
-
-
-def _ask_openai(policy: AskPolicy, prompt: str) -> str:
-    key = policy.key.get_secret_value()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    messages = [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": prompt}]
-    made = _post(policy, "/chat/completions", headers, {"messages": messages})
-    choices = made.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else {}
-    message = first.get("message") if isinstance(first, dict) else None
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, str) else ""
-
-
-def _ask_anthropic(policy: AskPolicy, prompt: str) -> str:
-    headers = {"x-api-key": policy.key.get_secret_value(), "anthropic-version": "2023-06-01"}
-    body = {
-        "system": _INSTRUCTIONS,
-        "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": policy.max_tokens,
-    }
-    path = "/messages" if policy.url.rstrip("/").endswith("/v1") else "/v1/messages"
-    blocks = _post(policy, path, headers, body).get("content")
-    return "".join(
-        block["text"]
-        for block in (blocks if isinstance(blocks, list) else ())
-        if isinstance(block, dict) and isinstance(block.get("text"), str)
-    )
-
-
-def _post(
-    policy: AskPolicy, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    endpoint = Endpoint(
-        f"{policy.url.rstrip('/')}{path}", headers, policy.timeout_s, names_path=True
-    )
-    try:
-        made = post_json(endpoint, {"model": policy.model, **body})
-    except UpstreamError as error:
-        error.hint = (
-            error.hint
-            or "check the address, the key and the model: ask.url, ask.key, --model; or try again"
-        )
-        raise
-    return made if isinstance(made, dict) else {}

@@ -8,15 +8,15 @@ Grades are remembered by model, query and passage. Needs the extra `http`.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_bytes
-from typing import Any
 
 import orjson
 from pydantic import SecretStr
 
 from millgate.errors import UpstreamError
-from millgate.models.http_json import Endpoint, call_json
+from millgate.models.http_json import Endpoint, call_json, completion_text
 from millgate.protocols import Bands
 from millgate.text.cache import Cache
 from millgate.text.fence import fence, quote
@@ -75,9 +75,8 @@ class LlmGrader:
         timeout_s: float = 10.0,
         concurrency: int = 4,
     ) -> None:
-        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         url = base_url.rstrip("/") + "/chat/completions"
-        self._endpoint = Endpoint(url, headers, timeout_s, max_bytes=1_000_000)
+        self._endpoint = Endpoint(url, api_key, timeout_s, max_bytes=1_000_000)
         self._model = model
         self._concurrency = max(1, concurrency)
         # a grade that is known saves a call to the model
@@ -101,45 +100,32 @@ class LlmGrader:
         known = self._grades.get(key)
         if known is not None:
             return known
-        try:
-            async with slots:
-                answer = await call_json(self._endpoint, body=self._body(query, title, text))
-            mark = read_grade(answer)
-        except UpstreamError as error:
-            return error
-        self._grades.put(key, mark)
-        return mark
-
-    def _body(self, query: str, title: str, text: str) -> dict[str, Any]:
-        """The chat request; the question comes last, after the fenced passage."""
         passage = quote(f"{title}\n{text}" if title else text)[:MAX_CHARS]
+        # the question comes last, after the fenced passage
         user = f"Passage:\n{fence(passage, self._secret)}\n\nQuestion: {quote(query)}"
-        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
-        return {
+        body = {
             "model": self._model,
-            "messages": messages,
+            "messages": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}],
             "stream": False,
             "temperature": 0,
             "max_tokens": 32,
         }
+        try:
+            async with slots:
+                grade = read_grade(await call_json(self._endpoint, body=body))
+        except UpstreamError as error:
+            return error
+        self._grades.put(key, grade)
+        return grade
 
 
 def read_grade(answer: object) -> float:
     """The grade in a chat completion, 0..1; UpstreamError for anything but the one agreed form."""
-    content = _content(answer)
-    try:
-        answered = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise UpstreamError(f"the grader answered with no grade: {content[:80]!r}") from error
-    value = answered.get("relevance") if isinstance(answered, dict) and len(answered) == 1 else None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_GRADE:
-        raise UpstreamError(f"the grader answered with no grade: {content[:80]!r}")
-    return value / MAX_GRADE
-
-
-def _content(answer: object) -> str:
-    """The text of the first choice."""
-    match answer:
-        case {"choices": [{"message": {"content": str(text)}}, *_]}:
-            return text.strip()
-    raise UpstreamError("the grader's answer holds no message")
+    content = completion_text(answer)
+    with suppress(orjson.JSONDecodeError):
+        match orjson.loads(content):
+            case {"relevance": grade, **rest} if (
+                not rest and type(grade) is int and 0 <= grade <= MAX_GRADE
+            ):
+                return grade / MAX_GRADE
+    raise UpstreamError(f"the grader answered with no grade: {content[:80]!r}")

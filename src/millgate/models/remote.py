@@ -18,8 +18,7 @@ class RemoteEmbedder:
 
     def __init__(self, url: str, name: str, *, key: str = "", timeout_s: float = 30.0) -> None:
         self._url = url.rstrip("/").removesuffix("/embeddings") + "/embeddings"
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._endpoint = Endpoint(self._url, headers, timeout_s, _MAX_BYTES)
+        self._endpoint = Endpoint(self._url, key, timeout_s, _MAX_BYTES)
         self._model = name
         self.name = f"remote-{name}"
         self.dimension = len(self._ask(["dimension"])[0])
