@@ -26,6 +26,16 @@ def document(id: str, *texts: str, collection: str = "main", digest: str = "d") 
     return Document(id, collection=collection, digest=digest, chunks=chunks)
 
 
+def add(store: Store, id: str, *texts: str, digest: str = "d") -> int:
+    """Put such a document into the collection "main" of the tenant "t"."""
+    return store.put("t", [document(id, *texts, digest=digest)])
+
+
+def texts(store: Store) -> list[str]:
+    """The texts that stand there, in reading order."""
+    return [chunk.text for chunk in store.scan("t", "main")]
+
+
 def trace(id: str, *, tenant: str = "t", created: float = 0.0) -> Trace:
     """A trace with one of everything."""
     chunk = Chunk("a", "text", document="a", metadata={"n": 1}, admission="token")

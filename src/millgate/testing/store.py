@@ -15,7 +15,7 @@ import pytest
 
 from millgate.errors import InputError, StoreError
 from millgate.protocols import Store
-from millgate.testing.samples import document, follow, trace
+from millgate.testing.samples import add, document, follow, texts, trace
 from millgate.types import (
     Attachment,
     Change,
@@ -86,9 +86,9 @@ class DocumentContract:
         assert len(store.digests("t", "main", names)) == len(names)
 
     def test_a_document_replaces_its_former_self_whole(self, store: Store) -> None:
-        store.put("t", [document("a", "one", "two", "three", digest="old")])
-        store.put("t", [document("a", "one", "zwei", digest="new")])
-        assert [chunk.text for chunk in store.scan("t", "main")] == ["one", "zwei"]
+        add(store, "a", "one", "two", "three", digest="old")
+        add(store, "a", "one", "zwei", digest="new")
+        assert texts(store) == ["one", "zwei"]
         assert dict(store.digests("t", "main")) == {"a": "new"}
 
     def test_of_two_documents_with_one_id_the_later_stands(self, store: Store) -> None:
@@ -102,14 +102,14 @@ class DocumentContract:
         assert [change.id for change in store.changes("t", "main", head)] == ["a#1"]
 
     def test_an_unchanged_put_leaves_the_feed_alone(self, store: Store) -> None:
-        store.put("t", [document("a", "one", "two")])
+        add(store, "a", "one", "two")
         head = store.head("t", "main")
-        assert store.put("t", [document("a", "one", "two", digest="other")]) == 0
+        assert add(store, "a", "one", "two", digest="other") == 0
         assert store.head("t", "main") == head
         assert dict(store.digests("t", "main")) == {"a": "other"}
 
     def test_a_changed_metadata_is_a_change(self, store: Store) -> None:
-        store.put("t", [document("a", "one")])
+        add(store, "a", "one")
         head = store.head("t", "main")
         one = document("a", "one")
         marked = replace(one.chunks[0], metadata={"k": "v"})
@@ -127,9 +127,9 @@ class DocumentContract:
 
     def test_a_chunk_stands_in_the_feed_once(self, store: Store) -> None:
         for text in ("one", "two", "three"):
-            store.put("t", [document("a", text)])
+            add(store, "a", text)
         store.remove("t", "main", documents=["a"])
-        store.put("t", [document("a", "four")])
+        add(store, "a", "four")
         (change,) = store.changes("t", "main", 0)
         assert change.chunk
         assert change.chunk.text == "four"
@@ -142,7 +142,7 @@ class DocumentContract:
 
     def test_reading_order_survives_replacement(self, store: Store) -> None:
         store.put("t", [document("z", "1"), document("a", "2", "3"), document("m", "4")])
-        store.put("t", [document("z", "one")])
+        add(store, "z", "one")
         order = [chunk.id for chunk in store.scan("t", "main")]
         assert order == ["z", "a#0", "a#1", "m"]
 
@@ -159,11 +159,11 @@ class DocumentContract:
         assert list(store.scan("t", "main", document="nobody")) == []
 
     def test_two_documents_cannot_claim_one_chunk(self, store: Store) -> None:
-        store.put("t", [document("a", "one")])
+        add(store, "a", "one")
         thief = Document("b", chunks=(Chunk("a", "mine", document="b"),))
         with pytest.raises(InputError, match="both claim the chunk id 'a'"):
             store.put("t", [document("c", "three"), thief])
-        assert [c.text for c in store.scan("t", "main")] == ["one"], "nothing of the batch stays"
+        assert texts(store) == ["one"], "nothing of the batch stays"
         same_ids = [Document(d, chunks=(Chunk("x", d, document=d),)) for d in ("p", "q")]
         with pytest.raises(InputError, match="both claim"):
             store.put("t", same_ids)
@@ -196,7 +196,7 @@ class DocumentContract:
         }
 
     def test_one_collection_tells_its_size(self, store: Store) -> None:
-        store.put("t", [document("a", "12", "345")])
+        add(store, "a", "12", "345")
         assert store.size("t", "main") == Size(documents=1, chunks=2, chars=5)
         assert store.size("t", "other") == store.size("u", "main") == Size()
 
@@ -225,14 +225,14 @@ class AttachmentContract:
             "a#1": b"",
             "a#0": b"\x00\x01",
         }
-        store.put("t", [document("a", "one", "TWO")])
+        add(store, "a", "one", "TWO")
         store.remove("t", "main", documents=["b"])
         names = ["a#0", "a#1", "a#2", "b"]
         assert store.attachments("t", "main", "print/1", names) == {"a#0": b"\x00\x01"}
         assert dict(store.kinds("t", "main")) == {"print/1": 1}
 
     def test_attachments_stay_when_only_metadata_changes(self, store: Store) -> None:
-        store.put("t", [document("a", "one")])
+        add(store, "a", "one")
         store.attach("t", "main", "k", {"a": b"1"})
         one = document("a", "one")
         store.put("t", [replace(one, chunks=(replace(one.chunks[0], metadata={"x": 1}),))])
@@ -241,12 +241,12 @@ class AttachmentContract:
     def test_bytes_of_an_older_text_are_refused(self, store: Store) -> None:
         store.put("t", [document("a", "old"), document("b", "same")])
         seen = store.head("t", "main")
-        store.put("t", [document("a", "new")])
+        add(store, "a", "new")
         assert store.attach("t", "main", "k", {"a": b"old", "b": b"same"}, seen=seen) == 1
         assert store.attachments("t", "main", "k", ["a", "b"]) == {"b": b"same"}
 
     def test_bytes_put_with_their_documents_belong_to_them(self, store: Store) -> None:
-        store.put("t", [document("b", "other")])
+        add(store, "b", "other")
         given = [
             Attachment("main", "a#1", "k", b"two"),
             Attachment("main", "b", "k", b"not of this put"),
@@ -260,7 +260,7 @@ class AttachmentContract:
         assert store.attachments("t", "main", "k", ["a#1"]) == {"a#1": b"two"}
 
     def test_attaching_again_replaces(self, store: Store) -> None:
-        store.put("t", [document("a", "one")])
+        add(store, "a", "one")
         store.attach("t", "main", "k", {"a": b"1"})
         store.attach("t", "main", "k", {"a": b"2"})
         assert store.attachments("t", "main", "k", ["a"]) == {"a": b"2"}
@@ -711,7 +711,7 @@ class StoreContract(
         raise AssertionError("override the `store` fixture with one that yields an empty store")
 
     def test_tenants_see_nothing_of_each_other(self, store: Store) -> None:
-        store.put("t", [document("a", "ours", "too")])
+        add(store, "a", "ours", "too")
         store.attach("t", "main", "k", {"a#0": b"1"})
         store.put("u", [document("a", "theirs")])
         assert [c.text for c in store.scan("u", "main")] == ["theirs"]
@@ -731,7 +731,7 @@ class StoreContract(
     def test_many_threads_write_and_read_at_once(self, store: Store) -> None:
         def work(n: int) -> int:
             for step in range(5):
-                store.put("t", [document(f"d{n}-{step}", "x", "y")])
+                add(store, f"d{n}-{step}", "x", "y")
                 assert len(list(store.scan("t", "main"))) >= 2 * (step + 1)
             return store.head("t", "main")
 
@@ -740,7 +740,7 @@ class StoreContract(
         assert len(follow(store, "t", "main", limit=50)) == 80
 
     def test_a_closed_store_says_so(self, store: Store) -> None:
-        store.put("t", [document("a", "one")])
+        add(store, "a", "one")
         store.close()
         store.close()
         with pytest.raises(StoreError, match="closed"):
