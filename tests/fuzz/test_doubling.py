@@ -165,5 +165,5 @@ def test_the_time_of_every_reader_grows_no_faster_than_its_text(rng):
 def test_the_readers_of_foreign_text_are_found():
     names = {f"{function.__module__}.{function.__qualname__}" for function, _ in readers()}
     assert len(names) > 150
-    assert {"millgate.transcript.words._without_elements", "millgate.ingest.ignore_patterns._without_spaces"} <= names  # fmt: skip
+    assert {"millgate.transcript.words._without_elements", "millgate.ingest.ignore._without_spaces"} <= names  # fmt: skip
     assert {"millgate.knowledge.project.project_of", "millgate.text.redact.redact", "millgate.service.proxy.sse.payload", "millgate.text.nfkc.nfc"} <= names  # fmt: skip

@@ -9,8 +9,7 @@ import pytest
 from tests.hostile import grows_faster
 
 from millgate.errors import InputError
-from millgate.ingest.ignore import Ignore
-from millgate.ingest.ignore_patterns import parse_pattern
+from millgate.ingest.ignore import Ignore, parse_pattern
 from millgate.ingest.readers import SourceFile
 from millgate.ingest.walk import walk
 
@@ -21,14 +20,13 @@ PATTERNS = [
     "/", "//a", "a//b", "a//", "!a", "!", "*\n!*/\n!*.c", "*\n!a/", "a/*\n!a/b", "#a", r"\#a", r"\!a", r"a\ ", "a  ", "a ", r"a\  ",
     r"\a", "a\\", r"\*", "*.c", "x.?", "?", "a*b", "*a*b*", "a**", "**a", "a/b**", "***", "***/a", "a/***", r"a\/b",
     "[ab]", "[!a]", "[^a]", "[a-b]", "[b-a]", "[a--b]", "[a||b]", "[[x]", "[a&&b]", "[a~~b]", "[--a]", "[]a]", "[!]a]",
-    "[a", "[", "[!", "[]", "[a-", "[a-]", "[-a]", r"[\]]", r"[\a]", "[\\", "[[:alpha:]]", "[[:digit:][:upper:]]", "[![:alpha:]]", "[[:alph:]]", "[[:alpha]",
-    "[[:]", "[[::]]", "[[:punct:]]", "[[:space:]]b", "a[/]b", "[a/b]", "[a/b]c", "x[!y]c", "x[.]c", ".[a-z]", "[A-Z]", "a.", "|", "[|]", "(a)", "a+", "^", "$",
+    "[a", "[", "[!", "[]", "[a-", "[a-]", "[-a]", r"[\]]", r"[\a]", "[\\", "[[:alph:]]", "a[/]b", "[a/b]", "[a/b]c", "x[!y]c", "x[.]c", ".[a-z]", "[A-Z]", "a.", "|", "[|]", "(a)", "a+", "^", "$",
 ]  # fmt: skip
 FILES = [
     "a/b/a/b", "a/c", "a/ab", "b/a", "b/x.c", "c", "ab/a/b", "deep/a/b/a/b", "deep/ab", "deep/ac", "A", "ac", "aab", "x.c", "xyc", "7", " b", "a.",
     "#a", "!a", "a ", "a\\", "[", "]", "-", "|", "&", "*", "(a)", "a+", "^", "$", "a|b", "[x]", "k/b", "k/-", "k/]", "k/x.c",
 ]  # fmt: skip
-PIECES = ["*", "**", "/", "/", "a", "b", "?", "[ab]", "[!a]", "ab", "**/", "/**/", "[", "]", "-", "\\", "!", "[:", ":]", "\n!"]  # fmt: skip
+PIECES = ["*", "**", "/", "/", "a", "b", "?", "[ab]", "[!a]", "ab", "**/", "/**/", "[", "]", "-", "\\", "!", "\n!"]  # fmt: skip
 DRAWN = ["".join(Random(seed).choices(PIECES, k=1 + seed % 9)) for seed in range(60)]
 OWN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
 

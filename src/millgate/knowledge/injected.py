@@ -9,13 +9,11 @@ it is held.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from threading import Lock
 
-import numpy as np
-
 from millgate.protocols import TraceStore
-from millgate.text.hashes import Tokens
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
@@ -38,7 +36,6 @@ _FRAMING = (ENGLISH - _NEGATIONS) | frozenset(
     memory mentioned mentions note noted notes recall recalled reference remember remembered said say says source
     sources state stated states tells told user""".split()  # noqa: SIM905
 )
-_BETWEEN = np.zeros(1, np.uint32).tobytes()  # no word's hash, so that no sentence spans two pieces
 
 
 class Injected:
@@ -47,67 +44,49 @@ class Injected:
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
         self._lock = Lock()
-        # tenant -> a shown text -> its tokens, read at the first question
-        self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
+        self._held: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}
 
     def add(self, trace: Trace) -> None:
         """Remember what the block of a request showed."""
+        tenant = trace.request.tenant
         with self._lock:
-            self._add(trace)
+            seen = self._seen.setdefault(tenant, OrderedDict())
+            seen[trace.id] = None
+            if len(seen) > 2 * TRACES_READ:
+                seen.popitem(last=False)
+            held = self._held.setdefault(tenant, OrderedDict())
+            held.update(dict.fromkeys(shown_texts(trace)))
+            chars = sum(map(len, held))
+            while chars > MAX_CHARS:
+                chars -= len(held.popitem(last=False)[0])
+            self._held.move_to_end(tenant)
+            if len(self._held) > TENANTS_HELD:
+                gone, _ = self._held.popitem(last=False)
+                del self._seen[gone]
 
     def contains(self, tenant: str, text: str) -> bool:
         """Whether all that the text says was injected."""
-        held = self._tokens(tenant)
-        parts = (part for part in _SENTENCE.split(_CITATION.sub(" ", text)) if tokens(part))
-        sentences = [part for part in parts if not is_framing(part)]
-        stated = any(len(tokens(part)) >= STATEMENT for part in sentences)
-        return stated and all(_stands_in(part, held) for part in sentences)
-
-    def _tokens(self, tenant: str) -> bytes:
-        """The tokens of all that was injected, newest first."""
-        fresh = self._read_traces(tenant)
+        parts = map(tokens, _SENTENCE.split(_CITATION.sub(" ", text)))
+        sentences = [words for words in parts if not _FRAMING.issuperset(words)]
+        if not any(len(words) >= STATEMENT for words in sentences):
+            return False
+        self._read_traces(tenant)
         with self._lock:
-            for trace in fresh:
-                self._add(trace)
-            texts = dict(self._held.get(tenant, {}))
-        unread = [text for text, read in texts.items() if not read]
-        if unread:
-            parts = Tokens.of(unread).split()
-            fresh_tokens = dict(zip(unread, (part.tobytes() for part in parts), strict=True))
-            texts |= fresh_tokens
-            with self._lock:
-                held = self._held.get(tenant, OrderedDict())
-                held.update((text, read) for text, read in fresh_tokens.items() if text in held)
-        return _BETWEEN.join(reversed(texts.values()))
+            held = list(self._held.get(tenant, ()))
+        said = "\n".join(map(_words_of, held))
+        return all(_frame_off(words) in said for words in sentences)
 
-    def _read_traces(self, tenant: str) -> list[Trace]:
-        """The traces that other processes have stored since the last look, oldest first."""
+    def _read_traces(self, tenant: str) -> None:
+        """Remember the traces that other processes have stored since the last look, oldest first."""
         newest = self._traces.traces(tenant, limit=1)
         with self._lock:
             seen = set(self._seen.get(tenant, ()))
-        if not newest or newest[0].id in seen:
-            return []
-        stored = reversed(self._traces.traces(tenant, limit=TRACES_READ))
-        found = (self._traces.trace(tenant, one.id) for one in stored if one.id not in seen)
-        return [trace for trace in found if trace is not None]
-
-    def _add(self, trace: Trace) -> None:
-        tenant = trace.request.tenant
-        seen = self._seen.setdefault(tenant, OrderedDict())
-        seen[trace.id] = None
-        if len(seen) > 2 * TRACES_READ:
-            seen.popitem(last=False)
-        held = self._held.setdefault(tenant, OrderedDict())
-        for text in shown_texts(trace):
-            held.setdefault(text, b"")
-        chars = sum(map(len, held))
-        while chars > MAX_CHARS:
-            chars -= len(held.popitem(last=False)[0])
-        self._held.move_to_end(tenant)
-        if len(self._held) > TENANTS_HELD:
-            gone, _ = self._held.popitem(last=False)
-            del self._seen[gone]
+        if newest and newest[0].id not in seen:
+            for stored in reversed(self._traces.traces(tenant, limit=TRACES_READ)):
+                trace = None if stored.id in seen else self._traces.trace(tenant, stored.id)
+                if trace is not None:
+                    self.add(trace)
 
 
 def shown_texts(trace: Trace) -> Iterable[str]:
@@ -123,11 +102,13 @@ def is_framing(text: str) -> bool:
     return _FRAMING.issuperset(tokens(text))
 
 
-def _stands_in(sentence: str, held: bytes) -> bool:
-    """Whether the sentence stands there word for word, but for words at its ends that frame a quotation."""
-    says = [at for at, word in enumerate(tokens(sentence)) if word not in _FRAMING]
-    sought = Tokens.of([sentence]).values[says[0] : says[-1] + 1].tobytes()
-    at = held.find(sought)
-    while at % 4 and at >= 0:  # a match that begins inside a hash is none
-        at = held.find(sought, at + 1)
-    return at >= 0
+@lru_cache(maxsize=4_096)
+def _words_of(text: str) -> str:
+    """The words of a text, each between two spaces. Most texts are asked about again and again."""
+    return f" {' '.join(tokens(text))} "
+
+
+def _frame_off(words: Sequence[str]) -> str:
+    """The words of a sentence without those at its ends that frame a quotation."""
+    says = [at for at, word in enumerate(words) if word not in _FRAMING]
+    return f" {' '.join(words[says[0] : says[-1] + 1])} "
