@@ -1,8 +1,8 @@
 """Ignore: which files of a folder are left out, by `.gitignore` files and by patterns of the caller.
 
 Patterns are those of git, but for classes of characters by name (`[[:alpha:]]`). A `.gitignore` holds for its own
-folder and everything below; those of the folders above, up to the root of the repository, hold too. Of several that speak of a
-file the deepest decides. The caller's patterns go before all.
+folder and everything below; those of the folders above, up to the root of the repository, hold too. Of several that
+speak of a file the deepest decides. The caller's patterns go before all.
 """
 
 import re
