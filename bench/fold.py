@@ -33,10 +33,9 @@ from rich.table import Table
 import millgate
 from millgate.circles.action import as_json
 from millgate.circles.reader import is_from_model
-from millgate.sessions.folding.folder import Folder
-from millgate.sessions.folding.pointer import find_pointers, read_shown, resolve
+from millgate.sessions.folding.folder import RULES, Folder
+from millgate.sessions.folding.pointer import find_pointers, read_lines, resolve
 from millgate.sessions.folding.report import FoldReport
-from millgate.sessions.folding.rules import RULES
 from millgate.sessions.folding.texts import TextReader
 from millgate.spending.prices import Price, Prices
 from millgate.text.tokens import estimate_tokens
@@ -185,8 +184,8 @@ def check_pointers(sent: list[dict[str, Any]]) -> Iterator[int]:
     for part in _parts(sent):
         lines = part.text.split("\n")
         for _, pointer in find_pointers(lines) if part.kind == "result" else ():
-            named = [other for name, other in earlier if name == pointer.name]
-            yield sum(resolve(pointer, read_shown(other)) is not None for other in named)
+            named = [other for name, other in earlier if name == pointer["name"]]
+            yield sum(resolve(pointer, read_lines(other)) is not None for other in named)
         earlier.append((part.name, lines))
 
 

@@ -23,8 +23,7 @@ from millgate.sessions.compaction.account import Account, account
 from millgate.sessions.compaction.items import Item
 from millgate.sessions.compaction.notice import Compaction, least_lost, notice
 from millgate.sessions.compaction.window import Window, count_compacted, read_window
-from millgate.sessions.folding.folder import Folder
-from millgate.sessions.folding.rules import Clears
+from millgate.sessions.folding.folder import Clears, Folder
 from millgate.sessions.prompt_cache.difference import common_messages, same_beginning
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import Prompt, read_prompt

@@ -357,6 +357,16 @@ def as_json(value: object) -> str:
         return f"unwritable {id(value)}"
 
 
+def parse_arguments(arguments: object) -> object:
+    """The arguments of a call as a value. A text that is no JSON stays a text."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+
+
 def _failed(block: Mapping[str, Any]) -> bool:
     return block.get("is_error") is True or block.get("status") in ("error", "failed")
 

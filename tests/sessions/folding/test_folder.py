@@ -4,8 +4,7 @@ import pytest
 
 import millgate
 from millgate.errors import InputError
-from millgate.sessions.folding.folder import Folder
-from millgate.sessions.folding.rules import clears_of
+from millgate.sessions.folding.folder import Folder, clears_of
 
 CODE = [f"    value_{n} = load({n * 7})" for n in range(60)]
 NUMBERED = [f"{n:>6}→{line}" for n, line in enumerate(CODE, 1)]

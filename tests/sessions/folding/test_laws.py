@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millgate
-from millgate.sessions.folding.folder import Folder
-from millgate.sessions.folding.pointer import find_pointers, read_shown, resolve
-from millgate.sessions.folding.rules import is_failed, lists_conflicts
+from millgate.sessions.folding.folder import Folder, is_failed, lists_conflicts
+from millgate.sessions.folding.pointer import find_pointers, read_lines, resolve
 from millgate.sessions.folding.texts import TextReader
 from millgate.text.tokens import estimate_tokens
 from millgate.transcript.places import text_at
@@ -55,11 +54,11 @@ def test_a_pointer_names_one_place_and_no_other_pointer(messages):
         for part in reader.read(message):
             lines = part.text.split("\n")
             for _, pointer in find_pointers(lines) if part.kind == "result" else ():
-                named = [other for name, other in earlier if name == pointer.name]
-                fitting = [other for other in named if resolve(pointer, read_shown(other))]
+                named = [other for name, other in earlier if name == pointer["name"]]
+                fitting = [other for other in named if resolve(pointer, read_lines(other))]
                 assert len(named) == len(fitting) == 1
-                assert not find_pointers(resolve(pointer, read_shown(fitting[0])))
-                assert not pointer.name.startswith("message ")
+                assert not find_pointers(resolve(pointer, read_lines(fitting[0])))
+                assert not pointer["name"].startswith("message ")
                 seen += 1
             earlier.append((part.name, lines))
     assert seen == len(report.folds)

@@ -22,7 +22,7 @@ from millgate.service.observe.model_call import FoldedCall, FoldGroup
 from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.request import ProxyRequest
 from millgate.sessions.conversation import Conversation, Followers
-from millgate.sessions.folding.rules import clears_of
+from millgate.sessions.folding.folder import clears_of
 from millgate.sessions.prompt_cache.judgment import NEVER_MARKED
 from millgate.sessions.prompt_cache.repair import repair
 from millgate.sessions.prompt_cache.segments import Prompt
