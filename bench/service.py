@@ -229,7 +229,7 @@ def mcp(given):
 PATHS = (
     "/dashboard/", "/dashboard/requests", "/dashboard/requests?q=word", "/dashboard/requests?q=nothing", "/dashboard/requests/c7",
     "/dashboard/requests/big", "/dashboard/requests/big/chunk?chunk=x7",
-    "/dashboard/requests/c7/replay?budget=300", "/dashboard/requests/compare?id=c1&id=c2", "/dashboard/streams", "/dashboard/streams/m7",
+    "/dashboard/requests/c7/replay?budget=300", "/dashboard/requests/m7",
     "/dashboard/reviews", "/dashboard/costs", "/dashboard/health",
 )  # fmt: skip
 SESSIONS = 40

@@ -1,20 +1,12 @@
-"""A guarded answer in parts, the curves along it, and circles of tool calls."""
+"""A guarded answer in parts, and the curves along it."""
 
 import re
 
 import pytest
 
 from millgate.guard.channels import CONTENT
-from millgate.service.dashboard.streams import (
-    HEIGHT,
-    MAX_CHARS,
-    WIDTH,
-    AnswerPart,
-    _line,
-    answer_parts,
-    draw_curves,
-    find_circles,
-)
+from millgate.service.dashboard.plots import WIDTH
+from millgate.service.dashboard.requests import MAX_CHARS, AnswerPart, answer_parts, draw_curves
 from millgate.service.observe.call_trace import GAP
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from millgate.types.notes import Stage
@@ -45,10 +37,10 @@ def test_a_cut_is_a_box_where_it_stands_in_the_stream():
     step = cut("y" * 100)
     curves = draw_curves([AnswerPart("ab" * 150), AnswerPart("y" * 100, step)])
     assert curves.chars == 400
-    assert curves.cuts == ((WIDTH * 0.75, WIDTH * 0.25),)
+    assert curves.cuts == [(WIDTH * 0.75, WIDTH * 0.25)]
     entropy, repetition = (re.findall(r"[ML]([\d.]+) ", shape.path) for shape in curves.plot.shapes)
     assert len(entropy) == len(repetition) == 100
-    assert float(entropy[-1]) == WIDTH
+    assert float(entropy[-1]) == WIDTH * 99.5 / 100
 
 
 def test_a_long_stream_is_measured_to_its_limit_and_boxes_end_there():
@@ -58,19 +50,3 @@ def test_a_long_stream_is_measured_to_its_limit_and_boxes_end_there():
     ((at, width),) = curves.cuts
     assert at + width == pytest.approx(WIDTH)
     assert width == pytest.approx(WIDTH * 100 / MAX_CHARS)
-
-
-def test_a_point_above_the_scale_stands_at_its_top():
-    assert _line([(0.0, 3.0), (0.5, 0.25)]) == f"M0.0 0.0L{WIDTH / 2:.1f} {HEIGHT * 0.75:.1f}"
-
-
-def circle(copies, rung, first=3):
-    return Step(Stage.CIRCLES, 0.0, facts={"first": first, "copies": copies, "rung": rung, "reason": "read"})  # fmt: skip
-
-
-def test_a_circle_is_one_row_as_far_as_it_went_with_its_rungs():
-    newest = [call(circle(8, "end"), id="c"), call(circle(5, "list"), id="b"), call(circle(3, "note"), id="a")]  # fmt: skip
-    (row,) = find_circles(newest)
-    assert (row.copies, row.trace, row.rungs) == (8, "c", {"note": 3, "list": 5, "end": 8})
-    apart = find_circles([call(circle(3, "note"), session="x"), call(circle(4, "note")), call(circle(5, "note", first=9))])  # fmt: skip
-    assert [row.copies for row in apart] == [3, 4, 5]

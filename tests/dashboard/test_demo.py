@@ -62,10 +62,8 @@ def test_every_view_loads_cleanly(browser, base, traces, look):
         "/dashboard/",
         "/dashboard/requests",
         f"/dashboard/requests/{question[-1]}",
-        f"/dashboard/requests/compare?id={question[0]}&id={question[-1]}",
         f"/dashboard/requests/{cut}",
-        "/dashboard/streams",
-        f"/dashboard/streams/{cut}",
+        "/dashboard/costs",
     )
     with opened(browser, base, **look) as page:
         for path in paths:
@@ -148,27 +146,24 @@ def test_the_axis_of_a_short_session_ends_at_its_last_turn(page):
     assert page.locator(".along").first.inner_text().split()[-1] == str(turns)
 
 
-def test_two_requests_are_compared(page):
-    page.goto(f"/dashboard/requests?q={QUESTION}")
-    for box in page.get_by_role("checkbox").all():
-        box.check()
-    page.get_by_role("button", name="Compare").click()
-    assert page.locator("h1").inner_text() == "Two requests"
-    assert page.locator("tr.differs").count() >= 1
-
-
 def test_a_cut_answer_is_shown_with_what_was_cut(page):
-    page.goto("/dashboard/streams?only=cut")
+    page.goto("/dashboard/requests?kind=cut")
     page.locator("tbody a", has_text="Does she have to send us anything").click()
     assert "then to check the label" in page.locator("del").inner_text()
     assert "the order number is enough" in page.locator("pre.answer").inner_text()
     assert page.locator("svg path.line").count() == 2
 
 
-def test_circles_are_a_ladder_and_sessions_have_a_forecast(page):
-    page.goto("/dashboard/streams?session=refund-4711")
-    assert page.locator(".ladder .reached").count() == 2
+def test_sessions_have_a_forecast_and_a_circle_is_told(page):
+    page.goto("/dashboard/costs")
     assert "of 30,000 tokens" in page.locator("main").inner_text()
+    page.goto("/dashboard/?session=refund-4711")
+    page.locator("#turns tr", has_text="circle: ").first.get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name="What Millgate did")).to_be_visible()
+    assert (
+        "a note was added to the last tool result".casefold()
+        in page.locator("main").inner_text().casefold()
+    )
 
 
 def test_a_request_reads_without_scripts(browser, base, traces):

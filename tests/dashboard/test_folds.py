@@ -5,7 +5,7 @@ from tests.service.clients import connected
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.dashboard.turns import turns_of
+from millgate.service.dashboard.window import turns_of
 from millgate.sessions.xray.bars import segments
 from millgate.settings import Settings
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace

@@ -15,7 +15,7 @@ from millgate.testing.samples import trace as sample
 from millgate.types import Step
 from millgate.types.notes import Stage
 
-LISTS = ["/", "/requests", "/?session=s", "/streams", "/streams?session=s"]
+LISTS = ["/requests", "/", "/?session=s"]
 
 
 class PrunedAfterListing(TemporaryStore):
@@ -56,13 +56,6 @@ async def test_a_trace_pruned_after_it_was_listed_costs_its_row():
             answer = await page(gate, address)
         assert answer.status_code == 200, (address, answer.text)
         assert "question call2" in answer.text, address
-    assert answer.text.count("no longer stored") == 2
-
-
-async def test_the_window_of_a_session_says_how_many_of_its_requests_are_gone():
-    with Millgate.open(store=PrunedAfterListing()) as gate:
-        add_calls(gate)
-        answer = await page(gate, "/?session=s")
     assert "2 requests cannot be shown: no longer stored." in answer.text
     assert "1 turn of small" in answer.text
 
@@ -83,5 +76,5 @@ async def test_one_damaged_trace_costs_its_row(tmp_path, column):
         assert answer.status_code == 200, (address, answer.text)
         assert "question call2" in answer.text, address
     assert [row.id for row in rows] == ["call2", "call1", "call0"]
-    shown = answers["/streams" if column == "body" else "/requests"].text
+    shown = answers["/" if column == "body" else "/requests"].text
     assert shown.count("cannot be read") == 1

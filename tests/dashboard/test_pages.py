@@ -8,8 +8,7 @@ from tests.service.clients import connected
 
 from millgate.gateway import Millgate
 from millgate.service.app import create
-from millgate.service.dashboard.replay import sliders
-from millgate.settings import Settings
+from millgate.service.dashboard.requests import sliders
 from millgate.types import Amount, Request
 
 
@@ -25,14 +24,14 @@ async def client(gate):
         yield client
 
 
-@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/streams"])
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/costs"])
 async def test_an_empty_store_says_how_to_begin(client, path):
     answer = await client.get(path)
     assert answer.status_code == 200
     assert "yet" in answer.text
 
 
-@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/streams", "/dashboard/costs"])  # fmt: skip
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/costs"])  # fmt: skip
 async def test_an_empty_store_shows_the_address_that_the_browser_came_to(client, path):
     answer = await client.get(path, headers={"host": "127.0.0.1:9911"})
     assert "export OPENAI_BASE_URL=http://127.0.0.1:9911/v1" in answer.text
@@ -72,18 +71,10 @@ async def test_the_dashboard_is_found_without_its_last_slash(client):
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/")
 
 
-async def test_a_replay_takes_the_limit_of_chunks_away(gate, client):
-    gate.add(ROWS)
-    id = gate.context("how are refunds paid?", k=1).trace.id
-    page = await client.get(f"/dashboard/requests/{id}/replay?k=0")
-    assert "With k = not set" in page.text
-    assert "2 chunks in" in page.text
-
-
-def test_a_slider_that_begins_between_two_steps_is_moved_by_one_step():
+def test_a_slider_that_begins_between_two_steps_is_moved_by_one_step(gate):
     asked, places = Request("q", budget=1225), {}
     for budget in (1220, 1230, 1240):
-        (slider, *_) = sliders(asked, Settings(), {"budget": str(budget)})
+        (slider, *_) = sliders(asked, gate, {"budget": str(budget)})
         places[budget] = slider.moved
     assert places == {1220: True, 1230: False, 1240: True}, "browsers show 1,225 as 1,230"
 
@@ -106,12 +97,10 @@ async def test_a_request_without_its_text_can_be_read_and_says_what_is_missing(g
     ("path", "status"),
     [
         ("/dashboard/requests/nobody", 404),
-        ("/dashboard/streams/nobody", 404),
         ("/dashboard/nothing", 404),
         ("/dashboard/static/nothing.js", 404),
         ("/dashboard/requests?page=0", 422),
         ("/dashboard/requests?kind=other", 422),
-        ("/dashboard/requests/compare?id=one", 422),
         ("/dashboard/requests/x/why", 422),
     ],
 )
@@ -126,11 +115,11 @@ async def test_what_cannot_be_shown_is_a_page_that_says_why(client, path, status
 async def test_a_paused_session_is_resumed_from_its_page(gate, client):
     held = gate.spending.hold("monday", "", Amount(9))
     gate.spending.settle(held, Amount(9))
-    page = await client.get("/dashboard/streams")
+    page = await client.get("/dashboard/costs")
     assert "is paused" in page.text
     token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
     client.headers["cookie"] = re.search(r"millgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
-    answer = await client.post("/dashboard/streams/resume", content=f"csrf={token}&session=monday")
+    answer = await client.post("/dashboard/costs/resume", content=f"csrf={token}&session=monday")
     assert answer.status_code == 303
     assert gate.spending.list_spends()[0][0].tokens == 0
 

@@ -107,7 +107,7 @@ async def test_a_tenant_sees_and_decides_only_what_is_its_own(gate):
     async with connected(app) as client:
         token = await app.state.service.auth.signed_in.begin(made.key.digest)
         client.headers["cookie"] = f"millgate_session={token}"
-        for path in ("", "requests", "streams", "costs", "reviews", "health"):
+        for path in ("", "requests", "costs", "reviews", "health"):
             answer = await client.get(f"/dashboard/{path}")
             assert answer.status_code == 200
             assert "ours" not in answer.text.lower().replace("hours", "")

@@ -17,15 +17,11 @@ VIEWS = {
     "request": "/requests/{asked}",
     "candidate": "/requests/{asked}/chunk?chunk={dropped}",
     "why": "/requests/{asked}/why?chunk={dropped}",
-    "compare": "/requests/compare?id={asked}&id={again}",
     "call": "/requests/{cut}",
-    "streams": "/streams",
-    "stream": "/streams/{cut}",
     "costs": "/costs?span=",
     "reviews": "/reviews",
     "review": "/reviews/{review}",
     "health": "/health",
-    "doctor": "/health/doctor",
     "not found": "/nothing",
 }
 
@@ -46,7 +42,7 @@ def fill(gate):
     document = next(iter(gate.store.scan(gate.tenant, "main"))).document
     review = gate.reviews.ask("Who checks refunds?", collection="main", grades={document: 0.4}, reason="unsure")  # fmt: skip
     rows = gate.traces(limit=1000)
-    again, *_, asked = (row.id for row in rows if row.query == QUESTION)
+    *_, asked = (row.id for row in rows if row.query == QUESTION)
     cut = next(row.id for row in rows if row.outcome == "recovered")
     dropped = next(c.chunk.id for c in gate.trace(asked).candidates if c.dropped)
-    return {"asked": asked, "again": again, "cut": cut, "dropped": dropped, "review": review.id}  # fmt: skip
+    return {"asked": asked, "cut": cut, "dropped": dropped, "review": review.id}  # fmt: skip

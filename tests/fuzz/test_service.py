@@ -90,7 +90,7 @@ PATHS = [
     "/v1/documents/{}", "/v1/facts/{}", "/v1/facts", "/v1/traces/{}", "/v1/traces/{}/why", "/v1/traces/{}/why/{}", "/v1/traces", "/v1/reviews/{}",
     "/v1/reviews", "/v1/sessions", "/v1/graph/edges", "/v1/graph/paths", "/v1/{}", "/{}", "/dashboard/{}",
     "/dashboard/requests", "/dashboard/requests/{}",
-    "/dashboard/requests/{}/replay", "/dashboard/requests/compare", "/dashboard/streams/{}", "/dashboard/reviews/{}", "/dashboard/health", "/dashboard/static/{}",
+    "/dashboard/requests/{}/replay", "/dashboard/costs", "/dashboard/reviews/{}", "/dashboard/health", "/dashboard/static/{}",
 ]  # fmt: skip
 
 PARAMETERS = ["limit", "collection", "query", "q", "node", "start", "direction", "max_hops", "max_results", "source", "predicate", "target", "id", "first", "second", "page", "after", "status", "budget", "chunk"]  # fmt: skip

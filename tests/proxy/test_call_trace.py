@@ -15,7 +15,7 @@ from millgate.explain.as_data import redact_trace, trace_data
 from millgate.explain.describe import describe
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.report import Cut, GuardReport, State
-from millgate.service.dashboard.words import describe_outcome
+from millgate.service.dashboard.page import describe_outcome
 from millgate.service.observe.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.proxy import Proxy

@@ -1,31 +1,44 @@
-"""The first page: one session as a bar per turn, with what each turn added and what a compaction dropped."""
+"""The first page: one session as a bar per turn, with what each turn added and what a compaction dropped.
 
-import asyncio
-from collections.abc import Sequence
+Each trace of a model call holds the sizes of one window. What a turn added, and what a compaction dropped, is the
+difference to the window before. A session may use several models (a small one for titles, say); each has windows of its
+own. A session that never went through the proxy has the windows that came with its requests for context.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millgate.errors import DamagedError, NotFound
 from millgate.explain.costs import Costs
 from millgate.gateway import Millgate
-from millgate.service.dashboard.render import render
-from millgate.service.dashboard.route import PageRoute
-from millgate.service.dashboard.traces import ReadTraces, read_traces
-from millgate.service.dashboard.turns import WindowTurn, turns_of
+from millgate.service.dashboard.page import PageRoute, count, render
+from millgate.service.dashboard.plots import Plot, Series, draw, round_up
 from millgate.service.edge.paths import HOME
 from millgate.service.routes.api import ReadGate
-from millgate.sessions.xray.bars import SEGMENTS, draw_cache, draw_window, list_segments
+from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
+from millgate.sessions.xray.findings import KINDS, Window
 from millgate.sessions.xray.summary import LABELS
-from millgate.types import TraceSummary
+from millgate.text.tokens import estimate_tokens
+from millgate.types import CallCost, Step, Trace, TraceSummary
 from millgate.types.lengths import NAME_CHARS
+from millgate.types.notes import Stage
+from millgate.types.trace import SAVED_TOKENS
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=PageRoute)
 
 READ = 1000  # of the newest requests, in which sessions are found
 TURNS = 200  # of a session that are shown, the newest
+# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
+# Chosen, not measured: two thirds of the picture at least show what fills the window.
+WHOLE = 1.5
+# A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
+# at once, and less may be a single result that was dropped.
+COMPACTED = 0.25
 BLAMED = {
     "client": "The agent did it",
     "millgate": "Millgate did it: please report this",
@@ -34,42 +47,30 @@ BLAMED = {
     "unknown": "Nobody knows whose doing it was",
 }
 """Whose doing a break was, in few words."""
-NAMES = LABELS | {"tools": "tool definitions", "window": "the conversation", "injected": "injected by Millgate"}  # fmt: skip
 
 Name = Annotated[str, Query(max_length=NAME_CHARS)]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """A session in the list: how often it asked, when last, and what it asked first of what is read."""
-
-    name: str
-    calls: int
-    contexts: int
-    last: float
-    query: str
-
-
 @router.get(HOME)
-async def show_window(
-    request: Request,
-    gate: ReadGate,
-    session: Name = "",
-    model: Name = "",
-) -> Response:
+def show_window(request: Request, gate: ReadGate, session: Name = "", model: Name = "") -> Response:
     """The sessions, and one of them turn by turn."""
-    rows = await gate.atraces(limit=READ)
+    rows = gate.traces(limit=READ)
     # questions without a session come one by one: they share no window
     sessions = [one for one in list_sessions(rows) if one.name or one.calls]
     chosen = session or next((s.name for s in sessions if s.calls), sessions[0].name if sessions else "")  # fmt: skip
-    traces, missing = await asyncio.to_thread(
-        _read_session, gate, [row for row in rows if row.session == chosen]
-    )
+    of_session = [row for row in rows if row.session == chosen]
+    calls = [row for row in of_session if row.outcome not in ("", "unanswered")] or of_session
+    traces, missing = _read_traces(gate, calls[:TURNS])
     by_model = turns_of(traces)
-    model = model if model in by_model else max(by_model, key=lambda name: len(by_model[name]), default="")  # fmt: skip
+    if model not in by_model:
+        model = max(by_model, key=lambda name: len(by_model[name]), default="")
     turns = by_model.get(model, [])
     windows = [turn.window for turn in turns]
-    bars = list_segments(windows)
+    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
+    spent = Costs()
+    for turn in turns:
+        if turn.cost is not None:
+            spent.add(turn.cost)
     return render(
         request,
         "window.html",
@@ -83,23 +84,68 @@ async def show_window(
         missing=missing,
         bars=bars,
         chart=draw_window(bars, max((window.length for window in windows), default=0)),
-        cache=draw_cache(windows),
-        spent=_add_up(turns),
+        cache=_draw_cache(windows),
+        spent=spent,
         breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
-        compactions=[turn for turn in turns if turn.compaction],
         blamed=BLAMED,
         labels={name: label for name, label in SEGMENTS.items() if any(bar[name] for bar in bars)},
-        names=NAMES,
-    )  # fmt: skip
+        names=LABELS | {"tools": "tool definitions"},
+    )
 
 
-def _add_up(turns: Sequence[WindowTurn]) -> Costs:
-    """What the turns that are shown took and cost."""
-    total = Costs()
-    for turn in turns:
-        if turn.cost is not None:
-            total.add(turn.cost)
-    return total
+def _read_traces(gate: Millgate, rows: Sequence[TraceSummary]) -> tuple[list[Trace], list[str]]:
+    """The traces of some rows, the oldest first; and why others are missing.
+
+    Between the list and the reading a trace may be pruned, and one of many may be damaged.
+    """
+    found: list[Trace] = []
+    missing = []
+    for row in reversed(rows):
+        try:
+            found.append(gate.trace(row.id))
+        except NotFound:
+            missing.append("no longer stored")
+        except DamagedError as error:
+            missing.append(error.message)
+    return found, missing
+
+
+def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
+    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
+    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
+    is_whole = 0 < length <= WHOLE * used
+    series = [
+        Series(label, name, [bar[name] for bar in bars])
+        for name, label in SEGMENTS.items()
+        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
+    ]
+    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(used)
+    heading = f"The window in {count(len(bars), 'turn')}"
+    about = "the tokens that fill it; the table below has the numbers"
+    return draw("bars", heading, about, "tokens", *series, top=top, columns=COLUMNS)
+
+
+def _draw_cache(windows: Sequence[Window]) -> Plot | None:
+    """What the provider read from its cache at each turn; None if it has none, or did not say."""
+    if not any(window.read or window.written or window.broke for window in windows):
+        return None
+    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
+    series = [
+        Series(label, name, some) for (name, label), some in zip(CACHE.items(), counts, strict=True)
+    ]
+    heading = f"The provider's cache in {count(len(windows), 'turn')}"
+    about = count(sum(bool(window.broke) for window in windows), "break")
+    return draw("cache", heading, about, "tokens", *series, columns=COLUMNS)
+
+
+class SessionRow(NamedTuple):
+    """A session in the list: how often it asked, when last, and what it asked first of what is read."""
+
+    name: str
+    calls: int
+    contexts: int
+    last: float
+    query: str
 
 
 def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
@@ -119,7 +165,88 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
     ]
 
 
-def _read_session(gate: Millgate, rows: Sequence[TraceSummary]) -> ReadTraces:
-    """The traces of a session: its model calls that had an answer, or its requests for context if it has none."""
-    calls = [row for row in rows if row.outcome not in ("", "unanswered")] or list(rows)
-    return read_traces(gate, reversed(calls[:TURNS]))
+# Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call: its window, what it added and what is gone since the one before by kind and tool, and what it cost."""
+
+    trace: Trace
+    window: Window
+    added: Mapping[str, int]
+    dropped: Mapping[str, int]
+    cost: CallCost | None
+
+    def steps(self, stage: str) -> list[Step]:
+        """What one stage did in it."""
+        return [step for step in self.trace.steps if step.stage == stage]
+
+    @property
+    def compaction(self) -> str:
+        """What left the window in a compaction before the call, as a sentence."""
+        return next((str(s.facts.get("reason", "")) for s in self.steps(Stage.COMPACTION)), "")
+
+    @property
+    def compacted(self) -> bool:
+        """Whether so much is gone that the agent must have compacted its window."""
+        gone = sum(self.dropped.values()) - sum(self.added.values())
+        return bool(self.compaction) or gone > COMPACTED * (self.window.tokens + gone)
+
+
+def turns_of(traces: Iterable[Trace]) -> dict[str, list[Turn]]:
+    """The turns of a session by model, oldest first; the traces come oldest first."""
+    found: dict[str, list[Turn]] = {}
+    before: dict[str, Mapping[str, int]] = {}
+    for trace in traces:
+        call, step = trace.step(Stage.MODEL), trace.step(Stage.WINDOW)
+        if call is None:
+            step = _window_of_context(trace)
+        if step is None:
+            continue
+        model = str(call.facts.get("model", "")) if call else ""
+        parts, known = _parts(step), found.setdefault(model, [])
+        known.append(_make_turn(trace, step, len(known) + 1, parts, before.get(model, {})))
+        before[model] = parts
+    return found
+
+
+def _make_turn(
+    trace: Trace, step: Step, number: int, parts: Mapping[str, int], before: Mapping[str, int]
+) -> Turn:
+    change = {name: parts.get(name, 0) - before.get(name, 0) for name in {**parts, **before}}
+    cost, cache = CallCost.of(trace), trace.step(Stage.CACHE)
+    window = Window(
+        number,
+        by_kind=_numbers(step, *KINDS),
+        added=max(0, sum(change.values())),
+        broke=cost.reason if cost and cost.blame else "",
+        folded=_numbers(trace.step(Stage.FOLD), SAVED_TOKENS)[SAVED_TOKENS],
+        **_numbers(step, "tokens", "repeated", "stale", "tools", "injected", "length"),
+        **_numbers(cache, "read", "written", "fresh"),
+    )
+    added = {name: size for name, size in change.items() if size > 0}
+    dropped = {name: -size for name, size in change.items() if size < 0}
+    return Turn(trace, window, added, dropped, cost)
+
+
+def _parts(step: Step) -> dict[str, int]:
+    """The sizes by which two windows are compared: by kind, and results by tool as far as they are named."""
+    tools = _numbers(step, *(name for name in step.facts if name.startswith("result ")))
+    kinds = _numbers(step, "tools", *KINDS)
+    return tools | kinds | {"result": max(0, kinds["result"] - sum(tools.values()))}
+
+
+def _window_of_context(trace: Trace) -> Step:
+    """The window that came with a request for context, and what was injected into it, as a call's step has it."""
+    budget, texts = trace.request.context_budget, trace.request.window.texts
+    used = budget.used_tokens if budget and budget.used_tokens else sum(map(estimate_tokens, texts))
+    shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)
+    injected = int(sum(shown))
+    length = budget.context_length if budget else 0
+    sizes = {"tokens": used + injected, "human": used + injected, "injected": injected}
+    return Step(Stage.WINDOW, 0.0, facts=sizes | {"length": length})
+
+
+def _numbers(step: Step | None, *names: str) -> dict[str, Any]:
+    return {name: int((step and step.number(name)) or 0) for name in names}

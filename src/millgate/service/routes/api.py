@@ -195,7 +195,7 @@ class Route(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:  # noqa: ANN401  (FastAPI's own)
         options["tags"] = [path.split("/")[2] if path.startswith(API) else "service"]
         options["responses"] = {"default": _PROBLEM, **(options.get("responses") or {})}
-        super().__init__(path, _answer(endpoint), **options)
+        super().__init__(path, answering(endpoint), **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The route's handler, which gets a request that orjson parses."""
@@ -211,8 +211,8 @@ class Route(APIRoute):
         return handle
 
 
-def _answer(endpoint: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Response]]:
-    """A route's function, whose value becomes a response where it was made."""
+def answering(endpoint: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Response]]:
+    """A route's function as FastAPI calls it: one that blocks runs in a thread; its value becomes a response there."""
 
     def in_thread(asked: Mapping[str, Any]) -> Response:
         return _as_response(endpoint(**asked))

@@ -45,11 +45,9 @@ function put(here, there) {
     return;
   }
   const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
-  const ticked = [...here.querySelectorAll("input:checked")].map((input) => input.id);
   const open = [...here.querySelectorAll("details[open]")].map((details) => details.id);
   here.replaceChildren(...there.childNodes);
   for (const id of open) if (id) document.getElementById(id)?.setAttribute("open", "");
-  for (const id of ticked) if (id) document.getElementById(id)?.setAttribute("checked", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   here.dispatchEvent(new CustomEvent("millgate:shown", { bubbles: true }));
 }
@@ -71,10 +69,10 @@ function addressOf(form) {
   return address.href;
 }
 
-/** Show beside a slider where it stands; the lowest place of some has a name. */
+/** Show beside a slider where it stands. */
 function label(input) {
   const output = input.parentElement?.querySelector(".value");
-  if (output) output.textContent = (input.value === input.min && input.dataset.lowest) || input.value;
+  if (output) output.textContent = input.value;
 }
 
 // After a reset the form's fields have their old values only once the event is over.

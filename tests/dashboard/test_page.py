@@ -1,9 +1,41 @@
-"""Counts with their nouns, and what became of an answer, as people say it."""
+"""Numbers, times, addresses and counts as pages show them, and what became of an answer, as people say it."""
 
 import pytest
 
-from millgate.service.dashboard.words import count, describe_outcome, looped, other_reasons
+from millgate.service.dashboard.page import (
+    count,
+    describe_outcome,
+    environment,
+    figure,
+    link,
+    looped,
+    other_reasons,
+)
 from millgate.types import TraceSummary
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(3.0, "3"), (12_345, "12,345"), (0.12345, "0.123"), (True, "True"), ("text", "text"), (None, "None")],
+)  # fmt: skip
+def test_a_number_has_few_digits_and_anything_else_stays(value, shown):
+    assert figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("ms", 0.0021, "2.1 ms"), ("ms", 0.01, "10 ms"), ("ms", 0.0099, "9.9 ms"), ("ms", 2.5, "2,500 ms"),
+        ("share", 0.25, "25 %"), ("thousands", 1_000, "1,000"), ("clock", 0, "1970-01-01 00:00:00 UTC"),
+    ],
+)  # fmt: skip
+def test_filters_of_the_templates(name, value, shown):
+    assert environment().filters[name](value) == shown
+
+
+def test_a_link_leaves_out_what_is_empty():
+    assert link("/x", a="", b=None, c=0, d="é") == "/dashboard/x?c=0&d=%C3%A9"
+    assert link("/x", a="") == "/dashboard/x"
 
 
 @pytest.mark.parametrize(
