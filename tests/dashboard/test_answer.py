@@ -5,9 +5,9 @@ import re
 import pytest
 
 from millgate.guard.channels import CONTENT
-from millgate.service.dashboard.plots import WIDTH
 from millgate.service.dashboard.requests import MAX_CHARS, AnswerPart, answer_parts, draw_curves
 from millgate.service.observe.call_trace import GAP
+from millgate.sessions.xray.bars import WIDTH
 from millgate.types import Plan, Request, Step, Strategy, Tier, Trace
 from millgate.types.notes import Stage
 

@@ -9,7 +9,7 @@ from tests.service.clients import connected
 from millgate.gateway import Millgate
 from millgate.service.app import create
 from millgate.service.dashboard.costs import BROKEN, OTHERS, draw_costs
-from millgate.service.dashboard.plots import TimeRange
+from millgate.service.dashboard.ranges import TimeRange
 from millgate.settings import Settings
 from millgate.types import CallCost, TraceSummary
 

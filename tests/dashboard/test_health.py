@@ -7,7 +7,7 @@ import pytest
 from tests.dashboard.browser import expect, opened
 
 from millgate.service.dashboard.health import draw_charts, percentile
-from millgate.service.dashboard.plots import TimeRange
+from millgate.service.dashboard.ranges import TimeRange
 from millgate.types import ContextBudget, TraceSummary
 
 PLOTS = [

@@ -1,7 +1,7 @@
 """Turns: what each call added to the window, and what is gone, by model."""
 
-from millgate.service.dashboard.window import draw_window, turns_of
-from millgate.sessions.xray.bars import COLUMNS, segments
+from millgate.service.dashboard.window import turns_of
+from millgate.sessions.xray.bars import COLUMNS, draw_window, segments
 from millgate.text.tokens import estimate_tokens
 from millgate.types import (
     Candidate,

@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from millgate.explain.costs import CostScope, add_up, add_up_by
 from millgate.service.dashboard.page import PageRoute, link, read_form, redirect, render
-from millgate.service.dashboard.plots import Plot, Series, Span, TimeRange, draw, read_range
+from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.routes.api import ReadGate, ReviewGate
+from millgate.sessions.xray.bars import Plot, Series, draw
 from millgate.spending.prices import table_version
 
 router = APIRouter(prefix=f"{DASHBOARD}/costs", route_class=PageRoute)
@@ -35,7 +36,7 @@ def show_costs(request: Request, gate: ReadGate, span: Span = "") -> Response:
         chart=draw_costs(shown),
         tables={scope: list(add_up_by(shown.rows, scope).items())[:ROWS] for scope in SCOPES},
         spends=gate.spending.list_spends("session", limit=ROWS),
-        version=table_version(),
+        prices=table_version(),
     )
 
 

@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from millgate.operations.status import status
 from millgate.service.dashboard.page import PageRoute, render
-from millgate.service.dashboard.plots import Plot, Series, Span, TimeRange, draw, read_range
+from millgate.service.dashboard.ranges import Span, TimeRange, read_range
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.routes.api import ReadGate
 from millgate.service.routes.health import ReadyOut, check_parts
 from millgate.service.state import service_of
+from millgate.sessions.xray.bars import Plot, Series, draw
 from millgate.types import TraceSummary
 
 router = APIRouter(prefix=f"{DASHBOARD}/health", route_class=PageRoute)

@@ -23,13 +23,13 @@ from starlette.responses import Response
 from millgate import __version__
 from millgate.errors import AccessError, InputError, MillgateError
 from millgate.guard.report import LOOP_ERRORS
-from millgate.service.dashboard.plots import HEIGHT, WIDTH
 from millgate.service.edge import cookies
 from millgate.service.edge.body import ClientGone, read_body
 from millgate.service.edge.paths import DASHBOARD, STATIC
 from millgate.service.observe.request_state import Caller, state_of
 from millgate.service.routes.api import answering
 from millgate.service.state import service_of
+from millgate.sessions.xray.bars import HEIGHT, WIDTH
 from millgate.stores.url import is_postgres
 from millgate.text.table import money_of
 from millgate.types import TraceSummary

@@ -25,10 +25,10 @@ from millgate.gateway import Millgate
 from millgate.guard.channels import CONTENT
 from millgate.guard.profile import Profile
 from millgate.service.dashboard.page import PageRoute, looped, render
-from millgate.service.dashboard.plots import WIDTH, Plot, Series, draw
 from millgate.service.edge.paths import DASHBOARD
 from millgate.service.observe.call_trace import GAP
 from millgate.service.routes.api import Id, ReadGate
+from millgate.sessions.xray.bars import WIDTH, Plot, Series, draw
 from millgate.stores.stored_trace import FULL
 from millgate.types import Candidate, Step, Trace, TraceSummary
 from millgate.types import Request as ContextRequest

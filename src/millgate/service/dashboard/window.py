@@ -16,26 +16,21 @@ from starlette.responses import Response
 from millgate.errors import DamagedError, NotFound
 from millgate.explain.costs import Costs
 from millgate.gateway import Millgate
-from millgate.service.dashboard.page import PageRoute, count, render
-from millgate.service.dashboard.plots import Plot, Series, draw, round_up
+from millgate.service.dashboard.page import PageRoute, render
 from millgate.service.edge.paths import HOME
 from millgate.service.routes.api import ReadGate
-from millgate.sessions.xray.bars import CACHE, COLUMNS, SEGMENTS, segments
+from millgate.sessions.xray.bars import SEGMENTS, draw_cache, draw_window, list_segments
 from millgate.sessions.xray.findings import KINDS, Window
 from millgate.sessions.xray.summary import LABELS
 from millgate.text.tokens import estimate_tokens
 from millgate.types import CallCost, Step, Trace, TraceSummary
 from millgate.types.lengths import NAME_CHARS
 from millgate.types.notes import Stage
-from millgate.types.trace import SAVED_TOKENS
 
 router = APIRouter(route_class=PageRoute)
 
 READ = 1000  # of the newest requests, in which sessions are found
 TURNS = 200  # of a session that are shown, the newest
-# A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
-# Chosen, not measured: two thirds of the picture at least show what fills the window.
-WHOLE = 1.5
 # A window that loses more than this share was compacted. Chosen, not measured: a summary replaces much of the window
 # at once, and less may be a single result that was dropped.
 COMPACTED = 0.25
@@ -66,7 +61,7 @@ def show_window(request: Request, gate: ReadGate, session: Name = "", model: Nam
         model = max(by_model, key=lambda name: len(by_model[name]), default="")
     turns = by_model.get(model, [])
     windows = [turn.window for turn in turns]
-    bars = [segments(now, before) for before, now in zip((None, *windows), windows, strict=False)]
+    bars = list_segments(windows)
     spent = Costs()
     for turn in turns:
         if turn.cost is not None:
@@ -84,7 +79,7 @@ def show_window(request: Request, gate: ReadGate, session: Name = "", model: Nam
         missing=missing,
         bars=bars,
         chart=draw_window(bars, max((window.length for window in windows), default=0)),
-        cache=_draw_cache(windows),
+        cache=draw_cache(windows),
         spent=spent,
         breaks=[turn for turn in turns if turn.cost and turn.cost.blame],
         blamed=BLAMED,
@@ -108,34 +103,6 @@ def _read_traces(gate: Millgate, rows: Sequence[TraceSummary]) -> tuple[list[Tra
         except DamagedError as error:
             missing.append(error.message)
     return found, missing
-
-
-def draw_window(bars: Sequence[Mapping[str, int]], length: int) -> Plot:
-    """A bar a turn of what fills the window, which is `length` tokens long, as high as what was used of it."""
-    used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
-    is_whole = 0 < length <= WHOLE * used
-    series = [
-        Series(label, name, [bar[name] for bar in bars])
-        for name, label in SEGMENTS.items()
-        if (name != "free" or is_whole) and any(bar[name] for bar in bars)
-    ]
-    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(used)
-    heading = f"The window in {count(len(bars), 'turn')}"
-    about = "the tokens that fill it; the table below has the numbers"
-    return draw("bars", heading, about, "tokens", *series, top=top, columns=COLUMNS)
-
-
-def _draw_cache(windows: Sequence[Window]) -> Plot | None:
-    """What the provider read from its cache at each turn; None if it has none, or did not say."""
-    if not any(window.read or window.written or window.broke for window in windows):
-        return None
-    counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
-    series = [
-        Series(label, name, some) for (name, label), some in zip(CACHE.items(), counts, strict=True)
-    ]
-    heading = f"The provider's cache in {count(len(windows), 'turn')}"
-    about = count(sum(bool(window.broke) for window in windows), "break")
-    return draw("cache", heading, about, "tokens", *series, columns=COLUMNS)
 
 
 class SessionRow(NamedTuple):
@@ -221,9 +188,9 @@ def _make_turn(
         by_kind=_numbers(step, *KINDS),
         added=max(0, sum(change.values())),
         broke=cost.reason if cost and cost.blame else "",
-        folded=_numbers(trace.step(Stage.FOLD), SAVED_TOKENS)[SAVED_TOKENS],
         **_numbers(step, "tokens", "repeated", "stale", "tools", "injected", "length"),
         **_numbers(cache, "read", "written", "fresh"),
+        **_numbers(trace.step(Stage.FOLD), "folded"),
     )
     added = {name: size for name, size in change.items() if size > 0}
     dropped = {name: -size for name, size in change.items() if size < 0}

@@ -1,19 +1,19 @@
-"""Bars: the window turn by turn, each turn a bar of what fills it, for the page of an x-ray and for the dashboard.
+"""Bars: the window turn by turn, each turn a bar of what fills it, for the page of an x-ray and for the dashboard; and
+what draws every plot of both, as SVG shapes in a frame of fixed size.
 
 A token counts once, in the first of these that holds for it: system prompt, tool definitions, injected by Millgate,
 made stale by a later edit, there already word for word, new in this turn, from earlier turns.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import floor, log10
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from millgate.sessions.xray.findings import Window
+from millgate.text.table import count_of
 
 WIDTH, HEIGHT = 1000, 160  # of the frame of a plot
-# Tops of an axis, times a power of ten: half of each is a whole number too, except of the first.
-_TOPS: Final = (1, 2, 4, 6, 8, 10)
 # that a frame has at least: the only turn of a session is a bar, and not the whole picture
 COLUMNS = 12
 # A window is drawn whole if it is at most this many times as long as what was used of it; else only what was used is.
@@ -41,76 +41,97 @@ CACHE: Final[Mapping[str, str]] = {
 """What the input of a call was for its provider, from below, and what a person reads for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+Unit = Literal["count", "tokens", "ms", "share", "money", ""]
+"""What the numbers of a plot are; those without a unit are not written at its axis."""
+
+
+class Series(NamedTuple):
     """What is drawn: its name for people, its color (a class of the stylesheet), and a value for each column."""
 
     name: str
     color: str
-    values: tuple[float | None, ...] = ()
+    values: Sequence[float | None] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A series as drawn: the data of an SVG path, and whether it is filled, a line, or dots."""
+class Shape(NamedTuple):
+    """A series as drawn: the data of an SVG path, and whether it is filled."""
 
     color: str
     path: str
-    style: Literal["filled", "line", "dots"] = "line"
+    style: Literal["filled", "line"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Shapes in the frame, the value at its top, and what they were drawn from."""
+    """Shapes in the frame, what they were drawn from, the number at the top, and words for people."""
 
-    shapes: tuple[Shape, ...]
+    id: str
+    heading: str
+    about: str
+    unit: Unit
+    series: Sequence[Series]
+    shapes: Sequence[Shape]
     top: float
-    series: tuple[Series, ...]
-
-    @property
-    def columns(self) -> int:
-        """How many columns the frame has."""
-        return max((len(one.values) for one in self.series), default=0)
+    columns: int
 
 
-def draw_bars(series: Sequence[Series], *, top: float | None = None, columns: int = 0) -> Plot:
-    """The series on top of each other, as one bar for each column; the frame has at least so many columns."""
-    count = max((columns, *(len(one.values) for one in series)))
-    series = [
-        replace(one, values=one.values + (None,) * (count - len(one.values))) for one in series
-    ]
-    sums = [sum(one.values[at] or 0 for one in series) for at in range(count)]
-    top = top or round_up(max(sums, default=0.0))
-    under = [0.0] * count
+def draw(
+    id: str,
+    heading: str,
+    about: str,
+    unit: Unit,
+    *series: Series,
+    lines: bool = False,
+    top: float = 0.0,
+    columns: int = 1,
+) -> Plot:
+    """The series on top of each other, as one bar for each column, or each as a line, in which no value is a gap.
+
+    The frame has at least so many columns, and reaches to a number that is easily read if no `top` is given.
+    """
+    columns = max((columns, *(len(one.values) for one in series)))
+    under = [0.0] * columns
+    if not top:
+        rows = (one.values for one in series)
+        highest = [value or 0.0 for row in rows for value in row] if lines else _sums(series)
+        top = round_up(max(highest, default=0.0))
     shapes = []
     for one in series:
-        path = ""
+        path, before = "", None
         for at, value in enumerate(one.values):
-            if value:
-                path += _box(at, count, under[at] / top, value / top)
+            if lines and value is not None:
+                x, y = WIDTH * (at + 0.5) / columns, height_of(value / top)
+                # a line begins with a dash, which is all of a value that has no neighbors
+                path += f"M{x:.1f} {y:.1f}h6" if before is None else f"L{x:.1f} {y:.1f}"
+            elif not lines and value:
+                x, y = WIDTH * at / columns, height_of(under[at] / top)
+                wide, tall = 0.88 * WIDTH / columns, HEIGHT * value / top
+                path += f"M{x:.1f} {y:.1f}v{-tall:.1f}h{wide:.1f}v{tall:.1f}z"
                 under[at] += value
+            before = value
         if path:
-            shapes.append(Shape(one.color, path, style="filled"))
-    return Plot(tuple(shapes), top, tuple(series))
+            shapes.append(Shape(one.color, path, "line" if lines else "filled"))
+    return Plot(id, heading, about, unit, series, shapes, top, columns)
+
+
+def _sums(series: Sequence[Series]) -> list[float]:
+    most = max((len(one.values) for one in series), default=0)
+    return [
+        sum(one.values[at] or 0.0 for one in series if at < len(one.values)) for at in range(most)
+    ]
 
 
 def round_up(value: float) -> float:
-    """The top of an axis for values up to this one: a number that is easily read."""
+    """The top of an axis for values up to this one: a number that is easily read, and so is half of it."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))
-    return next((top * power for top in _TOPS if top * power >= value), 10 * power)
+    return next((top * power for top in (1, 2, 4, 6, 8) if top * power >= value), 10 * power)
 
 
 def height_of(share: float) -> float:
     """The height of a share of the frame; a share beyond 0..1 is drawn on the edge."""
     return HEIGHT * (1 - min(1.0, max(0.0, share)))
-
-
-def _box(at: int, count: int, low: float, high: float) -> str:
-    column = WIDTH / count
-    wide, tall = column * 0.88, HEIGHT * high
-    return f"M{at * column:.1f} {height_of(low):.1f}v{-tall:.1f}h{wide:.1f}v{tall:.1f}z"
 
 
 def list_segments(windows: Sequence[Window]) -> list[dict[str, int]]:
@@ -142,12 +163,14 @@ def draw_window(bars: Sequence[Mapping[str, int]], length: int = 0, reported: in
     used = max((sum(bar.values()) - bar["free"] for bar in bars), default=0)
     is_whole = 0 < length <= WHOLE * used
     series = [
-        Series(label, name, tuple(float(bar[name]) for bar in bars))
+        Series(label, name, [bar[name] for bar in bars])
         for name, label in SEGMENTS.items()
         if (name != "free" or is_whole) and any(bar[name] for bar in bars)
     ]
-    whole = max(sum(bar.values()) for bar in bars) if is_whole else round_up(max(used, reported))
-    return draw_bars(series, top=whole, columns=COLUMNS)
+    top = max(sum(bar.values()) for bar in bars) if is_whole else round_up(max(used, reported))
+    heading = f"The window in {count_of(len(bars), 'turn')}"
+    about = "the tokens that fill it; the table below has the numbers"
+    return draw("bars", heading, about, "tokens", *series, top=top, columns=COLUMNS)
 
 
 def draw_cache(windows: Sequence[Window]) -> Plot | None:
@@ -156,5 +179,7 @@ def draw_cache(windows: Sequence[Window]) -> Plot | None:
         return None
     counts = zip(*((window.read, window.written, window.fresh) for window in windows), strict=True)
     kinds = zip(CACHE.items(), counts, strict=True)
-    series = [Series(label, name, tuple(map(float, some))) for (name, label), some in kinds]
-    return draw_bars(series, columns=COLUMNS)
+    series = [Series(label, name, some) for (name, label), some in kinds]
+    heading = f"The provider's cache in {count_of(len(windows), 'turn')}"
+    about = count_of(sum(bool(window.broke) for window in windows), "break")
+    return draw("cache", heading, about, "tokens", *series, columns=COLUMNS)
