@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.index import merging, segment_list
-from millgate.index.files import join
 from millgate.index.indexes import Indexes
-from millgate.index.live_segment import LiveSegment
-from millgate.index.segment import Segment, build
+from millgate.index.merging import join
+from millgate.index.segment import LiveSegment, Segment
 from millgate.index.segment_list import absorb, tidy
 from millgate.index.snapshot import SegmentSnapshot
+from millgate.index.tokenized_batch import build
 from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
 from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
 from millgate.stores.temporary import TemporaryStore

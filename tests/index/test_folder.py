@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millgate.index.folder as folders
-from millgate.index import collection, segment_list
+from millgate.index import collection
 from millgate.index.collection import Collection
-from millgate.index.files import DamagedIndex, join
+from millgate.index.files import DamagedIndex
 from millgate.index.indexes import Indexes
 from millgate.pipeline.stages.propagate import PropagatePolicy, propagate
 from millgate.pipeline.stages.retrieve import RetrievePolicy, retrieve
@@ -228,20 +228,6 @@ def test_an_index_that_was_saved_halfway_is_saved_at_its_end(tmp_path, monkeypat
         pass
     saved = folders.read_state(tmp_path / "index")
     assert (saved.complete, saved.count) == (True, count)
-
-
-def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(collection, "_FLUSH", 12)
-    merged = []
-    monkeypatch.setattr(segment_list, "join", lambda *parts: merged.append(parts) or join(*parts))
-    store = TemporaryStore()
-    index = Collection(store, "t", "main", folder=tmp_path / "index")
-    for step in range(4):
-        put(store, *range(3 * step, 3 * step + 3))
-        index.follow_batch()
-    assert (len(index._state.lives), merged) == (1, [])
-    assert index._state.lives[0].file
-    assert ranking(index.snapshot()) == truth(store)
 
 
 def test_segments_stay_few_while_another_process_saves(tmp_path, monkeypatch):

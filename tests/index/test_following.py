@@ -243,7 +243,7 @@ def test_a_damaged_file_that_is_too_large_to_check_at_once_is_found_in_the_backg
     data = bytearray(segment.read_bytes())
     data[-100] ^= 0xFF
     segment.write_bytes(data)
-    for module in ("files", "folder"):
+    for module in ("files", "folder", "merging"):
         monkeypatch.setattr(f"millgate.index.{module}.CHECKED", 0)
     indexes = open_indexes(store)
     assert indexes.snapshot("t", "main").degraded == ""

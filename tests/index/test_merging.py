@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.index import files, merging
+from millgate.index import merging
 from millgate.index.collection import Collection
-from millgate.index.files import join, load_segment, save_segment
-from millgate.index.segment import build
+from millgate.index.merging import join, load_segment, save_segment
 from millgate.index.segment_list import absorb, tidy
+from millgate.index.tokenized_batch import build
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Change, Chunk, Document
 
@@ -88,7 +88,7 @@ def test_a_merge_takes_a_part_of_the_memory_of_what_it_writes(tmp_path, monkeypa
 def test_what_is_not_saved_yet_is_held_in_a_file_without_a_name_if_it_is_large(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(files, "_HELD", 10_000)
+    monkeypatch.setattr(merging, "_HELD", 10_000)
     changes = [Change(n + 1, chunk.id, chunk, n) for n, chunk in enumerate(dense("a", chunks=200))]
     folder = tmp_path / "index"
     lives = tidy(absorb([], changes, folder=folder), folder)
@@ -101,7 +101,7 @@ def test_what_is_not_saved_yet_is_held_in_a_file_without_a_name_if_it_is_large(
 
 
 def test_what_cannot_be_held_in_a_file_is_held_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_HELD", 0)
+    monkeypatch.setattr(merging, "_HELD", 0)
     chunks = dense("a", chunks=3, signs=20)
     store = TemporaryStore()
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])

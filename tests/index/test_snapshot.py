@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.index.live_segment import LiveSegment
 from millgate.index.posting_list import find_term_ids
-from millgate.index.segment import build
+from millgate.index.segment import LiveSegment
 from millgate.index.snapshot import SegmentSnapshot
+from millgate.index.tokenized_batch import build
 from millgate.ranking.score import Weighing, idf, lexical, lexical_of_few
 from millgate.types import Chunk
 

@@ -1,16 +1,17 @@
 """Reading a batch of chunks gives what reading each word alone would."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.index import tokenized_batch as module
-from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
-from millgate.index.lexicon import Tokens
-from millgate.index.segment import build
-from millgate.ranking.fields import IN_BODY, IN_HEAD, IN_TITLE
+from millgate.index.segment import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER
+from millgate.index.tokenized_batch import build
+from millgate.ranking.fields import BODY, SPEAKER, TITLE, unpack
 from millgate.text.languages import detect_all
 from millgate.text.names import ends_sentence, first_words, name_spans, names_of
 from millgate.text.stopwords import ENGLISH
@@ -47,7 +48,7 @@ def case_counts(chunks):
             upper = found[:1].isupper()
             if len(found) > 2 and found.lower() not in ENGLISH and not (fresh and upper):
                 kind = STARTING_LOWER if fresh else INSIDE_UPPER if upper else INSIDE_LOWER
-                counts[case_key(found) | kind] += 1
+                counts[number(found.lower()), kind] += 1
             fresh = ends_sentence(token)
     return dict(counts)
 
@@ -69,10 +70,13 @@ def test_each_chunk_has_its_terms_field_by_field(parts):
 @given(chunks)
 def test_words_are_counted_by_how_they_stand(parts):
     found = build(made(parts), range(len(parts))).case
-    assert dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True)) == case_counts(
-        made(parts)
-    )
-    assert found.counts.sum() == len(found.own) == found.own_starts[-1]
+    keys = found.keys.repeat(np.diff(found.starts)).tolist()
+    counts = Counter()
+    for kind in (INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER):
+        for key, count in zip(keys, unpack(found.values)[kind].tolist(), strict=True):
+            counts[key, kind] += count
+    assert +counts == Counter(case_counts(made(parts)))
+    assert counts.total() == len(found.own) == found.own_starts[-1]
 
 
 def labels_of(segment):
@@ -82,10 +86,11 @@ def labels_of(segment):
 
 def test_a_name_knows_where_it_stands():
     segment = build([Chunk("a", "[3 May] Ann: we met Vega", title="Lisbon Vega")], [0])
-    flags = dict(zip(labels_of(segment), segment.names.values.tolist(), strict=True))
-    assert flags["vega"] == IN_BODY | IN_TITLE
-    assert flags["ann"] == IN_HEAD
-    assert flags["lisbon vega"] == IN_TITLE
+    counts = dict(zip(labels_of(segment), np.array(unpack(segment.names.values)).T, strict=True))
+    places = {name: np.flatnonzero(own).tolist() for name, own in counts.items()}
+    assert places["vega"] == [TITLE, BODY]
+    assert places["ann"] == [SPEAKER]
+    assert places["lisbon vega"] == [TITLE]
 
 
 def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
@@ -108,7 +113,8 @@ def test_each_chunk_has_its_names_in_the_order_they_stand_in(parts):
         expected = [
             name for field in fields for span in name_spans(field) for name in names_of(span)
         ]
-        assert [labels[id] for id in segment.names.own[begin:end]] == list(dict.fromkeys(expected))
+        own = [labels[id] for id in segment.names.own[begin:end]]
+        assert list(dict.fromkeys(own)) == list(dict.fromkeys(expected))
 
 
 def test_the_language_of_a_long_body_is_told_by_its_beginning():
@@ -117,11 +123,43 @@ def test_the_language_of_a_long_body_is_told_by_its_beginning():
         "Die Häuser der Stadt sind alt und nicht sehr hoch. " * 20,
     )
     bodies = [english + german, german, "", german + english]
-    texts = [text for body in bodies for text in ("the of and", "", "", body)]
-    found = module.read_languages(bodies, Tokens.of(texts))
+    found = module.read_languages(bodies, [body.split() for body in bodies])
     assert found == ["english", "german", "english", "german"] == list(map(language_of, bodies))
 
 
 def test_a_batch_of_nothing_is_empty():
     segment = build([], [])
     assert len(segment) == len(segment.terms.keys) == len(segment.case.keys) == 0
+
+
+def test_a_full_lexicon_gives_way_to_a_new_one_and_texts_read_the_same(monkeypatch):
+    chunks = [Chunk(f"c{n}", f"Harbor {n} met Oslo at pier{n}. " * 9) for n in range(20)]
+    before = build(chunks, range(20))
+    monkeypatch.setattr(module, "_MOST", 5)
+    for _ in range(20):
+        after = build(chunks, range(20))
+        assert len(module._current) < 60
+    for one, other in ((before.terms, after.terms), (before.case, after.case)):
+        assert np.array_equal(one.keys, other.keys)
+        assert np.array_equal(one.own, other.own)
+
+
+def test_threads_that_read_at_once_lose_nothing():
+    lexicon = module.Lexicon()
+    texts = [[f"word{n}", "the", f"Häuser{n}", f"getUserName{n}"] for n in range(900)]
+
+    def read(language):
+        return lexicon.read(texts, [language] * len(texts))
+
+    languages = ["english", "german"] * 3
+    with ThreadPoolExecutor(4) as pool:
+        for language, tokens in zip(languages, pool.map(read, languages), strict=True):
+            ends = np.cumsum(tokens.counts)
+            found = [
+                tokens.terms[end - size : end]
+                for end, size in zip(ends, tokens.counts, strict=True)
+            ]
+            own = np.concatenate([found[at] for at in tokens.which]).tolist()
+            assert own == [
+                term for text in texts for token in text for term in terms(token, language)
+            ]

@@ -10,7 +10,7 @@ from millgate.text.languages import detect_all
 from millgate.text.terms import (
     number,
     numbers,
-    read_pieces,
+    read_new,
     terms,
     terms_of,
     word_terms,
@@ -126,7 +126,7 @@ def test_a_vocabulary_without_end_is_read_all_the_same():
 @given(st.text(max_size=200))
 def test_any_text_has_terms_in_every_form(text):
     language = detect_all([text])[0]
-    found, counts = read_pieces(text.split(), language)
+    found, counts = read_new(text.split(), language)
     assert terms(text, language) == [term for term in found if term]
     assert (len(counts), sum(counts)) == (len(text.split()), len(found))
     assert all(word == word.lower() or not word.isascii() for word in words(text))

@@ -1,8 +1,7 @@
 """Small array kernels that the index is made of: ranges, joined strings, and merging vocabularies."""
 
-from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any, BinaryIO
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,6 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
-
-_ALIGN = 64
 
 
 def offsets(counts: npt.NDArray[np.integer]) -> Ints:
@@ -64,29 +61,3 @@ def find(
 def union(vocabularies: Sequence[Keys]) -> Keys:
     """All keys, sorted, each once."""
     return distinct(np.concatenate(vocabularies)) if vocabularies else np.zeros(0, np.uint64)
-
-
-class ArrayFile:
-    """Arrays in a file, from some place on, each under its name."""
-
-    def __init__(self, out: BinaryIO, begin: int) -> None:
-        self._out, self._begin = out, begin
-        self.table: dict[str, Any] = {}
-        self.size = 0
-
-    def reserve(self, name: str, dtype: npt.DTypeLike, *shape: int) -> Callable[[Array], None]:
-        """Reserve space for an array; the function returned writes the next piece of it."""
-        kind, at = np.dtype(dtype), self._begin + self.size
-        self.table[name] = [kind.str, shape, self.size]
-        self.size += -(-kind.itemsize * prod(shape) // _ALIGN) * _ALIGN
-
-        def put(piece: Array) -> None:
-            nonlocal at
-            self._out.seek(at)
-            at += self._out.write(np.ascontiguousarray(piece, kind).reshape(-1).view(np.uint8).data)
-
-        return put
-
-    def put(self, name: str, array: Array) -> None:
-        """Put a whole array there."""
-        self.reserve(name, array.dtype, *array.shape)(array)

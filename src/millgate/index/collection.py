@@ -25,8 +25,8 @@ from millgate.index.folder import (
     write_lock,
     write_state,
 )
-from millgate.index.live_segment import LiveSegment
-from millgate.index.segment_list import MERGE_FACTOR, absorb, compact, tidy
+from millgate.index.segment import LiveSegment
+from millgate.index.segment_list import absorb, compact, tidy
 from millgate.index.snapshot import SegmentSnapshot
 from millgate.index.vectors import EmbedderFailed, EmbeddingCache
 from millgate.protocols import Embedder, Store
@@ -203,17 +203,11 @@ class Collection:
         lives, seen = self._state.lives, self._state.seen
         if changes:
             grown = absorb(lives, changes, self._embeddings, self._folder)
+            lives = tuple(tidy(grown, self._folder))
             self._unsaved += len(changes)
-            lives = tuple(grown if self._become_one(grown) else tidy(grown, self._folder))
             seen = changes[-1].seq
         if changes or complete != self._state.complete:
             self._set_state(IndexState(self._state.mark, seen, lives, self._kind, complete))
-
-    def _become_one(self, lives: Sequence[LiveSegment]) -> bool:
-        """Whether a few segments, all alive, are about to be saved as one, so that they need not be merged before."""
-        few = len(lives) <= 2 * MERGE_FACTOR and not any(len(live.dead) for live in lives)
-        due = self._folder and self._unsaved >= self._flush_at(sum(map(len, lives)))
-        return bool(few and due) and len(compact(lives)) == 1
 
     def _is_current(self) -> bool:
         if not self._opened:

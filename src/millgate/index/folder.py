@@ -24,19 +24,17 @@ from millgate.index.files import (
     CHECKED,
     DamagedIndex,
     check_by_name,
-    load_segment,
     load_vectors,
     make_folder,
     name_with_checksum,
-    save_segment,
     whole_file,
     write_whole,
 )
-from millgate.index.live_segment import LiveSegment
-from millgate.index.merging import release_pages
+from millgate.index.merging import load_segment, release_pages, save_segment
+from millgate.index.segment import LiveSegment
 from millgate.index.vectors import LARGE, NearestNeighbors, build_graph, has_usearch
 
-FORMAT = 4
+FORMAT = 5
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a damaged or hostile file of an index may raise."""
 _ROWS = 4_096  # embeddings that are written at a time

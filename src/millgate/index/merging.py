@@ -1,31 +1,115 @@
-"""Merging: one segment of the living chunks of several, array by array and piece by piece.
+"""Merging: one segment of the living chunks of several, array by array and piece by piece; and a segment's file.
 
-Keys are in order in every part, so a run of them lies together in each, and so do their postings. What is held is one
-run, and the new number of each key. Of mapped parts nothing stays in memory. Runs take no more CPU than all keys
-at once (0.12 s for four segments of 5 000 chunks), and 3 MB instead of 20 for a file of 26.
+    magic | length of the head | head (JSON: checksum, and dtype, shape, offset of each array) | arrays
+
+Keys are digests, so a slice of their range holds as large a slice of each vocabulary, and of its postings. What is held
+is one slice, and the new number of each key. Of mapped parts nothing stays in memory.
 """
 
+import json
 import mmap
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
+from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from millgate.index.arrays import Array, ArrayFile, Ints, Keys, offsets, ranges, union
-from millgate.index.posting_list import Counts, PostingList, living_counts
+from millgate.index.arrays import Array, Bytes, Ints, offsets, ranges, union
+from millgate.index.files import (
+    CHECKED,
+    ArrayFile,
+    DamagedIndex,
+    checksum,
+    make_folder,
+    map_file,
+    whole_file,
+)
+from millgate.index.posting_list import PostingList
 from millgate.index.segment import Segment
 
 Alive = npt.NDArray[np.bool_]
 TermIds = npt.NDArray[np.uint32]
 Parts = Sequence[tuple[Segment, Alive]]
-_Lists = Sequence[tuple[PostingList | Counts, Alive]]
-# of one part in a run: where its keys are, which of them live on and where they go, and how often each counts
-_Move = tuple[slice, Alive, TermIds, Ints]
 
+_MAGIC = b"MILLGATE SEGMENT 1\n"
+_HEAD = 4096  # bytes before the arrays, more than their table ever takes
+_HELD = 250_000  # words, and different words, that are held in memory until they are saved: at most 6 MB
 _AT_ONCE = 1 << 16  # postings that are moved together: some 5 MB on the way
 _COLUMNS = ("place", "position", "fields", "chars", "speaker", "evidence", "language")
+_GONE = np.uint32(0xFFFFFFFF)
+_POSTING_LISTS = ("terms", "names", "case")
+
+
+def save_segment(parts: Parts, path: Path) -> None:
+    """Write the living chunks of all parts to a file, as one segment."""
+    with whole_file(path) as out:
+        arrays = ArrayFile(out, _HEAD)
+        merge(parts, arrays)
+        out.truncate(_HEAD + arrays.size)
+        table = {"crc": checksum(out, _HEAD), "size": arrays.size, "arrays": arrays.table}
+        out.seek(0)
+        out.write(_MAGIC + (_HEAD - len(_MAGIC) - 8).to_bytes(8, "little"))
+        out.write(json.dumps(table).encode().ljust(_HEAD - len(_MAGIC) - 8))
+
+
+def load_segment(path: Path, *, verify: bool | None = None) -> Segment:
+    """Map a segment file into memory; unless `verify` says so, only a small one is compared with its checksum."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise DamagedIndex(f"{path.name} is not a segment file")
+            begin = len(_MAGIC) + 8 + int.from_bytes(file.read(8), "little")
+            head = json.loads(file.read(begin - len(_MAGIC) - 8))
+            data = map_file(file)[begin:]
+            if len(data) != head["size"]:
+                raise DamagedIndex(f"{path.name} is cut short")
+            check = len(data) <= CHECKED if verify is None else verify
+            if check and checksum(file, begin) != head["crc"]:
+                raise DamagedIndex(f"{path.name} does not match its checksum")
+        return _segment(data, head["arrays"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedIndex(f"{path.name} cannot be read: {error}") from error
+
+
+def join(parts: Parts, folder: Path | None = None) -> Segment:
+    """One segment of the living chunks of all parts, in order, which is not saved yet.
+
+    A large one is held in a file without a name.
+    """
+    if folder and is_large(*(segment for segment, _ in parts)):
+        # what cannot be written is held in memory
+        with suppress(OSError):
+            make_folder(folder)
+            with TemporaryFile(dir=folder) as file:
+                arrays = ArrayFile(file, 0)
+                merge(parts, arrays)
+                file.flush()
+                return _segment(map_file(file), arrays.table)
+    out = BytesIO()
+    arrays = ArrayFile(out, 0)
+    merge(parts, arrays)
+    return _segment(np.frombuffer(out.getbuffer(), np.uint8), arrays.table)
+
+
+def is_large(*segments: Segment) -> bool:
+    """Whether some segments hold more than should stay in memory."""
+    return sum(len(s.terms.own) + len(s.terms.keys) for s in segments) > _HELD
+
+
+def _segment(data: Bytes, table: dict[str, Any]) -> Segment:
+    arrays: dict[str, Any] = {}
+    for name, (kind, shape, offset) in table.items():
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * int(np.prod(shape))
+        group, _, own = name.rpartition(".")
+        values = np.asarray(data[offset : offset + size].view(dtype).reshape(shape))
+        (arrays.setdefault(group, {}) if group else arrays)[own] = values
+    return Segment(**arrays | {name: PostingList(**arrays[name]) for name in _POSTING_LISTS})
 
 
 def merge(parts: Parts, out: ArrayFile) -> None:
@@ -37,11 +121,13 @@ def merge(parts: Parts, out: ArrayFile) -> None:
     out.put("id_keys", id_keys[order])
     out.put("id_ords", order)
     _put_lists(out, "id_starts", "ids", [(s.id_starts, s.ids, alive) for s, alive in parts])
-    _merge_keys(out, "terms", [(s.terms, alive) for s, alive in parts])
-    names = _merge_keys(out, "names", [(s.names, alive) for s, alive in parts])
-    _merge_labels(out, [s for s, _ in parts], names)
-    counts = [(s.case, living_counts(s.case, np.flatnonzero(~alive)), alive) for s, alive in parts]
-    _merge_keys(out, "case", [(replace(case, counts=n), alive) for case, n, alive in counts])
+    for name in _POSTING_LISTS:
+        lists: list[tuple[PostingList, Alive]] = [(getattr(s, name), alive) for s, alive in parts]
+        new_ids, size = _merge_postings(out, name, lists)
+        own = [(part.own_starts, part.own, alive) for part, alive in lists]
+        _put_lists(out, f"{name}.own_starts", f"{name}.own", own, new_ids)
+        if name == "names":
+            _merge_labels(out, [s for s, _ in parts], new_ids, size)
 
 
 def release_pages(array: Array) -> None:
@@ -62,9 +148,9 @@ def _put_lists(
     starts_name: str,
     name: str,
     lists: Sequence[tuple[Ints, Array, Alive]],
-    term_ids: Sequence[TermIds] = (),
+    new_ids: Sequence[TermIds] = (),
 ) -> None:
-    """Put what the living chunks hold end to end, and where each begins; keys by their new term ids."""
+    """Put what the living chunks hold end to end, and where each begins; keys by their new ids."""
     starts = offsets(np.concatenate([np.diff(starts)[alive] for starts, _, alive in lists]))
     out.put(starts_name, starts)
     put = out.reserve(name, lists[0][1].dtype, int(starts[-1]))
@@ -72,156 +158,103 @@ def _put_lists(
         cuts = np.searchsorted(begins, np.arange(0, begins[-1], _AT_ONCE)).tolist()
         for begin, end in pairwise([*cuts, len(alive)]):
             held = flat[begins[begin] : begins[end]]
-            stays = alive[begin:end]
-            if not stays.all():
-                held = held[np.repeat(stays, np.diff(begins[begin : end + 1]))]
-            put(term_ids[part][held] if term_ids else held)
+            held = held[np.repeat(alive[begin:end], np.diff(begins[begin : end + 1]))]
+            put(new_ids[part][held] if new_ids else held)
             release_pages(flat)
 
 
-def _merge_keys(out: ArrayFile, name: str, parts: _Lists) -> "_Union":
-    keys = _Union(parts)
-    put_keys = out.reserve(f"{name}.keys", np.uint64, keys.size)
-    if isinstance(parts[0][0], Counts):
-        put_counts = out.reserve(f"{name}.counts", np.int64, keys.size)
-        for found, counts, _ in keys:
-            put_keys(found)
-            put_counts(counts)
-    else:
-        put_starts = out.reserve(f"{name}.starts", np.int64, keys.size + 1)
-        put_ords = out.reserve(f"{name}.ords", np.uint32, keys.total)
-        put_values = out.reserve(f"{name}.values", np.uint16, keys.total)
-        put_starts(np.zeros(1))
-        done = 0
-        for found, counts, moves in keys:
-            begins = offsets(counts)
-            ords, values = _merge_postings(parts, moves, begins)
-            put_keys(found)
-            put_starts(begins[1:] + done)
-            put_ords(ords)
-            put_values(values)
-            done += len(ords)
-    own = [(lists.own_starts, lists.own, alive) for lists, alive in parts]
-    _put_lists(out, f"{name}.own_starts", f"{name}.own", own, keys.term_ids)
-    return keys
-
-
 def _merge_postings(
-    parts: _Lists, moves: Sequence[_Move], begins: Ints
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-    """The postings of a run of keys, key by key, without those of dead chunks."""
-    ords, values = np.empty(begins[-1], np.uint32), np.empty(begins[-1], np.uint16)
-    free, base = begins[:-1].copy(), 0
-    for (lists, alive), (some, _, places, counts) in zip(parts, moves, strict=True):
-        assert isinstance(lists, PostingList)
-        theirs = slice(lists.starts[some.start], lists.starts[some.stop])
-        chunks, marks = lists.ords[theirs], lists.values[theirs]
-        if not alive.all():
-            stays = alive[chunks]
-            chunks, marks = (np.cumsum(alive, dtype=np.uint32) - 1)[chunks[stays]], marks[stays]
-        at = ranges(free[places], counts)
-        ords[at] = chunks + np.uint32(base)
-        values[at] = marks
-        free[places] += counts
-        base += int(alive.sum())
-    return ords, values
+    out: ArrayFile, name: str, parts: Sequence[tuple[PostingList, Alive]]
+) -> tuple[list[TermIds], int]:
+    """Put the keys that living chunks have, and their postings.
+
+    The new id of each key of each part, _GONE for one that no living chunk has, and how many there are.
+    """
+    runs = sum(len(part.ords) for part, _ in parts) // _AT_ONCE + 1
+    bounds = np.arange(1, runs, dtype=np.uint64) * np.uint64(((1 << 64) - 1) // runs)
+    cuts = [[0, *part.keys.searchsorted(bounds).tolist(), len(part.keys)] for part, _ in parts]
+    slices = [list(map(slice, own, own[1:])) for own in cuts]
+    new_ids = [np.full(len(part.keys), _GONE) for part, _ in parts]
+    sizes, total = [0], 0
+    for run in zip(*slices, strict=True):
+        living = list(map(_count, parts, run))
+        used = [np.flatnonzero(n) + some.start for n, some in zip(living, run, strict=True)]
+        own = [part.keys[at] for (part, _), at in zip(parts, used, strict=True)]
+        found = union(own)
+        for ids, at, keys in zip(new_ids, used, own, strict=True):
+            ids[at] = found.searchsorted(keys) + sizes[-1]
+        sizes.append(sizes[-1] + len(found))
+        total += sum(int(n.sum()) for n in living)
+        _release_keys(parts)
+    put_keys = out.reserve(f"{name}.keys", np.uint64, sizes[-1])
+    put_starts = out.reserve(f"{name}.starts", np.int64, sizes[-1] + 1)
+    put_ords = out.reserve(f"{name}.ords", np.uint32, total)
+    put_values = out.reserve(f"{name}.values", np.uint16, total)
+    put_starts(np.zeros(1))
+    ends = np.cumsum([int(alive.sum()) for _, alive in parts])
+    new_ords = [
+        np.cumsum(alive) + end - alive.sum() - 1
+        for (_, alive), end in zip(parts, ends, strict=True)
+    ]
+    done = 0
+    for (first, end), run in zip(pairwise(sizes), zip(*slices, strict=True), strict=True):
+        keys, counts = np.empty(end - first, np.uint64), np.zeros(end - first, np.int64)
+        living = list(map(_count, parts, run))
+        places = []
+        for (part, _), ids, some, n in zip(parts, new_ids, run, living, strict=True):
+            places.append(ids[some][n > 0].astype(np.int64) - first)
+            keys[places[-1]] = part.keys[some][n > 0]
+            counts[places[-1]] += n[n > 0]
+        begins = offsets(counts)
+        ords, values = np.empty(begins[-1], np.uint32), np.empty(begins[-1], np.uint16)
+        free = begins[:-1].copy()
+        for at, (part, alive) in enumerate(parts):
+            theirs = slice(part.starts[run[at].start], part.starts[run[at].stop])
+            stays, n = alive[part.ords[theirs]], living[at][living[at] > 0]
+            to = ranges(free[places[at]], n)
+            ords[to] = new_ords[at][part.ords[theirs][stays]]
+            values[to] = part.values[theirs][stays]
+            free[places[at]] += n
+        put_keys(keys)
+        put_starts(begins[1:] + done)
+        put_ords(ords)
+        put_values(values)
+        done += len(ords)
+        _release_keys(parts)
+    return new_ids, sizes[-1]
 
 
-class _Union:
-    """The keys of several parts as one vocabulary, which is gone through in runs."""
-
-    def __init__(self, parts: _Lists) -> None:
-        self._parts = parts
-        self.term_ids = [np.zeros(len(part.keys), np.uint32) for part, _ in parts]
-        self._runs: list[tuple[Sequence[slice], int, int]] = []
-        self.size = self.total = 0
-        for run in _runs([part for part, _ in parts]):
-            own = [part.keys[some] for (part, _), some in zip(parts, run, strict=True)]
-            counts = list(map(_count, parts, run))
-            found = union([keys[n > 0] for keys, n in zip(own, counts, strict=True)])
-            for term_ids, keys, some in zip(self.term_ids, own, run, strict=True):
-                term_ids[some] = found.searchsorted(keys) + self.size
-            self._runs.append((run, self.size, len(found)))
-            self.size += len(found)
-            self.total += sum(int(n.sum()) for n in counts)
-
-    def __iter__(self) -> Iterator[tuple[Keys, Ints, list[_Move]]]:
-        """Run by run: its keys, how often each counts, and what comes from each part."""
-        for run, first, size in self._runs:
-            keys, total, moves = np.empty(size, np.uint64), np.zeros(size, np.int64), []
-            for part, term_ids, some in zip(self._parts, self.term_ids, run, strict=True):
-                counts = _count(part, some)
-                used = counts > 0
-                places, counts = term_ids[some][used] - np.uint32(first), counts[used]
-                keys[places] = part[0].keys[some][used]
-                total[places] += counts
-                moves.append((some, used, places, counts))
-            yield keys, total, moves
-            for lists, _ in self._parts:
-                release_pages(lists.keys)
-
-
-def _count(part: tuple[PostingList | Counts, Alive], some: slice) -> Ints:
-    """How often each key of a slice counts: one that stands in no living chunk counts nothing."""
+def _count(part: tuple[PostingList, Alive], some: slice) -> Ints:
+    """In how many living chunks each key of a slice occurs."""
     lists, alive = part
-    if isinstance(lists, Counts):
-        return lists.counts[some]
     starts = lists.starts[some.start : some.stop + 1]
     counts = np.diff(starts)
     if alive.all():
         return counts
-    term_ids = np.repeat(np.arange(len(counts)), counts)
-    return np.bincount(term_ids[alive[lists.ords[starts[0] : starts[-1]]]], minlength=len(counts))
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return np.bincount(owner[alive[lists.ords[starts[0] : starts[-1]]]], minlength=len(counts))
 
 
-def _runs(parts: Sequence[PostingList | Counts]) -> Iterator[list[slice]]:
-    """Where runs of keys lie in each part.
-
-    They are found one after the other: looking into a mapped file here and there brings most of it into memory.
-    """
-    begins = [0] * len(parts)
-    sizes = [len(part.own) + 1 for part in parts]
-    steps = [_AT_ONCE * size // sum(sizes) + _AT_ONCE // 16 + 1 for size in sizes]
-    while any(at < len(part.keys) for at, part in zip(begins, parts, strict=True)):
-        ends = list(map(_furthest, parts, begins, steps))
-        ahead = [p.keys[end] for p, end in zip(parts, ends, strict=True) if end < len(p.keys)]
-        if ahead:
-            bound = min(ahead)
-            ends = [
-                begin + int(part.keys[begin:end].searchsorted(bound))
-                for part, begin, end in zip(parts, begins, ends, strict=True)
-            ]
-        yield list(map(slice, begins, ends))
-        begins = ends
-        for part in parts:
-            release_pages(part.keys)
+def _release_keys(parts: Sequence[tuple[PostingList, Alive]]) -> None:
+    for lists, _ in parts:
+        release_pages(lists.keys)
 
 
-def _furthest(part: PostingList | Counts, at: int, step: int) -> int:
-    """The furthest end of a run from `at`: `step` keys, or as many as have `step` postings."""
-    end = min(at + step, len(part.keys))
-    if isinstance(part, PostingList) and end > at:
-        starts = part.starts[at : end + 1]
-        end = at + max(1, int(starts.searchsorted(starts[0] + step, "right")) - 1)
-    return end
-
-
-def _merge_labels(out: ArrayFile, segments: Sequence[Segment], names: _Union) -> None:
-    """Write the label of each name, from the first segment that has it."""
-    labels, sizes = [], [np.zeros(0, np.int64)]
-    for keys, _, moves in names:
-        raw, lengths, which = [], [], np.empty(len(keys), np.int64)
-        for segment, (some, _, _, _) in zip(segments, moves, strict=True):
-            starts = segment.label_starts[some.start : some.stop + 1]
-            raw.append(segment.labels[starts[0] : starts[-1]])
-            lengths.append(np.diff(starts))
-        first = offsets(np.array(list(map(len, lengths))))
-        for at, (_, used, places, _) in reversed(list(zip(first, moves, strict=False))):
-            which[places] = at + np.flatnonzero(used)
-        size = np.concatenate(lengths)
-        sizes.append(size[which])
-        labels.append(np.concatenate(raw)[ranges(offsets(size)[which], size[which])])
-    out.put("label_starts", starts := offsets(np.concatenate(sizes)))
+def _merge_labels(
+    out: ArrayFile, segments: Sequence[Segment], new_ids: Sequence[TermIds], size: int
+) -> None:
+    """Put the label of each name, from one of the segments that have it."""
+    owner, begins, ends = np.zeros((3, size), np.int64)
+    for at, (segment, ids) in enumerate(zip(segments, new_ids, strict=True)):
+        used = np.flatnonzero(ids != _GONE)
+        owner[ids[used]] = at
+        begins[ids[used]] = segment.label_starts[used]
+        ends[ids[used]] = segment.label_starts[used + 1]
+    out.put("label_starts", starts := offsets(ends - begins))
     put = out.reserve("labels", np.uint8, int(starts[-1]))
-    for text in labels:
-        put(text)
+    raw = [np.ascontiguousarray(segment.labels).data for segment in segments]
+    for at in range(0, size, _AT_ONCE):
+        run = slice(at, at + _AT_ONCE)
+        spans = zip(owner[run].tolist(), begins[run].tolist(), ends[run].tolist(), strict=True)
+        text = b"".join([raw[which][begin:end] for which, begin, end in spans])
+        put(np.frombuffer(text, np.uint8))

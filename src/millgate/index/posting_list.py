@@ -1,7 +1,7 @@
 """PostingList: which keys occur in which chunks, both ways.
 
 Forward: each chunk's keys as term ids into the sorted vocabulary, in reading order.
-Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
+Inverted: each key's chunks, ascending, with its counts by field (ranking/fields.py).
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from millgate.index.arrays import Ints, Keys, find, ranges
+from millgate.index.arrays import Ints, Keys, find, offsets, ranges
 from millgate.protocols import Postings
-from millgate.ranking.arrays import distinct
+from millgate.ranking.arrays import distinct, firsts, number_keys
+from millgate.ranking.fields import pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +27,32 @@ class PostingList:
     own_starts: Ints
     own: npt.NDArray[np.uint32]
 
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Keys by chunk, and how often each key occurs in all chunks."""
-
-    keys: Keys
-    counts: Ints
-    own_starts: Ints
-    own: npt.NDArray[np.uint32]
-
-
-def to_term_ids(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """The sorted vocabulary of a flat list of keys, and the list as term ids into it."""
-    keys, term_ids = np.unique(flat, return_inverse=True)
-    return keys, term_ids.astype(np.uint32)
-
-
-def living_counts(part: Counts, dead: Ints) -> Ints:
-    """The counts without what dead chunks contributed."""
-    if not len(dead):
-        return part.counts
-    starts = part.own_starts[dead]
-    own = part.own[ranges(starts, part.own_starts[dead + 1] - starts)]
-    return part.counts - np.bincount(own, minlength=len(part.keys))
+    @classmethod
+    def of(cls, keys: Keys, which: Ints, cells: Ints, chunks: int) -> "PostingList":
+        """From what stands in chunks, in reading order: which of some keys, and its cell, 4 times the chunk plus the
+        field.
+        """
+        used = np.bincount(which, minlength=len(keys)) > 0
+        vocabulary, places = number_keys(keys[used])
+        own = places[(used.cumsum() - 1)[which]]
+        # word, chunk and field as one number: sorting numbers is several times faster than ranking them
+        bits = chunks.bit_length()
+        pairs = own << bits + 2
+        pairs |= cells
+        pairs.sort()
+        fields = pairs & 3
+        pairs >>= 2
+        first = firsts(pairs)
+        counts = np.bincount(4 * (first.cumsum() - 1) + fields, minlength=4 * int(first.sum()))
+        pairs = pairs[first]
+        return cls(
+            vocabulary,
+            offsets(np.bincount(pairs >> bits, minlength=len(vocabulary))),
+            (pairs & (1 << bits) - 1).astype(np.uint32),
+            pack(*counts.reshape(-1, 4).T),
+            offsets(np.bincount(cells >> 2, minlength=chunks)),
+            own.astype(np.uint32),
+        )
 
 
 class Frequencies:

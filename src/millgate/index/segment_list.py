@@ -1,8 +1,8 @@
 """The segments of a collection: what a batch of changes makes of them, and when they are merged.
 
-A batch becomes a small segment, and the chunks that it replaces or removes are marked dead in theirs. Segments of one
-size class are merged when four of them stand side by side, so a chunk is rewritten once per class and a query meets few
-segments.
+A batch becomes a small segment, and the chunks that it replaces or removes are marked dead in theirs. The last four
+segments become one as soon as the first of them is no larger than the other three together, so a chunk is rewritten
+a few times and a query meets few segments.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from millgate.index.files import is_large, join
-from millgate.index.live_segment import LiveSegment
-from millgate.index.segment import build
+from millgate.index.merging import is_large, join
+from millgate.index.segment import LiveSegment
 from millgate.index.snapshot import SegmentSnapshot
+from millgate.index.tokenized_batch import build
 from millgate.index.vectors import EmbeddingCache
 from millgate.types import Change, Chunk
 
 _WORDS = 150_000  # of chunks that are read into one segment, at most: they take 15 MB on the way
 _IN_WORDS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
-MERGE_FACTOR = 4  # segments of one size class that are merged
-_SMALLEST_CLASS = 64  # chunks; segments below this are all of the first class
 _COMPACT_UP_TO = 250_000  # chunks of the last segments that are made one when they are saved
 # Share of dead chunks from which a segment is rewritten. Chosen, not measured: a query reads at most a third more than
 # it needs, and three chunks are rewritten for each that goes.
@@ -67,11 +65,11 @@ def _most_words(text: str) -> int:
 
 
 def tidy(lives: Sequence[LiveSegment], folder: Path | None = None) -> Sequence[LiveSegment]:
-    """The segments with neighbors of one size class merged, and those with many dead chunks rewritten."""
+    """The segments with the last ones merged, and those with many dead chunks rewritten."""
     out = [_merge([live], folder) if _is_sparse(live) else live for live in lives]
     out = [live for live in out if len(live.dead) < len(live)]
-    while len(run := _tail(out)) >= MERGE_FACTOR:
-        out[-len(run) :] = [_merge(run, folder)]
+    while len(out) > 3 and len(out[-4]) <= sum(map(len, out[-3:])):
+        out[-4:] = [_merge(out[-4:], folder)]
     return out
 
 
@@ -100,17 +98,3 @@ def _merge(lives: Sequence[LiveSegment], folder: Path | None) -> LiveSegment:
     whole = join([(live.segment, live.alive) for live in lives], folder)
     graph_file = None if len(lives[0].dead) else lives[0].graph_file
     return LiveSegment(whole, vectors=vectors, graph_file=graph_file)
-
-
-def _tail(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
-    """The segments at the end that are in no larger size class than the last one: the next to be merged."""
-    if not lives:
-        return ()
-    bound, begin = _size_class(lives[-1]), len(lives)
-    while begin and _size_class(lives[begin - 1]) <= bound:
-        begin -= 1
-    return lives[begin:]
-
-
-def _size_class(live: LiveSegment) -> int:
-    return int(np.log(max(len(live), _SMALLEST_CLASS) / _SMALLEST_CLASS) / np.log(MERGE_FACTOR))

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from millgate.calls.lazy import lazy_property
 from millgate.index.arrays import Ints, Keys, find, offsets, split_texts, union
-from millgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from millgate.index.collection_kind import (
     Heads,
     alternate,
@@ -22,21 +21,28 @@ from millgate.index.collection_kind import (
     is_conversation,
     name_languages,
 )
-from millgate.index.live_segment import LiveSegment
 from millgate.index.posting_list import (
+    PostingList,
     copy_lists,
     find_term_ids,
     locate_term_ids,
     own_term_ids,
     total_counts,
 )
-from millgate.index.segment import Totals, weigh_fields
+from millgate.index.segment import (
+    INSIDE_LOWER,
+    INSIDE_UPPER,
+    STARTING_LOWER,
+    LiveSegment,
+    Totals,
+    weigh_fields,
+)
 from millgate.protocols import Postings, TermPositions, TokenStreams
 from millgate.ranking.arrays import best, within
-from millgate.ranking.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
+from millgate.ranking.fields import BODY, DATE, SPEAKER, TITLE, unpack
 from millgate.text.languages import LANGUAGES
 from millgate.text.stopwords import ENGLISH
-from millgate.text.terms import number
+from millgate.text.terms import number, numbers
 from millgate.types import Chunk
 
 _NONE = Totals(
@@ -138,9 +144,10 @@ class SegmentSnapshot:
         (keys,) = self.names(np.array([ord]))
         hits = self.find_names(keys)
         owner = np.repeat(np.arange(len(keys)), hits.counts)
-        in_head = hits.values & IN_HEAD > 0
+        counts = unpack(hits.values)
+        in_head = counts[SPEAKER] > 0
         own = np.bincount(owner[in_head], minlength=len(keys)) > 0
-        mentions = np.bincount(owner[~in_head & (hits.values & IN_BODY > 0)], minlength=len(keys))
+        mentions = np.bincount(owner[~in_head & (counts[BODY] > 0)], minlength=len(keys))
         proper = self.is_proper(keys, share=0.5)
         return any(is_called(int(n), lines) for n in mentions[own & proper])
 
@@ -157,11 +164,13 @@ class SegmentSnapshot:
     # -- terms -----------------------------------------------------------------------------------
 
     def postings(self, terms: Keys) -> Postings:
-        return self._living(
-            copy_lists(
-                [live.segment.terms for live in self.lives], self._find_terms(terms), self.bases
-            )
-        )
+        return self._find_postings("terms", terms)
+
+    def _find_postings(self, name: str, keys: Keys) -> Postings:
+        """The living chunks of each key, in one of the posting lists of a segment."""
+        parts: list[PostingList] = [getattr(live.segment, name) for live in self.lives]
+        found = find_term_ids([part.keys for part in parts], keys)
+        return self._living(copy_lists(parts, found, self.bases))
 
     def frequencies(self, terms: Keys) -> Ints:
         counts = [live.term_counts for live in self.lives]
@@ -312,8 +321,7 @@ class SegmentSnapshot:
         return np.where(counts > limit, 0, counts)
 
     def find_names(self, keys: Keys) -> Postings:
-        parts = [live.segment.names for live in self.lives]
-        return self._living(copy_lists(parts, self._find_names(keys), self.bases))
+        return self._find_postings("names", keys)
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -332,21 +340,15 @@ class SegmentSnapshot:
         return [any(cased[word] for word in found) for found in labels]
 
     def _judge_words(self, flat: list[str], share: float) -> list[bool]:
-        kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
-        bare = np.array([case_key(word) for word in flat], np.uint64)
-        counts = self._count_cases((bare[:, None] | kinds).ravel())
-        lower, upper, starting = counts.reshape(-1, 3).T
+        hits = self._find_postings("case", np.array(numbers(flat), np.uint64))
+        counts, owner = unpack(hits.values), np.repeat(np.arange(len(flat)), hits.counts)
+        lower, upper, starting = (
+            np.bincount(owner, counts[how], len(flat))
+            for how in (INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER)
+        )
         inside = lower + upper
         verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
         return [bool(v) for v in verdict]
-
-    def _count_cases(self, asked: Keys) -> Ints:
-        """How often each case key occurs in living chunks."""
-        counts = np.zeros(len(asked), np.int64)
-        for live in self.lives:
-            at, there = find(live.segment.case.keys, asked)
-            counts[there] += live.case_counts[at[there]]
-        return counts
 
     def _find_names(self, keys: Keys) -> Ints:
         """The id of each name in each segment, -1 if the segment does not have it."""

@@ -1,124 +1,218 @@
-"""TokenizedBatch: what the texts of some chunks say, chunk by chunk: terms, names, and how words are written.
+"""Reading a batch of chunks: their terms, their names, and how their words are written, as one segment.
 
-A text is split at spaces, and its tokens become ids in the lexicon, which knows the terms of each and how it is
-written. Names are found text by text.
+A text is split at spaces. A token is read when it is first met in a language: which terms it has, and how its word is
+written. A full lexicon of such tokens gives way to an empty one.
+A name is written with capitals, and so is the first word of a sentence. So words are counted by how they stand: small
+or capitalized inside a sentence, and small at its start.
 """
 
-from collections.abc import Sequence
-from functools import cache
-from itertools import chain
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
+from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from millgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
-from millgate.index.casing import count_case
 from millgate.index.collection_kind import CERTAIN, DECLARED
-from millgate.index.lexicon import Tokens, current_lexicon
-from millgate.index.posting_list import Counts, PostingList, to_term_ids
-from millgate.ranking.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
+from millgate.index.posting_list import PostingList
+from millgate.index.segment import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, Segment
+from millgate.ranking.arrays import number_keys
+from millgate.ranking.fields import BODY, SPEAKER, TITLE
 from millgate.text.languages import LANGUAGES, detect_all
-from millgate.text.names import capitalize, name_spans, names_of
-from millgate.text.terms import number, numbers
+from millgate.text.names import capitalize, ends_sentence, first_words, name_spans, names_of
+from millgate.text.stopwords import ENGLISH
+from millgate.text.terms import number, numbers, read_new
 from millgate.text.turns import TurnParts, part
 from millgate.types import Chunk
 
+_MOST = 800_000  # tokens and terms that a lexicon knows: some 30 MB
+_UPPER, _ENDS = 1, 2  # how a token looks: it begins with a capital, a sentence may end after it
 _SAMPLE = 48  # tokens at the beginning of a body that may prove it English
-_LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
+_ENGLISH_ALONE = frozenset({"the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"})  # fmt: skip
 
 
-@cache
-def _telling_keys() -> Keys:
-    """The keys of words that only English has."""
-    return Tokens.of(["the of and with that this from was were for The"]).keys
+class Tokens(NamedTuple):
+    """The tokens of some texts, end to end, and what is known of each distinct one."""
+
+    which: Ints
+    counts: Ints  # how many terms each distinct one has
+    terms: Keys  # all of these
+    words: Keys  # the number of its word; 0 if that cannot be a name
+    looks: Bytes
 
 
-def read_languages(bodies: Sequence[str], tokens: Tokens) -> list[str]:
-    """The languages of bodies; one that opens with many words that only English has needs no vote."""
-    telling = offsets(np.isin(tokens.keys, _telling_keys()).view(np.uint8))
-    begins, sample = offsets(tokens.counts)[BODY:-1:4], np.minimum(tokens.counts[BODY::4], _SAMPLE)
-    english = (8 * (telling[begins + sample] - telling[begins]) >= sample).tolist()
-    rest = detect_all([body for body, known in zip(bodies, english, strict=True) if not known])
-    others = iter(rest)
-    return ["english" if known else next(others) for known in english]
+class _Ids(dict[str, int]):
+    """Tokens of one language -> their ids; one that is new gets the next."""
+
+    def __init__(self, ids: Iterator[int]) -> None:
+        self._next = ids
+        self.new: list[str] = []
+
+    def __missing__(self, token: str) -> int:
+        self.new.append(token)
+        return self.setdefault(token, next(self._next))
 
 
-class TokenizedBatch:
-    """What the texts of some chunks say, chunk by chunk."""
+class Lexicon:
+    """Tokens that were met before, each under an id that is given out for good. For any number of threads."""
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
-        lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
-        texts = [
-            (chunk.title, line.date, line.speaker, line.body)
-            for chunk, line in zip(chunks, lines, strict=True)
-        ]
-        tokens = Tokens.of(list(chain.from_iterable(texts)))
-        languages = read_languages([line.body for line in lines], tokens)
-        speakers = [number(line.speaker) if line.speaker else 0 for line in lines]
-        evidence = [DECLARED * line.declared | CERTAIN * line.certain for line in lines]
-        self.chars = np.array([len(chunk.text) for chunk in chunks], np.int64)
-        self.speaker = np.array(speakers, np.uint64)
-        self.evidence = np.array(evidence, np.uint8)
-        self.language = np.array([_LANGUAGE[language] for language in languages], np.uint8)
-        self._counts = tokens.counts
-        lexicon = current_lexicon()
-        ids = lexicon.ids(tokens, languages, tokens.counts.reshape(-1, 4).sum(1))
-        used, self._token_ids = np.unique(ids, return_inverse=True)
-        self._term_counts, self._terms, self._cases = lexicon.read(used)
-        self._names = _read_names(chunks, lines)
+    def __init__(self) -> None:
+        self._next = count()
+        self._ids: dict[str, _Ids] = {}
+        self._terms, self._ends = array("Q"), array("q", [0])
+        self._words, self._looks = array("Q"), array("B")
+        self._lock = Lock()
 
-    def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
-        """The vocabulary, the terms of all chunks as ids into it, and how many stand in each field of each chunk."""
-        keys, places = to_term_ids(self._terms)
-        counts = self._term_counts[self._token_ids]
-        own = places[ranges(offsets(self._term_counts)[self._token_ids], counts)]
-        ends = offsets(counts)[offsets(self._counts)]
-        return keys, own, np.diff(ends).reshape(-1, 4)
+    def __len__(self) -> int:
+        return len(self._words)
 
-    def case(self) -> Counts:
-        """How the words of the bodies are written."""
-        begins, lengths = offsets(self._counts)[BODY:-1:4], self._counts[BODY::4]
-        return count_case(self._cases, self._token_ids[ranges(begins, lengths)], lengths)
+    @property
+    def is_full(self) -> bool:
+        """Whether a new one should be begun."""
+        return len(self._words) + len(self._terms) >= _MOST
 
-    def names(self) -> tuple[PostingList, Bytes, Ints]:
-        """The posting list of names, and how each reads: one run of bytes and the offsets into it."""
-        met = list(chain.from_iterable(self._names))
-        labels = list(dict.fromkeys(met))
-        every = np.array(numbers(labels), np.uint64)
-        keys, first, places = np.unique(every, return_index=True, return_inverse=True)
-        ids = dict(zip(labels, places.tolist(), strict=True))
-        own = np.array([ids[name] for name in met], np.uint32)
-        flags = chain.from_iterable(names.values() for names in self._names)
-        lengths = np.array([len(names) for names in self._names], np.int64)
-        chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
-        order = np.argsort(own, kind="stable")
-        data, starts = join_texts([labels[at] for at in first.tolist()])
-        listed = PostingList(
-            keys,
-            offsets(np.bincount(own, minlength=len(keys))),
-            chunk[order],
-            np.fromiter(flags, np.uint16, len(met))[order],
-            offsets(lengths),
-            own,
+    def read(self, texts: Sequence[Sequence[str]], languages: Sequence[str]) -> Tokens:
+        """The tokens of texts, each in its language; those that were not met before are read together."""
+        ids: list[list[int]] = [[]] * len(texts)
+        with self._lock:
+            for language in dict.fromkeys(languages):
+                known = self._ids.setdefault(language, _Ids(self._next))
+                for at, tokens in enumerate(texts):
+                    if tokens and languages[at] == language:
+                        ids[at] = list(map(known.__getitem__, tokens))
+                self._add(known.new, language)
+                known.new = []
+            flat = np.fromiter(chain.from_iterable(ids), np.int64)
+            used, which = number_keys(flat)
+            # no array outlives its line: as long as it does, what it shows cannot grow
+            begins = np.asarray(self._ends)[used]
+            counts = np.asarray(self._ends)[used + 1] - begins
+            return Tokens(
+                which,
+                counts,
+                np.asarray(self._terms)[ranges(begins, counts)],
+                np.asarray(self._words)[used],
+                np.asarray(self._looks)[used],
+            )
+
+    def _add(self, tokens: Sequence[str], language: str) -> None:
+        flat, sizes = read_new(tokens, language)
+        terms = np.array(flat, np.uint64)
+        owner = np.repeat(np.arange(len(tokens)), sizes)[terms > 0]  # stopwords have no term
+        ends = len(self._terms) + np.bincount(owner, minlength=len(tokens)).cumsum()
+        self._terms.frombytes(terms[terms > 0].tobytes())
+        self._ends.frombytes(ends.tobytes())
+        words = first_words(tokens)
+        low = [word.lower() if len(word) > 2 else "" for word in words]
+        names = set(low).difference(ENGLISH, ("",))
+        numbered = dict(zip(names, numbers(names), strict=True))
+        self._words.extend([numbered.get(word, 0) for word in low])
+        upper = [_UPPER if word[:1].isupper() else 0 for word in words]
+        self._looks.extend(
+            [
+                look + _ENDS if ends_sentence(token) else look
+                for token, look in zip(tokens, upper, strict=True)
+            ]
         )
-        return listed, data, starts
 
 
-def _read_names(chunks: Sequence[Chunk], lines: Sequence[TurnParts]) -> list[dict[str, int]]:
-    """The names of each chunk in the order they stand in, each with flags of where that is."""
+_current = Lexicon()
+
+
+def _begin_anew() -> None:
+    global _current  # noqa: PLW0603  (a cache)
+    _current = Lexicon()
+
+
+if hasattr(os, "register_at_fork"):
+    # a child must not wait for a lock of its parent; Windows has no fork
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
+    """A segment of these chunks, in this order."""
+    chunks = list(chunks)
+    lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
+    texts = [
+        text.split()
+        for chunk, line in zip(chunks, lines, strict=True)
+        for text in (chunk.title, line.date, line.speaker, line.body)
+    ]
+    languages = read_languages([line.body for line in lines], texts[BODY::4])
+    if _current.is_full:
+        _begin_anew()  # what two threads make at once is equal
+    tokens = _current.read(texts, [language for language in languages for _ in range(4)])
+    cells = np.repeat(np.arange(len(texts)), [*map(len, texts)])
+    counts = tokens.counts[tokens.which]
+    own = ranges(offsets(tokens.counts)[tokens.which], counts)
+    terms = PostingList.of(tokens.terms, own, np.repeat(cells, counts), len(chunks))
+    fields = np.bincount(cells, counts, 4 * len(chunks)).astype(np.int64).reshape(-1, 4)
+    names, labels, label_starts = _read_names(chunks, lines)
+    ids, id_starts = join_texts([chunk.id for chunk in chunks])
+    id_keys = np.array(numbers(chunk.id for chunk in chunks), np.uint64)
+    order = np.argsort(id_keys, kind="stable")
+    speakers = [number(line.speaker) if line.speaker else 0 for line in lines]
+    evidence = [DECLARED * line.declared | CERTAIN * line.certain for line in lines]
+    return Segment(
+        ids=ids,
+        id_starts=id_starts,
+        id_keys=id_keys[order],
+        id_ords=order,
+        place=np.array(places, np.int64),
+        position=np.array([chunk.position for chunk in chunks], np.int64),
+        fields=fields,
+        chars=np.array([len(chunk.text) for chunk in chunks], np.int64),
+        speaker=np.array(speakers, np.uint64),
+        evidence=np.array(evidence, np.uint8),
+        language=np.array([LANGUAGES.index(language) for language in languages], np.uint8),
+        terms=terms,
+        names=names,
+        labels=labels,
+        label_starts=label_starts,
+        case=_count_cases(tokens, cells, len(chunks)),
+    )
+
+
+def read_languages(bodies: Sequence[str], tokens: Sequence[Sequence[str]]) -> list[str]:
+    """The languages of bodies; one that opens with many words that only English has needs no vote."""
+    samples = [own[:_SAMPLE] for own in tokens]
+    english = [8 * sum(map(_ENGLISH_ALONE.__contains__, own)) >= len(own) for own in samples]
+    rest = [body for body, known in zip(bodies, english, strict=True) if not known]
+    voted = iter(detect_all(rest))
+    return ["english" if known else next(voted) for known in english]
+
+
+def _read_names(
+    chunks: Sequence[Chunk], lines: Sequence[TurnParts]
+) -> tuple[PostingList, Bytes, Ints]:
+    """The names in the texts of chunks, and how each reads: one run of bytes and the offsets into it."""
     names_in: dict[str, tuple[str, ...]] = {}  # by the span of capitalized words
-    found: list[dict[str, int]] = []
-    for chunk, line in zip(chunks, lines, strict=True):
-        own: dict[str, int] = {}
-        for flag, text in ((IN_BODY, line.body), (IN_TITLE, chunk.title), (IN_HEAD, _head(line))):
-            for span in name_spans(text) if text else ():
-                if span not in names_in:
-                    names_in[span] = names_of(span)
-                for name in names_in[span]:
-                    own[name] = own.get(name, 0) | flag
-        found.append(own)
-    return found
+    met, cells = list[str](), list[int]()
+    for at, (chunk, line) in enumerate(zip(chunks, lines, strict=True)):
+        head = f"{line.date}. {capitalize(line.speaker)}" if line.date or line.speaker else ""
+        for field, text in ((BODY, line.body), (TITLE, chunk.title), (SPEAKER, head)):
+            spans = dict.fromkeys(name_spans(text)) if text else {}
+            names_in |= {span: names_of(span) for span in spans if span not in names_in}
+            found = dict.fromkeys(chain.from_iterable(map(names_in.__getitem__, spans)))
+            met += found
+            cells += [4 * at + field] * len(found)
+    names = list(dict.fromkeys(met))
+    keys, place = np.array(numbers(names), np.uint64), dict(zip(names, count()))
+    which = np.array([place[name] for name in met], np.int64)
+    labels, starts = join_texts([names[at] for at in keys.argsort().tolist()])
+    return PostingList.of(keys, which, np.array(cells, np.int64), len(chunks)), labels, starts
 
 
-def _head(line: TurnParts) -> str:
-    return f"{line.date}. {capitalize(line.speaker)}" if line.date or line.speaker else ""
+def _count_cases(tokens: Tokens, cells: Ints, chunks: int) -> PostingList:
+    """The words of bodies by how they stand; a capital at the start of a sentence says nothing and is left out."""
+    body = np.flatnonzero(cells & 3 == BODY)
+    which, cells = tokens.which[body], cells[body]
+    upper = (tokens.looks & _UPPER > 0)[which]
+    starts = np.ones(len(body), bool)
+    starts[1:] = (tokens.looks & _ENDS > 0)[which[:-1]] | (cells[1:] != cells[:-1])
+    stays = (tokens.words > 0)[which] & ~(starts & upper)
+    kind = np.where(starts, STARTING_LOWER, np.where(upper, INSIDE_UPPER, INSIDE_LOWER))
+    return PostingList.of(tokens.words, which[stays], (cells - BODY + kind)[stays], chunks)

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 TITLE, DATE, SPEAKER, BODY = 0, 1, 2, 3
-IN_BODY, IN_TITLE, IN_HEAD = 1, 2, 4  # flags of a name: where in the chunk it stands
 
-_PACKED = np.arange(1 << 16, dtype=np.uint32)
+_PACKED = np.arange(1 << 16, dtype=np.uint16)
 
 
 def pack(
@@ -29,11 +28,9 @@ def pack(
     return np.asarray(packed, np.uint16)
 
 
-def field_flags(
-    values: npt.NDArray[np.uint16],
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Of packed postings, whether each stands in the body, and whether in the title."""
-    return (values & 255) > 0, ((values >> 8) & 15) > 0
+def unpack(values: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.integer], ...]:
+    """The counts of packed postings in the title, the date, the speaker and the body."""
+    return (values >> 8) & 15, values >> 14, (values >> 12) & 3, values & 255
 
 
 @cache
@@ -41,17 +38,13 @@ def table(
     *, title: float, body: float = 1.0, speaker: float = 0.0, date: float = 0.0
 ) -> npt.NDArray[np.float32]:
     """From a packed posting to title·n(title) + body·n(body) + speaker·n(speaker) + date·n(date)."""
-    return np.asarray(
-        body * (_PACKED & 255)
-        + title * ((_PACKED >> 8) & 15)
-        + speaker * ((_PACKED >> 12) & 3)
-        + date * (_PACKED >> 14),
-        np.float32,
-    )
+    counts = unpack(_PACKED)
+    weighed = zip((title, date, speaker, body), counts, strict=True)
+    return np.asarray(sum(weight * count for weight, count in weighed), np.float32)
 
 
 @cache
 def presence_weights(*, speaker: float, date: float) -> npt.NDArray[np.float64]:
     """From a packed posting to speaker where the term is in the speaker's name, plus date where in the date."""
-    in_speaker = ((_PACKED >> 12) & 3) > 0
-    return speaker * in_speaker + date * ((_PACKED >> 14) > 0)
+    _, in_date, in_speaker, _ = unpack(_PACKED)
+    return speaker * (in_speaker > 0) + date * (in_date > 0)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from millgate.protocols import Postings, Snapshot
 from millgate.ranking.arrays import Floats, Ints, Keys, distinct, within
-from millgate.ranking.fields import IN_BODY, IN_TITLE, field_flags
+from millgate.ranking.fields import BODY, TITLE, unpack
 from millgate.text.terms import numbers, terms
 
 NONE = np.zeros(0, np.uint64)
@@ -50,14 +50,14 @@ def find_name_postings(
     keys = keys[fits]
     hits = view.find_names(keys)
     which = np.repeat(np.arange(len(keys)), hits.counts)
-    places = IN_BODY if view.conversational else 0xFFFF
-    inside = (hits.values & places) > 0
-    titled = (hits.values & IN_TITLE) > 0
+    counts = unpack(hits.values)
+    inside = (counts[BODY] if view.conversational else hits.values) > 0
+    titled = counts[TITLE] > 0
     owned = np.zeros((len(mine), len(keys)), bool)
     for row, names in zip(owned, mine, strict=True):
         row[np.searchsorted(keys, names[within(keys, names)])] = True
-    counts = [np.bincount(which[found], minlength=len(keys)) for found in (inside, titled)]
-    return NamePostings(keys, owned, hits.ords, which, inside, titled, *counts)
+    sizes = [np.bincount(which[found], minlength=len(keys)) for found in (inside, titled)]
+    return NamePostings(keys, owned, hits.ords, which, inside, titled, *sizes)
 
 
 def find_written_names(
@@ -86,7 +86,8 @@ def find_written_names(
             found.append(name)
             parts.append((ords, values))
     which = np.repeat(np.arange(len(parts)), [len(ords) for ords, _ in parts])
-    inside, titled = field_flags(np.concatenate([NO_VALUES, *(values for _, values in parts)]))
+    held = unpack(np.concatenate([NO_VALUES, *(values for _, values in parts)]))
+    inside, titled = held[BODY] > 0, held[TITLE] > 0
     return found, NamePostings(
         keys=np.array(numbers(found), np.uint64),
         owned=np.zeros((0, len(found)), bool),

@@ -32,15 +32,7 @@ from millgate.text.languages import choose
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.letters import UNSPACED, fold
 from millgate.text.stopwords import SPACED, UNSPACED_REQUESTS
-from millgate.text.terms import (
-    Cut,
-    correct_words,
-    cut_words,
-    read_words,
-    terms_of,
-    word_terms,
-    words_of,
-)
+from millgate.text.terms import LONGEST, read_words, terms_of, word_terms, words_of
 from millgate.text.terms import terms as terms_in
 from millgate.types import MEMORY, Chunk
 
@@ -216,31 +208,34 @@ def read_query(query: str, words: Snapshot) -> list[tuple[int, ...]]:
     if _UNSPACED.search(query) is None:
         pieces = [tuple(key for key in piece if key not in unseen) or piece for piece in pieces]
         unseen = unseen.intersection(chain.from_iterable(pieces))
-    read = _in_another_language(query, unseen, words)
-    read |= _correct(query, unseen - read.keys(), words)
-    read |= _parts(query, unseen - read.keys(), words)
+    written = words_of(query, words.language, unseen)
+    read = _in_another_language(query, written, words)
+    for correct in (_find_slips, _find_parts):
+        left = {key: word for key, word in written.items() if key not in read}
+        read |= correct(left, choose(query, words.language), words) if left else {}
     found = (tuple(chain.from_iterable(read.get(key, (key,)) for key in one)) for one in pieces)
     return [one for one in found if one]
 
 
 def _frequencies(keys: Iterable[int], words: Snapshot) -> dict[int, int]:
-    """How many chunks hold each term; terms in none are left out."""
+    """How many chunks hold each term; stopwords, which are 0, are left out."""
     asked = [key for key in dict.fromkeys(keys) if key]
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
     return dict(zip(asked, counts, strict=True))
 
 
 def _in_another_language(
-    query: str, unseen: Collection[int], words: Snapshot
+    query: str, written: Mapping[int, str], words: Snapshot
 ) -> dict[int, tuple[int, ...]]:
     """The unseen terms as the collection knows them in another of its languages: that in which it knows most of them.
 
     A stopword of that language is read as nothing.
     """
-    own, *others = choose(query, words.language), *words.all_languages.split("+")
-    written = words_of(query, words.language, unseen) if {*others} - {own} else {}
     best: dict[int, tuple[int, ...]] = {}
-    for other in others if written else ():
+    own = choose(query, words.language)
+    for other in words.all_languages.split("+"):
+        if other == own:
+            continue
         read = read_words(written.values(), other)
         counts = _frequencies(read.values(), words)
         known = {key: (read[word],) for key, word in written.items() if counts.get(read[word])}
@@ -249,9 +244,15 @@ def _in_another_language(
     return best
 
 
-def _correct(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, tuple[int, ...]]:
+def _find_slips(
+    written: Mapping[int, str], language: str, words: Snapshot
+) -> dict[int, tuple[int, ...]]:
     """The unseen terms that are a slip, as the commonest known word; as nothing where that is a stopword."""
-    slips = correct_words(query, words.language, unseen, least=LEAST) if unseen else {}
+    slips = {
+        key: [*read_words(_slips(word), language).values()]
+        for key, word in written.items()
+        if LEAST <= len(word) <= LONGEST and word.isalpha()
+    }
     counts = _frequencies(chain.from_iterable(slips.values()), words)
     meant = {key: max(found, key=lambda one: counts.get(one, 0)) for key, found in slips.items()}
     return {
@@ -261,28 +262,38 @@ def _correct(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, 
     }
 
 
-def _parts(query: str, unseen: Collection[int], words: Snapshot) -> dict[int, tuple[int, ...]]:
-    """The parts of those unseen terms that consist of known ones."""
-    cuts = cut_words(query, words.language, unseen, least=LEAST) if unseen else {}
-    every = chain.from_iterable(
-        chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()
-    )
-    known = _frequencies(every, words)
-    best = {key: _join_parts(found, known) for key, found in cuts.items()}
-    return {key: parts for key, (share, parts) in best.items() if share >= KNOWN_PART}
+def _slips(word: str) -> set[str]:
+    """The word with two letters swapped, one doubled, or one of a double left out; never the first letter."""
+    places = range(1, len(word))
+    swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
+    doubled = {word[:at] + word[at] + word[at:] for at in places}
+    single = {word[:at] + word[at + 1 :] for at in places if word[at] == word[at - 1]}
+    return (swapped | doubled | single) - {word}
 
 
-def _join_parts(cuts: Sequence[Cut], known: Mapping[int, int]) -> tuple[float, tuple[int, ...]]:
-    """How much of a word its known beginning and ending hold at most, and which they are; of two pairs that hold alike,
-    the more even one.
-    """
-    begins = [(0.0, 0), *((cut.share, cut.first) for cut in cuts if known.get(cut.first))]
-    ends = [(1.0, 0), *((cut.share, cut.second) for cut in cuts if known.get(cut.second))]
-    pairs = (
-        (1 - end + begin, begin, end, a, b)
-        for begin, a in begins
-        for end, b in ends
-        if begin <= end
-    )
-    share, _, _, first, second = max(pairs, key=lambda pair: (pair[0], min(pair[1], 1 - pair[2])))
-    return share, tuple(filter(None, (first, second)))
+def _find_parts(
+    written: Mapping[int, str], language: str, words: Snapshot
+) -> dict[int, tuple[int, ...]]:
+    """The known beginning and ending of those unseen terms of which they hold most."""
+    best: dict[int, tuple[int, ...]] = {}
+    for key, word in written.items():
+        if not LEAST < len(word) <= LONGEST or any(map(str.isdigit, word)):
+            continue
+        ends = range(LEAST, len(word))
+        begins = range(1, len(word) - LEAST + 1)
+        terms = read_words({*(word[:at] for at in ends), *(word[at:] for at in begins)}, language)
+        known = {key for key, count in _frequencies(terms.values(), words).items() if count}
+        firsts = [(0, 0), *((at, terms[word[:at]]) for at in ends)]
+        lasts = [(len(word), 0), *((at, terms[word[at:]]) for at in begins)]
+        pairs = [
+            (len(word) - begin + end, min(end, len(word) - begin), first, last)
+            for end, first in firsts
+            if first in known or not end
+            for begin, last in lasts
+            if (last in known or begin == len(word)) and end <= begin
+        ]
+        # of two pairs that hold alike, the more even one
+        held, _, first, last = max(pairs, key=lambda pair: pair[:2])
+        if held >= KNOWN_PART * len(word):
+            best[key] = tuple(filter(None, (first, last)))
+    return best

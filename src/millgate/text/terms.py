@@ -7,19 +7,15 @@ terms too. Scripts without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import chain
-from sys import getsizeof
+from itertools import chain, islice
 from threading import local
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import Stemmer
 
-from millgate.text.cache import Cache
 from millgate.text.languages import choose, choose_all
 from millgate.text.lazy_pattern import lazy_compile
 from millgate.text.letters import UNSPACED, fold, marks, signs
@@ -63,19 +59,12 @@ def numbers(texts: Iterable[str]) -> list[int]:
 
 def words(text: str) -> list[str]:
     """Lower-case words in reading order; identifiers whole and in parts, unspaced scripts as pairs of signs."""
-    if text.isalnum():
+    if text.isalnum():  # as most are
         return _parts(text)
-    pattern = _ASCII if text.isascii() else _ANY
     if "'" in text or "\u2019" in text:
         text = _POSSESSIVE.sub(" ", text)
-    plain = text.isascii() and text.islower()
-    found: list[str] = []
-    for compound in pattern.findall(text):
-        if plain and compound.isalpha():  # as most are
-            found.append(compound)
-        else:
-            found += _open(compound)
-    return found
+    pattern = _ASCII if text.isascii() else _ANY
+    return list(chain.from_iterable(map(_open, pattern.findall(text))))
 
 
 def _open(compound: str) -> list[str]:
@@ -83,11 +72,10 @@ def _open(compound: str) -> list[str]:
     if compound.isalnum():
         return _parts(compound)
     simple = list(filter(None, compound.replace("_", "-").replace(".", "-").split("-")))
-    joined = "".join(simple)
-    plain = joined.isalpha() and joined.isascii() and joined.islower()
-    parts = simple if plain else list(chain.from_iterable(map(_parts, simple)))
+    parts = list(chain.from_iterable(map(_parts, simple)))
     if len(simple) < 2 or len(compound) > LONGEST:
         return parts
+    joined = "".join(simple)
     # numbers keep a point between them, since 3.11 is not 311
     return [fold(_POINT.join(simple) if joined.isdigit() else joined), *parts]
 
@@ -130,61 +118,61 @@ class _Stemmer(local):
         )
 
 
+_stemmer = cache(_Stemmer)
+
+
 def _first_letters(words: Iterable[str]) -> list[str]:
     return [word if _DIGIT.search(word) else word[:_STEM] for word in words]
 
 
-class Cut(NamedTuple):
-    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first
-    holds.
+def read_words(words: Iterable[str], language: str) -> dict[str, int]:
+    """Words -> their terms in one language, 0 for a stopword."""
+    distinct = set(words)
+    found = dict.fromkeys(distinct & stopwords(language), 0)
+    rest = list(distinct.difference(found))
+    stems = _stemmer(language).stem(rest)
+    known = set(stems)
+    terms = dict(zip(known, numbers(known), strict=True))
+    found.update(zip(rest, map(terms.__getitem__, stems), strict=True))
+    return found
+
+
+class _Pieces(dict[str, tuple[int, ...]]):
+    """What stands between two spaces -> its terms, of pieces that were met before."""
+
+    bytes = 0
+
+
+# Of each language: most pieces of a text were met before. One that is full gives way to an empty one.
+_PIECES: dict[str, _Pieces] = {}
+_MOST_BYTES = 12_000_000  # some 40 000 pieces
+
+
+def read_pieces(pieces: Iterable[str], language: str) -> Mapping[str, tuple[int, ...]]:
+    """The terms of pieces, and of others."""
+    known = _PIECES.setdefault(language, _Pieces())
+    if new := {piece for piece in pieces if piece not in known}:
+        flat, sizes = read_new(new, language)
+        terms = iter(flat)
+        for piece, size in zip(new, sizes, strict=True):
+            known[piece] = tuple(filter(None, islice(terms, size)))
+            known.bytes += 200 + len(piece) + 44 * size
+        if known.bytes > _MOST_BYTES:
+            _PIECES[language] = _Pieces()
+    return known
+
+
+def read_new(pieces: Iterable[str], language: str) -> tuple[list[int], list[int]]:
+    """The terms of pieces end to end, with 0 for each stopword, and how many each piece has.
+
+    Pieces are read together, which is faster than one by one; lists of lists would keep the garbage collector busy.
     """
-
-    first: int
-    second: int
-    share: float
-
-
-class _Language:
-    """What words and pieces of text mean in one language; a piece is what stands between two spaces."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._stops = stopwords(name)
-        self._stemmer = _Stemmer(name)
-
-    def read_words(self, words: set[str]) -> dict[str, int]:
-        """Words -> their terms, 0 for stopwords."""
-        found = dict.fromkeys(words & self._stops, 0)
-        rest = [word for word in words if word not in found]
-        # signs of East Asia have no stems
-        signs = [word for word in rest if "\u3000" < word < "\ue000"]
-        found.update(zip(signs, numbers(signs), strict=True))
-        rest = [word for word in rest if word not in found] if signs else rest
-        stems = self._stemmer.stem(rest)
-        distinct = set(stems)
-        terms = dict(zip(distinct, numbers(distinct), strict=True))
-        found.update(zip(rest, map(terms.__getitem__, stems), strict=True))
-        return found
-
-    def read_pieces(self, pieces: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """Pieces -> their terms. New ones are read together, which is faster than one by one."""
-        distinct = list(set(pieces))
-        keys = [(self._name, piece) for piece in distinct]
-        return dict(zip(distinct, _PIECES.read(keys, distinct, self._read_new), strict=True))
-
-    def _read_new(self, pieces: list[str]) -> list[tuple[int, ...]]:
-        split = [_piece_words(piece) for piece in pieces]
-        terms = self.read_words(set(chain.from_iterable(split)))
-        return [tuple(filter(None, map(terms.__getitem__, words))) for words in split]
-
-
-def _measure_piece(key: tuple[str, str], terms: tuple[int, ...]) -> int:
-    return getsizeof(key) + getsizeof(key[1]) + getsizeof(terms) + 36 * len(terms)
-
-
-# (language, piece) -> its terms, some 25 000 of them. Most pieces of a text were met before: without it a request takes
-# 5 % more CPU.
-_PIECES = Cache[tuple[str, str], tuple[int, ...]](12_000_000, _measure_piece)
+    found, sizes = list[str](), list[int]()
+    for piece in pieces:
+        own = _piece_words(piece)
+        found += own
+        sizes.append(len(own))
+    return list(map(read_words(found, language).__getitem__, found)), sizes
 
 
 def _piece_words(piece: str) -> list[str]:
@@ -197,108 +185,36 @@ def _piece_words(piece: str) -> list[str]:
     return words(bare)
 
 
-@cache
-def _language(name: str) -> _Language:
-    return _Language(name)
-
-
 def terms(text: str, language: str = "english") -> list[int]:
     """The terms of a text in reading order, stopwords left out.
 
     Of several languages, joined by "+", the text's own is taken, and the first if it has none of them.
     """
-    return list(chain.from_iterable(_piece_terms(text, language)))
+    return list(chain.from_iterable(word_terms(text, language)))
+
+
+def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
+    """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
+    pieces = text.split()
+    known = read_pieces(pieces, choose(text, language))
+    return [known[piece] for piece in pieces if known[piece]]
 
 
 def terms_of(texts: Sequence[str], language: str = "english") -> list[tuple[int, ...]]:
     """The terms of many texts, as `terms` gives them; faster than one by one."""
     chosen = choose_all(texts, language)
     split = [text.split() for text in texts]
-    met: dict[str, set[str]] = {}
+    met: dict[str, set[str]] = defaultdict(set)
     for name, pieces in zip(chosen, split, strict=True):
-        met.setdefault(name, set()).update(pieces)
-    known = {name: _language(name).read_pieces(pieces) for name, pieces in met.items()}
+        met[name].update(pieces)
+    known = {name: read_pieces(pieces, name) for name, pieces in met.items()}
     return [
         tuple(chain.from_iterable(map(known[name].__getitem__, pieces)))
         for name, pieces in zip(chosen, split, strict=True)
     ]
 
 
-def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
-    """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
-    return [found for found in _piece_terms(text, language) if found]
-
-
-def _piece_terms(text: str, language: str) -> list[tuple[int, ...]]:
-    pieces = text.split()
-    known = _language(choose(text, language)).read_pieces(pieces)
-    return [known[piece] for piece in pieces]
-
-
-def cut_words(
-    text: str, language: str, wanted: Container[int], *, least: int
-) -> dict[int, list[Cut]]:
-    """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
-    own = _language(choose(text, language))
-    return {
-        term: _cut(word, own, least)
-        for word, term in own.read_words(set(words(text))).items()
-        if term in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word)
-    }
-
-
-def _cut(word: str, language: _Language, least: int) -> list[Cut]:
-    places = [at for at in range(1, len(word)) if max(at, len(word) - at) >= least]
-    parts = {part for at in places for part in (word[:at], word[at:]) if len(part) >= least}
-    terms = language.read_words(parts)
-    return [Cut(terms.get(word[:at], 0), terms.get(word[at:], 0), at / len(word)) for at in places]
-
-
 def words_of(text: str, language: str, wanted: Container[int]) -> dict[int, str]:
     """The words of a text whose terms are wanted, by term."""
-    found = _language(choose(text, language)).read_words(set(words(text)))
+    found = read_words(words(text), choose(text, language))
     return {term: word for word, term in found.items() if term in wanted}
-
-
-def read_words(words: Collection[str], language: str) -> dict[str, int]:
-    """Words -> their terms in one language, 0 for a stopword."""
-    return _language(language).read_words(set(words))
-
-
-def correct_words(
-    text: str, language: str, wanted: Container[int], *, least: int
-) -> dict[int, tuple[int, ...]]:
-    """The words of a text whose terms are wanted, by term: the terms of what may have been meant, 0 for a stopword.
-
-    Two letters may be swapped, one doubled, or one of a double left out; the first letter stays.
-    """
-    own = _language(choose(text, language))
-    return {
-        term: tuple(own.read_words(_slips(word)).values())
-        for word, term in own.read_words(set(words(text))).items()
-        if term in wanted and least <= len(word) <= LONGEST and word.isalpha()
-    }
-
-
-def _slips(word: str) -> set[str]:
-    """The word with two letters swapped, one doubled, or one of a double left out; never the first letter."""
-    places = range(1, len(word))
-    swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
-    doubled = {word[:at] + word[at] + word[at:] for at in places}
-    single = {word[:at] + word[at + 1 :] for at in places if word[at] == word[at - 1]}
-    return (swapped | doubled | single) - {word}
-
-
-def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.uint64], list[int]]:
-    """The terms of many pieces of text, end to end with 0 for each stopword, and how many each piece has.
-
-    For an index, which remembers pieces itself; faster than one by one.
-    """
-    found: list[str] = []
-    sizes = []
-    for piece in pieces:
-        own = _piece_words(piece)
-        found += own  # a list of lists would keep the garbage collector busy
-        sizes.append(len(own))
-    terms = _language(language).read_words(set(found))
-    return np.fromiter(map(terms.__getitem__, found), np.uint64, len(found)), sizes
