@@ -1,8 +1,6 @@
 """The guard's token, detector and thresholds, by header and by model."""
 
-import inspect
 import json
-import re
 
 import pytest
 from tests.proxy import web
@@ -11,7 +9,7 @@ from tests.waiting import MOST_S
 
 from millgate.guard.policy import GuardPolicy
 from millgate.service.edge.own_headers import describe_unknown
-from millgate.service.proxy.request import ENTROPY_HEADERS, GUARD_HEADERS, parse_options
+from millgate.service.proxy.request import ENTROPY, GUARD, PREFIX, Options
 
 ASK = [{"role": "user", "content": "Tell me about millgates."}]
 TOKEN = "<other way>"  # no secret
@@ -87,8 +85,8 @@ def test_a_misspelled_header_is_told_and_costs_nothing(rig, served, upstream):
 
 
 def test_every_header_that_the_proxy_reads_is_known():
-    read = set(GUARD_HEADERS.values()) | set(ENTROPY_HEADERS.values())
-    read |= set(re.findall(r'"(x-millgate-[a-z-]+)"', inspect.getsource(parse_options)))
-    sent = [(name.encode(), b"") for name in read]
+    read = {f"guard-{name.replace('_', '-')}" for name in (*GUARD, *ENTROPY)}
+    read |= set(Options.model_fields) - {"guard_changes"}
+    sent = [(f"{PREFIX}{name}".encode(), b"") for name in read]
     assert len(sent) > 15
     assert describe_unknown(sent) == ""

@@ -229,7 +229,8 @@ async def _find_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, sess
         return replace(block, text=text, tokens=tokens, reason=reason)
 
     collection = collection_of(session, exchange.caller.key)
-    options = replace(request.options, collection=collection, budget=policy.budget, k=MOST_PIECES, session=session)  # fmt: skip
+    changed = {"collection": collection, "budget": policy.budget, "k": MOST_PIECES, "session": session}  # fmt: skip
+    options = request.options.model_copy(update=changed)
     blocks, headers = await find_blocks(
         replace(request, options=options),
         exchange.dialect,
