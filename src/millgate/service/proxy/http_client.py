@@ -1,7 +1,7 @@
 """HttpClient: the Transport on aiohttp, with what a proxy must promise beyond a plain client.
 
 No redirects, no cookies, no proxies of the environment, certificates checked. The head is bounded (size, number of
-headers, informational responses before it), and bodies come with backpressure, decompressed ones too. A request is
+headers), and bodies come with backpressure, decompressed ones too. A request is
 sent a second time only when it went over a kept connection that the server closed before it answered anything.
 
 What a server sends unasked must not become the answer to the next request. So a kept connection serves one owner only,
@@ -13,7 +13,6 @@ import asyncio
 import select
 import ssl
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
@@ -41,17 +40,14 @@ except ImportError as error:
 
 MAX_FIELD = 16_384  # bytes of one header, and of the status line; longer than any provider sends
 MAX_HEADERS = 128
-MAX_INFORMATIONAL = 10  # responses with a status of 1xx before the real one
 BUFFER = 65_536  # bytes that wait before reading pauses is twice this
 KEEP_S = 55.0  # an idle connection is not trusted for longer; common servers close after 60 s
 PART = 16_384  # bytes that are read at once; a part of crumbs takes long to work on
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
-ON_KEPT = "millgate_kept"  # marks a connection that has answered, and errors on it
-OWNER = "millgate_owner"  # for whom a connection has answered; None: it is used no more
 WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-_owner: ContextVar[str | None] = ContextVar("owner of a connection")
+_owner: ContextVar[object] = ContextVar("whose a connection is")
 GZIP, DEFLATE, RAW_DEFLATE = 31, 15, -15  # window bits that tell zlib the format
 GZIP_MAGIC = b"\x1f"
 FORMATS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": DEFLATE}
@@ -72,12 +68,13 @@ class HttpClient:
         place = request.address.place
         try:
             async with asyncio.timeout(request.timeouts.answer_s):
+                kept: list[bool] = []
                 try:
-                    found = await self._send(request)
-                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                    if not getattr(error, ON_KEPT, False):
+                    found = await self._send(request, kept)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                    if not kept:
                         raise
-                    found = await self._send(request)
+                    found = await self._send(request, kept)
         except TimeoutError as error:
             if isinstance(error, aiohttp.ServerTimeoutError):  # of the connection
                 raise NotReached(f"{place} cannot be reached in time") from error
@@ -90,7 +87,8 @@ class HttpClient:
             response.decompress()
         return response
 
-    async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
+    async def _send(self, request: UpstreamRequest, kept: list[bool]) -> aiohttp.ClientResponse:
+        """Send a request; `kept` gets an item if it goes over a kept connection."""
         address = request.address
         url = URL.build(
             scheme=address.scheme,
@@ -106,11 +104,11 @@ class HttpClient:
             body = _parts(request.body)
             headers.append(("content-length", str(len(request.body))))
         has_body = request.method in WITH_BODY
-        owner: str | None = request.owner
+        owner: object = request.owner
         if request.body and request.method not in WITH_BODY | WITHOUT_BODY:
             # as DELETE: servers that do not expect the body would take it for the next request
             headers.append(("connection", "close"))
-            has_body, owner = True, None
+            has_body, owner = True, object()
         _owner.set(owner)
         return await self._open_session().request(
             request.method,
@@ -120,18 +118,25 @@ class HttpClient:
             allow_redirects=False,
             proxy=request.proxy or None,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
+            trace_request_ctx=kept,
         )
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context(self._authorities)
+            )
+            # The library has no public way to read responses otherwise.
+            connector._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # noqa: SLF001
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_note_kept)
             self._session = aiohttp.ClientSession(
-                connector=_OwnedConnections(
-                    limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context(self._authorities)
-                ),
+                connector=connector,
                 auto_decompress=False,  # the library does not know every way to say gzip
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=AUTO_HEADERS,
-                response_class=_BoundedResponse,
+                request_class=_OwnedRequest,
+                trace_configs=[tracing],
                 read_bufsize=BUFFER,
                 max_line_size=MAX_FIELD,
                 max_field_size=MAX_FIELD,
@@ -246,47 +251,39 @@ class HttpResponse:
         self._response.close()
 
 
-class _BoundedResponse(aiohttp.ClientResponse):
-    """A response that takes at most ten informational ones before it; the library itself reads them without end.
+async def _note_kept(_: aiohttp.ClientSession, context: Any, __: object) -> None:  # noqa: ANN401  (the library's own)
+    context.trace_request_ctx.append(True)
 
-    Errors in place of it tell whether its connection was a kept one, for only then may a request be sent again. Both
-    are promises and not there for speed: they run once a response, so a chunk pays nothing for them.
-    """
 
-    async def start(self, connection: Any) -> aiohttp.ClientResponse:  # noqa: ANN401  # the library's own
-        protocol, heads = connection.protocol, 0
-        read = protocol.read
+class _OwnedRequest(aiohttp.ClientRequest):
+    """A request that goes over a connection of its owner only, or over one that nobody used yet."""
 
-        async def read_head() -> object:
-            nonlocal heads
-            heads += 1
-            if heads > MAX_INFORMATIONAL + 1:
-                raise http.HttpProcessingError(
-                    code=400, message="informational responses without end"
-                )
-            return await read()
-
-        protocol.read = read_head
-        try:
-            await super().start(connection)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            setattr(error, ON_KEPT, hasattr(protocol, ON_KEPT))
-            raise
-        finally:
-            del protocol.read
-        setattr(protocol, ON_KEPT, True)
-        setattr(protocol, OWNER, _owner.get())
-        if _owner.get() is None:
-            protocol.force_close()  # when this response is complete
-        return self
+    @property
+    def connection_key(self) -> Any:  # noqa: ANN401  (the library's own)
+        """What the library chooses kept connections by."""
+        # any value serves: it is only compared
+        return super().connection_key._replace(proxy_headers_hash=_owner.get())  # type: ignore[arg-type]
 
 
 class _Protocol(ResponseHandler):
     """The library's reader of responses, which loses nothing good before bytes that are not HTTP.
 
     The library itself drops the head that came in one part with them, and ends the body behind them with silence or a
-    bare RuntimeError.
+    bare RuntimeError. What comes on an idle connection it would hand to the next request: here that one is closed.
     """
+
+    def is_connected(self) -> bool:
+        """Whether an idle connection may be used: not if bytes have come, or its end, read by the library or not."""
+        if self.should_close or not super().is_connected():
+            return False
+        own = self.transport.get_extra_info("socket") if self.transport else None
+        if own is None:
+            return True
+        if not hasattr(select, "poll"):  # as on Windows
+            return not select.select([own], [], [], 0)[0]
+        poll = select.poll()
+        poll.register(own, select.POLLIN)
+        return not poll.poll(0)
 
     def data_received(self, data: bytes) -> None:
         is_head = self._payload is None or self._payload.is_eof()
@@ -304,45 +301,6 @@ class _Protocol(ResponseHandler):
                 else aiohttp.ClientPayloadError(str(exc))
             )
         super().set_exception(exc, *cause)
-
-
-class _OwnedConnections(aiohttp.TCPConnector):
-    """Kept connections, each used again only for its owner, and only if nothing has come on it since its last answer.
-
-    The library would hand bytes that came meanwhile to the next request, whoever makes it.
-    """
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401  # the library's own
-        super().__init__(**options)
-        self._factory = partial(_Protocol, loop=self._loop)  # type: ignore[assignment]  # a kind of it
-
-    async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401  # the library's own
-        idle = self._conns.pop(key, deque())
-        for protocol, _ in idle:
-            if _has_unread(protocol):
-                protocol.close()  # and so it is passed over
-        owner = _owner.get()
-        self._conns[key] = deque(pair for pair in idle if getattr(pair[0], OWNER, None) == owner)
-        try:
-            return await super()._get(key, traces)
-        finally:
-            others = [pair for pair in idle if getattr(pair[0], OWNER, None) != owner]
-            if others:
-                self._conns[key].extend(others)
-
-
-def _has_unread(protocol: Any) -> bool:  # noqa: ANN401  # the library's own
-    """Whether bytes have come on an idle connection: read by the library already, or not yet. The end counts too."""
-    if protocol.should_close or not protocol.is_connected():
-        return True
-    own = protocol.transport.get_extra_info("socket")
-    if own is None:
-        return False
-    if not hasattr(select, "poll"):  # as on Windows
-        return bool(select.select([own], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(own, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _tls_context(authorities: Iterable[str]) -> ssl.SSLContext:

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from millgate.calls import bugs
 from millgate.errors import LoopError, MillgateError, PartialCallError, UpstreamError
@@ -53,19 +54,21 @@ def figures_of(machine: StreamMachine) -> dict[str, int]:
     return {"rollbacks": machine.report.rollbacks, "cut_chars": machine.report.cut_chars}
 
 
+@dataclass(slots=True, eq=False)
 class Frame:
     """The bytes of an event, and how many of its pieces have not yet gone out."""
 
-    __slots__ = ("data", "found", "is_strange", "pieces_left", "size", "verbatim", "written")
-
-    def __init__(
-        self, data: bytes, found: Event | None, pieces_left: int, *, verbatim: bool
-    ) -> None:
-        self.data, self.pieces_left, self.verbatim = data, pieces_left, verbatim
-        self.size = 0  # bytes that are booked for it while it waits
-        self.found = found  # until it has to wait: parsed, it takes many times its bytes
-        self.written: list[Event] = []  # of the pieces that have, should the rest be cut
-        self.is_strange = False  # whether the dialect cannot read it
+    data: bytes
+    found: Event | None
+    """The event, until it has to wait: parsed, it takes many times its bytes."""
+    pieces_left: int
+    verbatim: bool
+    is_strange: bool = False
+    """Whether the dialect cannot read it."""
+    size: int = 0
+    """Bytes that are booked for it while it waits."""
+    written: list[Event] = field(default_factory=list)
+    """Of the pieces that have gone out, should the rest be cut."""
 
 
 class Relay:
@@ -153,7 +156,12 @@ class Relay:
         while not self._is_over():
             data = await response.read(self._tick_s if self._held or machine.holding else None)
             if data:
-                self._count_bytes(len(data))
+                self._total += len(data)
+                if self._total > self._policy.max_stream_bytes:
+                    raise UpstreamError(
+                        f"the stream is longer than max_stream_bytes {self._policy.max_stream_bytes}",
+                        hint="raise proxy.max_stream_bytes",
+                    )
                 out = await self._take_bytes(splitter, data)
             else:
                 out = [] if data is None else await self._end_call(splitter.end())
@@ -175,8 +183,10 @@ class Relay:
         if data:
             await self._write(data)
         with suppress(UpstreamError):
-            while data := await response.read(DRAIN_S):
-                self._count_bytes(len(data))
+            while self._total <= self._policy.max_stream_bytes and (
+                data := await response.read(DRAIN_S)
+            ):
+                self._total += len(data)
                 await self._write(data)
 
     def _passes_rest(self) -> bool:
@@ -188,27 +198,16 @@ class Relay:
         """Whether nothing more is wanted of the current call."""
         return self.machine.report.state is not GENERATING
 
-    def _count_bytes(self, size: int) -> None:
-        self._total += size
-        if self._total > self._policy.max_stream_bytes:
-            raise UpstreamError(
-                f"the stream is longer than max_stream_bytes {self._policy.max_stream_bytes}",
-                hint="raise proxy.max_stream_bytes",
-            )
-
     async def _send(self, out: list[bytes]) -> None:
         """Write what there is; a comment if there is nothing and the client has waited for a while."""
         if out:
             await self._write(out[0] if len(out) == 1 else b"".join(out))
             self._written = self._loop.time()
         elif self._held and not self.machine.stalled:
-            await self._keep_alive()
-
-    async def _keep_alive(self) -> None:
-        now = self._loop.time()
-        if now - self._written >= self.machine.policy.keep_alive_s * 0.99:
-            self._written = now
-            await self._write(KEEP_ALIVE)
+            now = self._loop.time()
+            if now - self._written >= self.machine.policy.keep_alive_s * 0.99:
+                self._written = now
+                await self._write(KEEP_ALIVE)
 
     # Events
 
@@ -273,8 +272,7 @@ class Relay:
         """Pass an event that cannot be read on as it came. One of a later call would have to be written anew."""
         if self._calls > 1:
             raise UpstreamError(STRANGE)
-        frame = Frame(event, None, 1, verbatim=True)
-        frame.is_strange = True
+        frame = Frame(event, None, 1, verbatim=True, is_strange=True)
         out = self._emit(self.machine.feed(Piece(EVENT, raw=(frame, None))))
         return out + self._hold(frame) if frame.pieces_left else out
 

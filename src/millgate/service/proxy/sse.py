@@ -55,7 +55,8 @@ class Splitter:
         self._rest += data
         events: list[bytes] = []
         start, rest = 0, self._rest
-        ends = END.finditer(rest, max(0, self.pending - 3)) if has_line_end(data) else ()
+        has_end = b"\n" in data or b"\r" in data
+        ends = END.finditer(rest, max(0, self.pending - 3)) if has_end else ()
         for end in ends:
             with memoryview(rest) as view:
                 events.append(bytes(view[start : end.end()]))
@@ -71,11 +72,6 @@ class Splitter:
         self._rest.clear()
         self.pending = 0
         return rest
-
-
-def has_line_end(data: bytes) -> bool:
-    """Whether a line ends in these bytes."""
-    return b"\n" in data or b"\r" in data
 
 
 def payload(event: bytes) -> bytes:

@@ -41,7 +41,7 @@ from millgate.service.proxy.request import (
     parse_request,
     session_of,
 )
-from millgate.service.proxy.sse import encode
+from millgate.service.proxy.sse import encode, encode_data
 from millgate.service.proxy.transport import codings_of
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import TTL_S, read_prompt
@@ -257,7 +257,7 @@ async def end_turn(exchange: Exchange) -> None:
     for event in dialect.own_events(answer, request.fields):
         await reply.write(encode(event, name=dialect.event_name(event)))
     if dialect.done:
-        await reply.write(b"data: " + dialect.done + b"\n\n")
+        await reply.write(encode_data(dialect.done))
 
 
 # Caps on spending: hold the likely size of a call before it goes out, and book its real size when it is over
