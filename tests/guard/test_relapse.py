@@ -2,7 +2,7 @@
 
 import pytest
 
-from millgate.guard.relapse import RelapseDetector
+from millgate.guard.channels import RelapseDetector
 
 UNIT = "He lifted the first board and looked at the water below him for a while. "
 

@@ -7,26 +7,24 @@ from millgate.guard.channels import REASONING
 from millgate.guard.policy import SAMPLING
 from millgate.guard.resume import (
     ANSWER_NOW,
-    ATTEMPTS_BY_WORDS,
     FINISH,
     NUDGE,
     OPENING,
     RETRY,
     TURNS,
+    TURNS_BY_WORDS,
     SentText,
-    Stop,
-    before_loop,
     next_call,
 )
 from millgate.testing import ScriptedModel
 
 ASK = ({"role": "user", "content": "Tell me."},)
 TEXT = "One thing. Another thing, and again and again and"
-STOP = Stop(TEXT, onset=TEXT.index("and again"))
+ONSET = TEXT.index("and again")
 
 
-def words(attempt, stop=STOP, **more):
-    return next_call(ASK, stop, attempt=attempt, sampling=(), **more)
+def words(attempt, text=TEXT, onset=ONSET, **more):
+    return next_call(ASK, text, onset=onset, attempt=attempt, sampling=(), **more)
 
 
 def test_the_ladder_goes_back_then_asks_for_an_end():
@@ -35,15 +33,13 @@ def test_the_ladder_goes_back_then_asks_for_an_end():
     histories = [call.messages[-2]["content"] for call in calls]
     assert histories == ["One thing. ", "One thing. ", TEXT, TEXT]
     assert all(call.sampling is None for call in calls)
-    assert [call.steering for call in calls] == [
-        attempt.turn for attempt in (*ATTEMPTS_BY_WORDS, ATTEMPTS_BY_WORDS[-1])
-    ]
+    assert [call.steering for call in calls] == [*TURNS_BY_WORDS, TURNS_BY_WORDS[-1]]
 
 
 def test_the_last_try_shows_the_model_only_how_a_long_answer_begins():
     text = "It begins so. " + "Something new each time, number %d. " * 20 % tuple(range(20))
-    stop = Stop(text + "and and and", onset=len(text))
-    histories = [words(attempt, stop).messages[-2]["content"] for attempt in (1, 2, 3)]
+    looped = text + "and and and"
+    histories = [words(n, looped, len(text)).messages[-2]["content"] for n in (1, 2, 3)]
     assert histories[:2] == [text, text]
     assert text.startswith(histories[2])
     assert 200 < len(histories[2]) <= OPENING
@@ -51,7 +47,7 @@ def test_the_last_try_shows_the_model_only_how_a_long_answer_begins():
 
 
 def test_with_sampling_the_history_is_what_the_client_has():
-    call = next_call(ASK, STOP, attempt=1)
+    call = next_call(ASK, TEXT, onset=ONSET, attempt=1)
     assert [m["content"] for m in call.messages] == ["Tell me.", TEXT, TURNS[0]]
     assert call.sampling == SAMPLING[0]
 
@@ -62,38 +58,41 @@ def test_with_sampling_the_history_is_what_the_client_has():
         ("A line\nand and and", 7, "A line\n"),
         ("A sentence. and and", 11, "A sentence. "),  # the blank counts as part of the loop
         ("no end here, and and", 13, "no end here, "),
-        ("and and and", 0, ""),
         ("whole", None, "whole"),
     ],
 )
 def test_what_stands_before_the_loop(text, onset, kept):
-    assert before_loop(Stop(text, onset)) == kept
+    assert words(1, text, onset).messages[-2]["content"] == kept
+
+
+def test_of_an_answer_that_begins_with_its_loop_nothing_is_shown():
+    assert words(1, "and and and", 0).messages == (
+        {"role": "user", "content": f"Tell me.\n\n{NUDGE}"},
+    )
 
 
 def test_a_loop_in_the_reasoning_is_answered_with_answer_now_on_every_try():
-    stop = Stop("", reasoning=True)
     for sampling in ((), SAMPLING):
-        call = next_call(ASK, stop, attempt=2, sampling=sampling)
+        call = next_call(ASK, "", reasoning=True, attempt=2, sampling=sampling)
         assert call.messages[-1]["content"].endswith(ANSWER_NOW)
         assert call.answer_now
 
 
 def test_what_is_delivered_whole_is_asked_for_again_with_new_sampling_or_with_words():
-    stop = Stop("", whole=True)
-    assert next_call(ASK, stop, attempt=1, how="restart").messages == ASK
-    assert words(1, stop, how="restart").messages[-1]["content"].endswith(RETRY)
+    assert next_call(ASK, "", whole=True, attempt=1, how="restart").messages == ASK
+    assert words(1, "", None, whole=True, how="restart").messages[-1]["content"].endswith(RETRY)
 
 
 def test_a_turn_joins_the_parts_of_a_user_message_in_their_own_type():
     for kind in ("text", "input_text"):
         message = {"role": "user", "content": [{"type": kind, "text": "Tell me."}]}
-        call = next_call((message,), Stop(""), attempt=1)
+        call = next_call((message,), "", attempt=1)
         assert [part["type"] for part in call.messages[0]["content"]] == [kind, kind]
 
 
 def test_a_part_whose_type_is_no_name_is_left_to_the_upstream():
     message = {"role": "user", "content": [{"type": ["text"], "text": "Tell me."}]}
-    call = next_call((message,), Stop(""), attempt=1)
+    call = next_call((message,), "", attempt=1)
     assert call.messages[0]["content"][1]["type"] == "text"
 
 
@@ -126,7 +125,7 @@ async def test_reasoning_that_loops_leads_to_an_answer():
 def sent(*parts):
     text = SentText()
     for part in parts:
-        text.append(part)
+        text.parts.append(part)
     return text
 
 
@@ -140,8 +139,8 @@ def test_the_model_is_shown_what_was_sent():
 def test_a_loop_cut_at_its_onset_is_not_shown_and_what_follows_is():
     text = sent("It began. ", "fofofo")
     text.omit_from(10)
-    text.append("It went on. ")
-    text.append("baba")
+    text.parts.append("It went on. ")
+    text.parts.append("baba")
     assert str(text) == "It began. fofofoIt went on. baba"
     assert text.shown() == "It began. It went on. baba"
     text.omit_from(28)
@@ -152,6 +151,6 @@ def test_a_loop_cut_at_its_onset_is_not_shown_and_what_follows_is():
 def test_an_earlier_onset_takes_a_later_one_in():
     text = sent("It began. ", "fofofo")
     text.omit_from(10)
-    text.append("more")
+    text.parts.append("more")
     text.omit_from(3)
     assert text.shown() == "It "

@@ -50,7 +50,8 @@ class GuardedEvents:
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
         if not self._sampling_overrides(SAMPLING[0]):
             knobs.setdefault("sampling", ())
-        self._guard = Guard(self._open_async if is_async else self._open_sync, **knobs)
+        self._guard = Guard(self._open, **knobs)
+        self._guard.read = self._read
         self._is_async = is_async
         self._running: AsyncGenerator[Any] | Iterator[Any] | None = None
 
@@ -121,29 +122,15 @@ class GuardedEvents:
         asked = self._dialect.replace_conversation(messages) if self._guard.report.rollbacks else {}
         return {**self._fields, **self._sampling_overrides(sampling or {}), **asked, "stream": True}
 
-    async def _open_async(
+    def _open(
         self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None
-    ) -> AsyncGenerator[Piece]:
-        stream = await self._create(**self._request(messages, sampling))
-        return self._read(stream)
+    ) -> Any:  # the SDK's stream, or an awaitable of it
+        return self._create(**self._request(messages, sampling))
 
-    async def _read(self, stream: Any) -> AsyncGenerator[Piece]:
-        async with stream:
-            async for event in stream:
-                for piece in self._dialect.read(self._as_dict(event)):
-                    yield piece
-
-    def _open_sync(
-        self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None
-    ) -> Iterator[Piece]:
-        with self._create(**self._request(messages, sampling)) as stream:
-            for event in stream:
-                yield from self._dialect.read(self._as_dict(event))
-
-    def _as_dict(self, event: Any) -> Event:
+    def _read(self, event: Any) -> Sequence[Piece]:  # an SDK's
         plain: Event = event.to_dict(mode="python", use_api_names=True)
         self._classes[str(plain.get("type", ""))] = type(event)
-        return plain
+        return self._dialect.read(plain)
 
     def _last_events(self) -> Iterator[Any]:
         report = self.report

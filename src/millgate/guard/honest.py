@@ -34,13 +34,6 @@ PLACES = 50  # of a unit in a request that are looked at: chosen, not measured
 ASKED = 16
 
 
-class Excuse(NamedTuple):
-    """Why a repetition is no loop, and the length of its run up to which that holds."""
-
-    why: str
-    chars: int
-
-
 class HonestRepetition:
     """Says of a repetition in an answer why it is no loop."""
 
@@ -51,35 +44,34 @@ class HonestRepetition:
         self._fences = FenceTracker()
         self._fences_read = 0  # parts of `sent` that it has read
 
-    def excuse(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> Excuse | None:
-        """Why a repetition is not a loop, or not yet; None if it is one."""
+    def excuse(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> tuple[str, int]:
+        """Why a repetition is not a loop, or not yet, and the length of its run up to which that holds; "" if it is."""
         if channel.name == REASONING:
-            return None
+            return "", 0
+        why, most = "", self._hopeless_chars
         run, was_cut = stall.position - stall.onset, channel.relapse.knows(stall.unit)
-        excuse = Excuse(self._place(channel, stall, is_spliced=is_spliced), self._hopeless_chars)
-        self._is_patient &= run < excuse.chars
-        if not excuse.why and was_cut and self._is_patient and _may_be_meant(stall.unit):
-            excuse = excuse._replace(why="the model was asked again, and wrote the same")
-        if not was_cut and (not excuse.why or run >= excuse.chars):
+        if not is_spliced:
+            why = "in a tool call" if channel.name == TOOL else "in structured output"
+        elif self._is_fenced(channel, stall):
+            why = "in fenced code"
+        self._is_patient &= run < most
+        if not why and was_cut and self._is_patient and _may_be_meant(stall.unit):
+            why = "the model was asked again, and wrote the same"
+        if not was_cut and (not why or run >= most):
             match self._request.find(stall.unit):
                 case "person":
-                    excuse = Excuse("a person asked for it", ASKED * self._hopeless_chars)
+                    why, most = "a person asked for it", ASKED * most
                 case "other":
-                    excuse = excuse._replace(why="it stands in the request")
-        return excuse if excuse.why and run < excuse.chars else None
-
-    def _place(self, channel: Channel, stall: Stall, *, is_spliced: bool) -> str:
-        """Where a repetition stands, if files stand there."""
-        if not is_spliced:
-            return "in a tool call" if channel.name == TOOL else "in structured output"
-        return "in fenced code" if self._is_fenced(channel, stall) else ""
+                    why = "it stands in the request"
+        return (why, most) if run < most else ("", most)
 
     def _is_fenced(self, channel: Channel, stall: Stall) -> bool:
-        """Whether the repetition stands inside fenced code."""
-        if has_fence(stall.unit):
+        """Whether the repetition stands inside fenced code, and does not open or close it."""
+        if any(map(_fence.match, stall.unit.split("\n"))):
             return False
-        self._fences.feed(self._sent.text_from(self._fences_read))
-        self._fences_read = self._sent.parts
+        parts = self._sent.parts
+        self._fences.feed("".join(parts[self._fences_read :]))
+        self._fences_read = len(parts)
         waiting = copy(self._fences)
         waiting.feed(channel.waiting[: max(0, stall.position - channel.sent)])
         return waiting.is_open

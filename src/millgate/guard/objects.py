@@ -9,21 +9,17 @@ repeating. So the guard need not know how a framework words its messages. Object
 if a cut falls inside one, `write` makes a copy with the text that stays.
 """
 
-import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, closing, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from millgate.guard.channels import EVENT, Piece, as_piece
 from millgate.guard.report import GuardReport
-from millgate.guard.resume import Message
 from millgate.guard.stream import Guard, step_through
 
 T = TypeVar("T")
 
-Open = Callable[
-    ..., Any
-]  # (continuation, *, sampling=None) -> an iterator of T, async or not, or an awaitable of one
+# (continuation, *, sampling=None) -> an iterator of T, async or not, or an awaitable of one
+Open = Callable[..., Any]
 Read = Callable[[T], str | Piece | None]
 Write = Callable[[T, str], T]
 
@@ -36,66 +32,36 @@ class GuardedObjects(Generic[T]):
     """
 
     def __init__(self, generate: Open, *, read: Read[T], write: Write[T], **knobs: Any) -> None:
-        self._generate, self._read, self._write = generate, read, write
-        self._takes_sampling = "sampling" in inspect.signature(generate).parameters
-        self._knobs = knobs if self._takes_sampling else {"sampling": (), **knobs}
+        self._generate = generate
+        self._read = read
+        self._write = write
+        self._knobs = knobs
         self._last: dict[str, T] = {}  # channel -> the last object on it, a pattern for a cut one
         self.report = GuardReport()
 
     def stream(self, *, structured: bool = False, max_tokens: int = 0) -> AsyncGenerator[T]:
         """The objects of an async stream, without loops. `structured` output is never spliced."""
-        return self._run(
-            Guard(self._open, **self._knobs), structured=structured, max_tokens=max_tokens
-        )
+        return self._run(structured=structured, max_tokens=max_tokens)
 
     def iterate(self, *, structured: bool = False, max_tokens: int = 0) -> Iterator[T]:
         """The same for a plain iterator."""
-        guard = Guard(self._open_plain, **self._knobs)
-        return step_through(
-            self._run(guard, structured=structured, max_tokens=max_tokens, plain=True)
-        )
+        return step_through(self._run(structured=structured, max_tokens=max_tokens, plain=True))
 
-    async def _run(self, guard: Guard, **how: Any) -> AsyncGenerator[T]:
+    async def _run(self, **how: Any) -> AsyncGenerator[T]:
+        guard = Guard(self._generate, **self._knobs)
+        guard.read = self._as_pieces
         async with guard.stream((), **how) as pieces:
             self.report = pieces.report
             async for piece in pieces:
-                for made in self._as_object(piece):
-                    yield made
+                if piece.raw is not None:
+                    yield piece.raw
+                elif piece.text and piece.channel in self._last:
+                    yield self._write(self._last[piece.channel], piece.text)
 
-    async def _open(
-        self, messages: Sequence[Message], *, sampling: object = None
-    ) -> AsyncGenerator[Piece]:
-        opened = self._call(messages, sampling)
-        return self._pieces(await opened if inspect.isawaitable(opened) else opened)
-
-    async def _pieces(self, objects: AsyncIterable[T]) -> AsyncGenerator[Piece]:
-        closes = hasattr(objects, "aclose")
-        async with aclosing(objects) if closes else nullcontext():  # type: ignore[type-var]
-            async for each in objects:
-                yield self._as_piece(each)
-
-    def _open_plain(
-        self, messages: Sequence[Message], *, sampling: object = None
-    ) -> Iterator[Piece]:
-        objects: Iterable[T] = self._call(messages, sampling)
-        with closing(objects) if hasattr(objects, "close") else nullcontext():  # type: ignore[type-var]
-            yield from map(self._as_piece, objects)
-
-    def _call(self, messages: Sequence[Message], sampling: object) -> Any:
-        if self._takes_sampling:
-            return self._generate(messages, sampling=sampling)
-        return self._generate(messages)
-
-    def _as_piece(self, each: T) -> Piece:
+    def _as_pieces(self, each: T) -> Sequence[Piece]:
         text = self._read(each)
         if text is None or (not text and not isinstance(text, Piece)):
-            return Piece(EVENT, raw=each)
+            return (Piece(EVENT, raw=each),)
         piece = as_piece(text)
         self._last[piece.channel] = each
-        return Piece(piece.channel, piece, call=piece.call, raw=each)
-
-    def _as_object(self, piece: Piece) -> Iterator[T]:
-        if piece.raw is not None:
-            yield piece.raw
-        elif piece.text and piece.channel in self._last:
-            yield self._write(self._last[piece.channel], piece.text)
+        return (Piece(piece.channel, piece, call=piece.call, raw=each),)

@@ -10,14 +10,13 @@ changed sampling, the words change instead: go back to the last sentence before 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from millgate.errors import InputError
 from millgate.guard.policy import SAMPLING, Resume
 from millgate.transcript.places import text_block
 
 Message = Mapping[str, Any]
-History = Literal["kept", "before", "opening"]  # see ResumeAttempt
 
 # Said to the model, never shown to the client. Measured on a small chat model: asking to go on or to
 # finish recovers nearly always, and most answers then end by themselves.
@@ -27,35 +26,17 @@ TURNS = (
     "Stop repeating. Finish your answer now in one or two new sentences.",
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ResumeAttempt:
-    """One attempt to resume: the turn, and where the answer so far ends in the history that the model sees.
-
-    kept     where the client's text ends, within the loop
-    before   at the last line or sentence before the loop
-    opening  the same within the first OPENING characters: what misled the model may stand anywhere later. An answer
-             that is no longer than that is kept, since a greedy model says the same to the same again
-    """
-
-    turn: str
-    history: History = "kept"
-
-
+# For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
+# the loop helps every wording, and asking for a closing sentence is the surest (docs/figures.md).
 NUDGE = (
     "You started to repeat yourself, so the repetition was removed. Continue your answer from there without repeating "
     "anything. If there is nothing new to add, finish with one sentence."
 )
 FINISH = "Stop here. Write one short closing sentence for your answer and nothing else."
-
-# For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
-# the loop helps every wording, and asking for a closing sentence is the surest (docs/figures.md).
-ATTEMPTS_BY_WORDS = (
-    ResumeAttempt(NUDGE, "before"),
-    ResumeAttempt(FINISH, "before"),
-    ResumeAttempt(FINISH, "opening"),
-)
-OPENING = 300  # characters; see ResumeAttempt
+TURNS_BY_WORDS = (NUDGE, FINISH, FINISH)
+# Characters of a longer answer that the last of them shows: what misled the model may stand anywhere later. A shorter
+# answer is shown whole, since a greedy model says the same to the same again.
+OPENING = 300
 
 # For a tool call or structured output that looped and was thrown away whole.
 RETRY = "Your last attempt repeated itself without end and was discarded. Do it again, and keep it short."
@@ -73,20 +54,10 @@ class Call:
 
     messages: tuple[Message, ...]
     sampling: Mapping[str, float] | None = None
-    steering: str = ""  # text that must not come back in the answer
-    answer_now: bool = (
-        False  # whether the reasoning looped, and should be as short as the API allows
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Where the answer was stopped: what the client has of it, where the loop begins in that, and what looped."""
-
-    text: str
-    onset: int | None = None  # None: not in the text
-    whole: bool = False  # a tool call or structured output, of which the client has nothing
-    reasoning: bool = False
+    steering: str = ""
+    """Text that must not come back in the answer."""
+    answer_now: bool = False
+    """Whether the reasoning looped, and should be as short as the API allows."""
 
 
 def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
@@ -101,10 +72,10 @@ def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
             f"messages is {type(messages).__name__}, not a list of messages",
             hint='give [{"role": "user", "content": ...}], or a string',
         )
-    return tuple(as_message(message) for message in messages)
+    return tuple(map(_as_message, messages))
 
 
-def as_message(message: object) -> Message:
+def _as_message(message: object) -> Message:
     """A message as a mapping; its parts may be objects of an SDK too."""
     plain = _plain(message)
     if not isinstance(plain, Mapping):
@@ -114,7 +85,7 @@ def as_message(message: object) -> Message:
         )
     content = plain.get("content")
     if isinstance(content, list) and any(hasattr(part, "model_dump") for part in content):
-        return {**plain, "content": [_plain(part) for part in content]}
+        return {**plain, "content": list(map(_plain, content))}
     return plain
 
 
@@ -126,61 +97,61 @@ def _plain(value: object) -> object:
 
 def next_call(
     messages: tuple[Message, ...],
-    stop: Stop,
+    text: str,
     *,
     attempt: int,
+    onset: int | None = None,
+    whole: bool = False,
+    reasoning: bool = False,
     divergence: str | None = None,
     how: Resume = "auto",
     sampling: Sequence[Mapping[str, float]] = SAMPLING,
 ) -> Call:
-    """The call that goes on from a stop, for the given attempt (1 is the first); no sampling: by words alone."""
-    changed = sampling[min(attempt, len(sampling)) - 1] if sampling else None
+    """The call that goes on from the text that the client has, for the given attempt (1 is the first).
+
+    `onset` is where the loop begins in that text, if it does there. It may have been in the `reasoning`, or in a tool
+    call or structured output, of which the client gets nothing or the `whole`. No sampling: by words alone.
+    """
+    number = attempt - 1
+    changed = sampling[min(number, len(sampling) - 1)] if sampling else None
     if how == "auto":
         how = "continuation" if divergence is None else "prefill"
     if how == "restart" and changed is not None:
-        return Call(messages, changed, answer_now=stop.reasoning)
-    asked = _choose_attempt(stop, attempt, by_words=changed is None)
-    text = stop.text if divergence is not None else _history(stop, asked.history)
+        return Call(messages, changed, answer_now=reasoning)
+    turns: Sequence[str] = TURNS
+    if divergence is not None:
+        turns = (divergence,)
+    elif reasoning:
+        turns = (ANSWER_NOW,)
+    elif changed is None and whole:
+        turns = (RETRY,)
+    elif changed is None:
+        turns = TURNS_BY_WORDS
+        text = _go_back(text, onset, is_last=attempt >= len(turns))
+    turn = turns[min(number, len(turns) - 1)]
     if how == "prefill":
         injected = divergence or ""
-        if not text + injected:
-            return Call(messages, changed)
         return Call(_append_answer(messages, text + injected), changed, injected)
-    turn = asked.turn if divergence is None else divergence
-    history = _append_answer(messages, text) if text else messages
-    return Call(_append_turn(history, turn), changed, turn, stop.reasoning)
+    history = _append_turn(_append_answer(messages, text), turn)
+    return Call(history, changed, turn, reasoning)
 
 
-def _choose_attempt(stop: Stop, number: int, *, by_words: bool) -> ResumeAttempt:
-    if stop.reasoning:
-        return ResumeAttempt(ANSWER_NOW)
-    if not by_words:
-        return ResumeAttempt(TURNS[min(number, len(TURNS)) - 1])
-    if stop.whole:
-        return ResumeAttempt(RETRY)
-    return ATTEMPTS_BY_WORDS[min(number, len(ATTEMPTS_BY_WORDS)) - 1]
-
-
-def _history(stop: Stop, shown: History) -> str:
-    """The part of the answer so far that the model is shown."""
-    if shown == "kept":
-        return stop.text
-    text = before_loop(stop)
-    if shown == "before":
-        return text
-    return text[: last_boundary(text[:OPENING]) or OPENING] if len(text) > OPENING else stop.text
-
-
-def before_loop(stop: Stop) -> str:
-    """The text up to the last line or sentence that ends before the loop; up to the loop if none does."""
-    if stop.onset is None:
-        return stop.text
-    # The end of a sentence may already count as part of the loop, if each copy ends with one too.
-    return stop.text[: last_boundary(stop.text[: stop.onset + 2]) or stop.onset]
+def _go_back(text: str, onset: int | None, *, is_last: bool) -> str:
+    """The text up to the last line or sentence before the loop; the last time, the same of how a long text begins."""
+    before = text
+    if onset is not None:
+        # The end of a sentence may already count as part of the loop, if each copy ends with one too.
+        before = text[: last_boundary(text[: onset + 2]) or onset]
+    if not is_last:
+        return before
+    opening = before[: last_boundary(before[:OPENING]) or OPENING]
+    return opening if len(before) > OPENING else text
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     """The messages with the answer so far at the end, joined to a last assistant message if there is one."""
+    if not text:
+        return messages
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant" and isinstance(last.get("content"), str):
         return (*messages[:-1], {**last, "content": last["content"] + text})
@@ -201,14 +172,10 @@ def _append_turn(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...
 ENDS = ("\n", ". ", "! ", "? ", "。", "！", "？")  # of a line or a sentence
 
 
-def first_boundary(text: str, reach: int) -> int:
+def first_boundary(text: str) -> int:
     """Where to end near the start of `text`: after a line or sentence, else after a word, else 0."""
-    near = text[:reach]
-    ends = [at + len(mark) for mark in ENDS if (at := near.find(mark)) >= 0]
-    if ends:
-        return min(ends)
-    blank = near.find(" ")
-    return blank if blank > 0 else 0
+    ends = [at + len(mark) for mark in ENDS if (at := text.find(mark)) >= 0]
+    return min(ends, default=max(0, text.find(" ")))
 
 
 def last_boundary(text: str) -> int:
@@ -219,7 +186,7 @@ def last_boundary(text: str) -> int:
 class SteeringFilter:
     """Removes a steering text from a stream, even if it is split over pieces."""
 
-    def __init__(self, steering: str) -> None:
+    def __init__(self, steering: str = "") -> None:
         self._steering = steering
         self._kept = ""
 
@@ -229,14 +196,8 @@ class SteeringFilter:
         if not steering:
             return text
         text = (self._kept + text).replace(steering, "")
-        size = next(
-            (
-                n
-                for n in range(min(len(text), len(steering) - 1), 0, -1)
-                if text.endswith(steering[:n])
-            ),
-            0,
-        )
+        most = min(len(text), len(steering) - 1)
+        size = next((n for n in range(most, 0, -1) if text.endswith(steering[:n])), 0)
         self._kept = text[len(text) - size :]
         return text[: len(text) - size]
 
@@ -249,33 +210,20 @@ class SteeringFilter:
 class SentText:
     """The content that the client has, and what the model is shown of it.
 
-    A loop that is cut at its onset is left out of the history, although the client may have its first characters.
+    A loop that is cut at its onset is not shown, though the client may have its first characters.
     """
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._omitted: list[tuple[int, int]] = []  # spans that the model is not shown
-
-    def append(self, text: str) -> None:
-        """Take in what goes out."""
-        self._parts.append(text)
+        self.parts: list[str] = []
+        self._omitted: list[tuple[int, int]] = []
 
     def __str__(self) -> str:
-        return "".join(self._parts)
-
-    @property
-    def parts(self) -> int:
-        """How many parts were sent."""
-        return len(self._parts)
-
-    def text_from(self, part: int) -> str:
-        """What was sent from this part on."""
-        return "".join(self._parts[part:])
+        return "".join(self.parts)
 
     @property
     def last(self) -> str:
         """The last character, empty if nothing was sent."""
-        return self._parts[-1][-1:] if self._parts else ""
+        return self.parts[-1][-1:] if self.parts else ""
 
     def omit_from(self, onset: int) -> None:
         """Do not show the model what was sent from this offset on."""

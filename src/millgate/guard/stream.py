@@ -9,16 +9,16 @@ import asyncio
 import inspect
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterable,
     AsyncIterator,
     Callable,
-    Coroutine,
     Iterable,
     Iterator,
     Sequence,
 )
 from contextlib import aclosing, suppress
 from copy import deepcopy
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.guard.channels import Piece, as_piece
@@ -32,14 +32,7 @@ from millgate.text.tokens import estimate_tokens
 Messages = str | Sequence[Message]
 Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
 KeepAlive = Callable[[], object]
-T_co = TypeVar("T_co", covariant=True)
-
-
-class SteppedThrough(Protocol[T_co]):
-    """What `step_through` needs of an async iterator."""
-
-    def __anext__(self) -> Coroutine[Any, Any, T_co]: ...
-    def aclose(self) -> Coroutine[Any, Any, object]: ...  # noqa: D102
+T = TypeVar("T")
 
 
 class GuardedStream(AsyncIterator[Piece]):
@@ -112,6 +105,8 @@ class Guard:
         self.divergence = divergence
         self._generate = generate
         self._takes_sampling = _accepts(generate, "sampling")
+        self.read: Callable[[Any], Iterable[Piece]] = lambda given: (as_piece(given),)
+        """How what it yields is read as pieces."""
         self._detector = _detector_factory(detector)
         self._count = count
         self._keep_alive = keep_alive
@@ -178,7 +173,7 @@ class Guard:
     ) -> AsyncGenerator[Piece]:
         """One call of the model: its pieces go through the machine, to the end or to a stall."""
         try:
-            source = self._open_plain(call) if plain else await self._open(call)
+            source = await self._open(call, plain=plain)
         except Exception:
             machine.fail()
             raise
@@ -186,7 +181,7 @@ class Guard:
             while not machine.stalled and not machine.done:
                 try:
                     given = await source.next(holding=machine.holding)
-                    piece = None if given is None else as_piece(given)
+                    pieces = () if given is None else self.read(given)
                 except StopAsyncIteration:
                     out = machine.end()
                 except Exception:
@@ -194,40 +189,41 @@ class Guard:
                         yield rest
                     raise
                 else:
-                    out = machine.tick() + ([] if piece is None else machine.feed(piece))
+                    out = machine.tick() + _feed(machine, pieces)
                 for ready in out:
                     yield ready
         finally:
             await source.close()
 
-    async def _open(self, call: Call) -> "TimedStream":
-        upstream = self._generate_for(call)
-        if inspect.isawaitable(upstream):
+    async def _open(self, call: Call, *, plain: bool) -> "Upstream":
+        messages = [dict(message) for message in call.messages]
+        more = {"sampling": call.sampling} if self._takes_sampling else {}
+        upstream = self._generate(messages, **more)
+        if not plain and inspect.isawaitable(upstream):
             upstream = await upstream
-        if not hasattr(upstream, "__aiter__"):
-            raise ConfigError(
-                f"generate gave {type(upstream).__name__}, not an async iterator",
-                hint="use guard.iterate(...) for a generate that gives a plain iterator",
-            )
-        return TimedStream(upstream, self.policy, self._keep_alive)
-
-    def _open_plain(self, call: Call) -> "PlainStream":
-        upstream = self._generate_for(call)
-        if not isinstance(upstream, Iterable):
+        if plain and not isinstance(upstream, Iterable):
             raise ConfigError(
                 f"generate gave {type(upstream).__name__}, not an iterator",
                 hint="use guard.stream(...) for a generate that gives an async iterator",
             )
-        return PlainStream(upstream)
+        if not plain and not isinstance(upstream, AsyncIterable):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an async iterator",
+                hint="use guard.iterate(...) for a generate that gives a plain iterator",
+            )
+        return Upstream(upstream, self.policy, self._keep_alive, plain=plain)
 
-    def _generate_for(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
-        messages = [dict(message) for message in call.messages]
-        if self._takes_sampling:
-            return self._generate(messages, sampling=call.sampling)
-        return self._generate(messages)
+
+def _feed(machine: StreamMachine, pieces: Iterable[Piece]) -> list[Piece]:
+    out: list[Piece] = []
+    for piece in pieces:
+        out += machine.feed(piece)
+        if machine.stalled or machine.done:
+            break
+    return out
 
 
-def step_through(items: SteppedThrough[T_co]) -> Iterator[T_co]:
+def step_through(items: AsyncGenerator[T] | GuardedStream) -> Iterator[Any]:
     """The items of an async iterator that never waits, such as one over a plain iterator."""
     try:
         while True:
@@ -271,64 +267,54 @@ def _accepts(function: Generate, name: str) -> bool:
     )
 
 
-class PlainStream:
-    """A plain iterator behind the methods of TimedStream: it is there at once, and cannot be waited for."""
-
-    def __init__(self, upstream: Iterable[str]) -> None:
-        self._upstream = upstream
-        self._pieces = iter(upstream)
-
-    async def next(self, *, holding: bool) -> str | None:
-        """The next piece."""
-        try:
-            return next(self._pieces)
-        except StopIteration:
-            raise StopAsyncIteration from None
-
-    async def close(self) -> None:
-        """Close the upstream if it can be closed."""
-        close = getattr(self._upstream, "close", None)
-        if close is not None:
-            close()
-
-
-class TimedStream:
-    """An async iterator that can be waited for in slices of time, and closed at any moment."""
+class Upstream:
+    """What `generate` gave: an async iterator is waited for in slices of time; a plain one is there at once."""
 
     def __init__(
-        self, upstream: AsyncIterator[str], policy: GuardPolicy, keep_alive: KeepAlive | None
+        self,
+        stream: Any,  # noqa: ANN401  # the caller's own
+        policy: GuardPolicy,
+        keep_alive: KeepAlive | None,
+        *,
+        plain: bool,
     ) -> None:
-        self._upstream = upstream
-        self._pieces = aiter(upstream)
-        self._policy = policy
-        self._keep_alive = keep_alive
-        self._task: asyncio.Future[str] | None = None
+        self._stream, self._policy, self._keep_alive = stream, policy, keep_alive
+        self._plain = plain
+        self._items: Any = iter(stream) if plain else aiter(stream)
+        self._task: asyncio.Future[Any] | None = None
 
-    async def next(self, *, holding: bool) -> str | None:
-        """The next piece; None when a slice of time passed while text is held back."""
-        if not holding and self._task is None:
-            return await self._next_unwatched()
+    async def next(self, *, holding: bool) -> Any:  # noqa: ANN401
+        """The next item; None when a slice of time passed while text is held back."""
+        if self._plain:
+            for item in self._items:
+                return item
+            raise StopAsyncIteration
+        if holding or self._task is not None:
+            return await self._wait(holding=holding)
+        try:
+            async with asyncio.timeout(self._policy.idle_s) as limit:
+                return await anext(self._items)
+        except TimeoutError:
+            if limit.expired():
+                raise self._silence_error() from None
+            raise
+
+    async def _wait(self, *, holding: bool) -> Any:  # noqa: ANN401
+        policy = self._policy
         if self._task is None:
-            self._task = asyncio.ensure_future(anext(self._pieces))
-        slice_s = min(self._policy.keep_alive_s, self._policy.max_hold_s)
-        wait_s = slice_s if holding else self._policy.idle_s
+            self._task = asyncio.ensure_future(anext(self._items))
+        wait_s = min(policy.keep_alive_s, policy.max_hold_s) if holding else policy.idle_s
         done, _ = await asyncio.wait({self._task}, timeout=wait_s)
         if done:
             task, self._task = self._task, None
             return task.result()
         if not holding:
             raise self._silence_error()
-        await self._call_keep_alive()
+        if self._keep_alive is not None:
+            answer = self._keep_alive()
+            if inspect.isawaitable(answer):
+                await answer
         return None
-
-    async def _next_unwatched(self) -> str:
-        try:
-            async with asyncio.timeout(self._policy.idle_s) as limit:
-                return await anext(self._pieces)
-        except TimeoutError:
-            if limit.expired():
-                raise self._silence_error() from None
-            raise
 
     def _silence_error(self) -> UpstreamError:
         return UpstreamError(
@@ -336,26 +322,19 @@ class TimedStream:
             hint="raise idle_s to wait longer",
         )
 
-    async def _call_keep_alive(self) -> None:
-        if self._keep_alive is not None:
-            answer = self._keep_alive()
-            if inspect.isawaitable(answer):
-                await answer
-
     async def close(self) -> None:
         """End the wait and close the upstream, however it can be closed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        await _close(self._pieces)
-        if self._upstream is not self._pieces:
-            await _close(self._upstream)
+        await _close(self._items)
+        if self._stream is not self._items:
+            await _close(self._stream)
 
 
 async def _close(thing: object) -> None:
     """Close it by `aclose` or `close`, if it has one."""
     close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
-    if close is not None:
-        answer = close()
-        if inspect.isawaitable(answer):
-            await answer
+    answer = close() if close is not None else None
+    if inspect.isawaitable(answer):
+        await answer

@@ -18,7 +18,7 @@ from tests.sessions.prompt_cache.watching import Watcher
 from millgate.guard.dialects.chat import ChatDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
-from millgate.guard.resume import Stop, next_call
+from millgate.guard.resume import next_call
 from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.inject import find_blocks
 from millgate.service.proxy.prepare import Known, Policies, prepare
@@ -225,9 +225,9 @@ async def test_what_millgate_adds_breaks_no_cache_on_any_prefix(api, seeds):
             prompt = read_prompt(request.fields)
             assert last is None or compare(last, prompt) is None, (seed, end)
             last = prompt
-            stop = Stop("One thing. Another, and again and again and", onset=20)
+            said = "One thing. Another, and again and again and"
             for attempt in (1, 2, 3):
-                resumed = next_call(tuple(noted), stop, attempt=attempt)
+                resumed = next_call(tuple(noted), said, onset=20, attempt=attempt)
                 again = read_prompt({**request.fields, LISTS[api]: list(resumed.messages)})
                 pieces = [s for e in prompt.elements if e.kind == "message" for s in e.segments]
                 # the model's own half answer may join its last message, which no cache holds yet
