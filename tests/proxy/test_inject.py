@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import StoreError
 from millgate.gateway import Millgate
-from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.dialects.completions import CompletionsDialect
+from millgate.guard.dialects.chat import ChatDialect, CompletionsDialect
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect
 from millgate.service.conversation_state import ConversationState

@@ -16,8 +16,7 @@ from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import annotate, ending, find_steps
 from millgate.errors import InputError, LoopError
 from millgate.guard.channels import Piece
-from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.dialects.completions import CompletionsDialect
+from millgate.guard.dialects.chat import ChatDialect, CompletionsDialect
 from millgate.guard.dialects.dialect import Dialect, Event
 from millgate.guard.dialects.messages import MessagesDialect
 from millgate.guard.dialects.responses import ResponsesDialect

@@ -2,8 +2,7 @@
 
 import pytest
 
-from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.dialects.completions import CompletionsDialect
+from millgate.guard.dialects.chat import ChatDialect, CompletionsDialect
 from millgate.guard.dialects.dialect import (
     InvalidRequest,
     check_messages,

@@ -8,8 +8,7 @@ entry-point group `millgate.dialects`. Dialects know the guard's pieces and text
 from functools import cache
 
 from millgate.errors import ConfigError
-from millgate.guard.dialects.chat import ChatDialect
-from millgate.guard.dialects.completions import CompletionsDialect
+from millgate.guard.dialects.chat import ChatDialect, CompletionsDialect
 from millgate.guard.dialects.dialect import Dialect
 from millgate.guard.dialects.gemini import GeminiDialect
 from millgate.guard.dialects.messages import MessagesDialect

@@ -1,9 +1,10 @@
-"""Chat: OpenAI's chat completions, and all who speak like it.
+"""Chat: OpenAI's chat completions, and all who speak like it; and text completions, the API before chat.
 
-Choice 0 is guarded; a request for several choices passes unwatched.
+Choice 0 is guarded; a request for several choices passes unwatched. In text completions there are no roles, so an
+answer goes on by prefill: the prompt with the text so far behind it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from millgate.errors import MillgateError
@@ -14,11 +15,12 @@ from millgate.guard.dialects.dialect import (
     Event,
     Fields,
     OwnAnswer,
-    Usage,
     mapping_of,
     pick,
 )
 from millgate.guard.error_codes import openai_error
+from millgate.guard.policy import Resume
+from millgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
 SAMPLING = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
@@ -32,7 +34,11 @@ class ChatDialect(Dialect):
     limits = ("max_tokens", "max_completion_tokens")
     sampling: ClassVar[Mapping[str, str]] = {name: name for name in SAMPLING}
     answers_fields = ("n", "best_of")
+    usage_names = ("prompt_tokens", "completion_tokens", "total_tokens")
     done: ClassVar[bytes] = b"[DONE]"
+
+    _kinds: ClassVar[Sequence[str]] = ("chat.completion", "chat.completion.chunk", "chatcmpl")
+    """The `object` of a whole answer and of a chunk, and how our ids begin."""
 
     def __init__(self) -> None:
         self._first: Event = {}  # id, model and so on of the first chunk
@@ -65,7 +71,7 @@ class ChatDialect(Dialect):
         if len(choices) != 1 or choices[0].get("index", 0) != 0:
             return [Piece(EVENT, raw=event)]
         choice = choices[0]
-        delta = choice.get("delta") or {}
+        delta = self._delta_of(choice)
         parts = _text_parts(delta)
         last = choice.get("finish_reason")
         self.ended = self.ended or bool(last)
@@ -80,7 +86,7 @@ class ChatDialect(Dialect):
             left = {n: v for n, v in delta.items() if n not in TEXTS or not v}
             if parts:
                 left.pop("role", None)
-            rest = {**event, "choices": [{**choice, "delta": left}]}
+            rest = {**event, "choices": [{**choice, **self._saying(left)}]}
             pieces.append(Piece(EVENT, raw=rest))
         return pieces
 
@@ -88,8 +94,8 @@ class ChatDialect(Dialect):
         """A chunk with the id of the first call; the role is sent only once."""
         raw = piece.raw
         if raw is None:
-            return [self._new_chunk(piece)]
-        if piece.channel == EVENT and self._repeats_role(raw):
+            raw = self._new_chunk(piece)
+        elif piece.channel == EVENT and self._repeats_role(raw):
             return []
         self._begun = True
         return [raw if self.calls <= 1 else {**raw, **self._first}]
@@ -101,18 +107,8 @@ class ChatDialect(Dialect):
     def event_name(self, event: Event) -> str:  # events have no names here
         return ""
 
-    def is_error(self, event: Event) -> bool:
-        return bool(event.get("error")) and not event.get("choices")
-
     def is_usage_event(self, event: Event) -> bool:
         return event.get("choices") == [] and isinstance(event.get("usage"), dict)
-
-    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        return {
-            "prompt_tokens": input_tokens,
-            "completion_tokens": output_tokens,
-            "total_tokens": input_tokens + output_tokens,
-        }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """A chunk without choices, if `stream_options` ask for usage."""
@@ -128,7 +124,6 @@ class ChatDialect(Dialect):
         return not choices[0].get("finish_reason") and choices[0].get("index", 0) == 0
 
     def _new_chunk(self, piece: Piece) -> Event:
-        self._begun = True
         delta: Event = {"content": piece.text}
         if piece.channel == REASONING:
             delta = {REASONING_FIELDS[0]: piece.text}
@@ -137,10 +132,17 @@ class ChatDialect(Dialect):
         return self._chunk({}, {}, delta)
 
     def _chunk(self, event: Event, choice: Event, delta: Event) -> Event:
-        made = {"index": 0, "finish_reason": None, **choice, "delta": delta}
+        made = {"index": 0, "finish_reason": None, **choice, **self._saying(delta)}
         if delta:
             made["finish_reason"] = None
-        return {"object": "chat.completion.chunk", **self._first, **event, "choices": [made]}
+        return {"object": self._kinds[1], **self._first, **event, "choices": [made]}
+
+    def _delta_of(self, choice: Event) -> Event:
+        return choice.get("delta") or {}
+
+    def _saying(self, delta: Event) -> Event:
+        """The fields of a choice that says this."""
+        return {"delta": delta}
 
     # Whole answers
 
@@ -150,12 +152,9 @@ class ChatDialect(Dialect):
                 pass
             case _:
                 return []
-        found = [
-            Piece(channel, text)
-            for channel, names in ((REASONING, REASONING_FIELDS), (CONTENT, ("content",)))
-            for text in (next((message[n] for n in names if message.get(n)), None),)
-            if isinstance(text, str)
-        ]
+        thought = next((message[n] for n in REASONING_FIELDS if message.get(n)), None)
+        said = ((REASONING, thought), (CONTENT, message.get("content")))
+        found = [Piece(channel, text) for channel, text in said if text and isinstance(text, str)]
         calls = message.get("tool_calls")
         for at, call in enumerate(calls if isinstance(calls, list) else ()):
             match call:
@@ -164,40 +163,37 @@ class ChatDialect(Dialect):
         return found
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
-        choice = answer["choices"][0]
-        message = dict(choice["message"])
+        choice = dict(answer["choices"][0])
+        choice["message"] = message = dict(choice["message"])
         if texts[CONTENT] or message.get("content"):
             message["content"] = texts[CONTENT]
-        name = next((n for n in REASONING_FIELDS if message.get(n)), REASONING_FIELDS[0])
         if texts[REASONING]:
+            name = next((n for n in REASONING_FIELDS if message.get(n)), REASONING_FIELDS[0])
             message[name] = texts[REASONING]
-        reason = choice.get("finish_reason")
         called = message.get("tool_calls")
         if isinstance(called, list) and len(called) > calls:
-            message["tool_calls"], reason = called[:calls], "tool_calls"
-        made = {**choice, "message": message, "finish_reason": reason}
-        same = pick(first, "id", "created", "model")
-        return {**answer, "choices": [made], **same}
+            message["tool_calls"], choice["finish_reason"] = called[:calls], "tool_calls"
+        return {**answer, "choices": [choice], **pick(first, "id", "created", "model")}
 
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        message = {"role": "assistant", "content": answer.text, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-        return {
-            **self._own_head(answer, "chat.completion"),
-            "choices": [choice],
-            "usage": self.estimate_usage(0, 0),
-        }
+        said = {"message": {"role": "assistant", "content": answer.text, "refusal": None}}
+        return self._own(answer, self._kinds[0], said)
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
-        head = self._own_head(answer, "chat.completion.chunk")
-        said = self._chunk(head, {}, {"role": "assistant", "content": answer.text})
-        last = self._chunk(head, {"finish_reason": "stop"}, {})
+        self._first = self._own_head(answer, self._kinds[1])
+        said = self._chunk({}, {}, {"role": "assistant", "content": answer.text})
+        last = self._chunk({}, {"finish_reason": "stop"}, {})
         return [said, last, *self.usage_events(last, fields)]
 
+    def _own(self, answer: OwnAnswer, kind: str, said: Event) -> Event:
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": "stop"}
+        head = self._own_head(answer, kind)
+        return {**head, "choices": [choice], "usage": self.estimate_usage(0, 0)}
+
     def _own_head(self, answer: OwnAnswer, kind: str) -> Event:
-        id, created = f"chatcmpl-{answer.id}", answer.created
+        id, created = f"{self._kinds[2]}-{answer.id}", answer.created
         return {"id": id, "object": kind, "created": created, "model": answer.model}
 
     # Errors
@@ -221,3 +217,54 @@ def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:
     if parts and delta.get("role"):
         parts[0][3]["role"] = delta["role"]
     return parts
+
+
+class CompletionsDialect(ChatDialect):
+    """Text completions: a prompt in, its continuation out; all else is as in chat."""
+
+    path: ClassVar[str] = "/v1/completions"
+    operation: ClassVar[str] = "text_completion"
+    resume: ClassVar[Resume] = "prefill"
+    _kinds = ("text_completion", "text_completion", "cmpl")
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """The prompt as a user message; none if the prompt is not a single text."""
+        prompt = fields.get("prompt")
+        if isinstance(prompt, list) and len(prompt) == 1:
+            prompt = prompt[0]
+        return ({"role": "user", "content": prompt},) if isinstance(prompt, str) else ()
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The prompt, followed by the answer so far."""
+        return {"prompt": "".join(str(message["content"]) for message in messages)}
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """What is not one continuation of one text cannot be resumed."""
+        if not self.conversation(fields):
+            return "prompt is not one text: several prompts, or tokens, cannot be resumed"
+        for name in ("echo", "suffix"):
+            if fields.get(name):
+                return f"{name} is set: such an answer cannot be resumed"
+        return super().why_unwatched(fields)
+
+    def _delta_of(self, choice: Event) -> Event:
+        return {"content": choice.get("text")}
+
+    def _saying(self, delta: Event) -> Event:
+        return {"text": delta.get("content") or ""}
+
+    def _chunk(self, event: Event, choice: Event, delta: Event) -> Event:
+        return super()._chunk(event, {"logprobs": None, **choice}, delta)
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        match answer:
+            case {"choices": [{"text": str(text)}]}:
+                return [Piece(CONTENT, text)]
+        return []
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        made = {**answer["choices"][0], "text": texts[CONTENT]}
+        return {**answer, "choices": [made], **pick(first, "id", "created", "model")}
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        return self._own(answer, self._kinds[0], {"text": answer.text})

@@ -96,6 +96,8 @@ class Dialect(ABC):
     """The field of an event that holds the answer so far, if there is one."""
     usage_field: ClassVar[str] = "usage"
     """The field of an answer, or of an event, that holds its usage."""
+    usage_names: ClassVar[Sequence[str]] = ()
+    """What a usage calls the tokens of its input, of its output, and their sum."""
     done: ClassVar[bytes] = b""
     """The data of the event that ends every stream, if there is one."""
 
@@ -161,21 +163,24 @@ class Dialect(ABC):
 
     def token_limit(self, fields: Fields) -> int:
         """The request's limit of output tokens, by the last of its names; 0 if there is none."""
-        config = self.config(fields)
-        found = [config[name] for name in self.limits if is_limit(config.get(name))]
-        return min(found[-1], LARGEST_ANSWER) if found else 0
+        limits = self._limits(fields, self.limits)
+        return min([*limits.values()][-1], LARGEST_ANSWER) if limits else 0
 
     def answers(self, fields: Fields) -> int:
         """How many answers the request asks for; each may have as many tokens as the limit allows."""
-        config = self.config(fields)
-        asked = [config[name] for name in self.answers_fields if is_limit(config.get(name))]
-        return min(max(asked, default=1), MOST_ANSWERS)
+        asked = self._limits(fields, self.answers_fields)
+        return min(max(asked.values(), default=1), MOST_ANSWERS)
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
         """The fields that limit the rest of the answer."""
-        config = self.config(fields)
-        limits = {name: config[name] for name in self.limits if is_limit(config.get(name))}
+        limits = self._limits(fields, self.limits)
         return {name: max(self.least_limit, most - used_tokens) for name, most in limits.items()}
+
+    def _limits(self, fields: Fields, names: Sequence[str]) -> dict[str, int]:
+        """Those of some fields that set a limit: some clients send -1 for none, and true is not a number here."""
+        config = self.config(fields)
+        found = {name: config.get(name) for name in names}
+        return {n: most for n, most in found.items() if type(most) is int and most > 0}
 
     def sampling_overrides(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
         """Changed sampling as fields of this API, never below what the request asks for; none if it takes none.
@@ -244,9 +249,10 @@ class Dialect(ABC):
         """The name of an event on the wire, or nothing."""
         return str(event.get("type", ""))
 
-    @abstractmethod
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error, after which nothing comes."""
+        says_more = event.get("choices") or event.get("candidates")
+        return event.get("type") == "error" or bool(event.get("error") and not says_more)
 
     def usage(self, found: Event) -> Usage | None:
         """The usage inside an event or a whole answer, or None."""
@@ -265,9 +271,10 @@ class Dialect(ABC):
             return {**found, self.answer_field: {**inner, self.usage_field: usage}}
         return {**found, self.usage_field: usage}
 
-    @abstractmethod
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Usage in the words of this API."""
+        counts = (input_tokens, output_tokens, input_tokens + output_tokens)
+        return dict(zip(self.usage_names, counts, strict=False))
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """The events that tell usage after the last one, if this API has such and the request asked for them."""
@@ -307,11 +314,6 @@ class Dialect(ABC):
 def digest(text: str) -> bytes:
     """By what a text is known that the client sends back."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def is_limit(value: object) -> bool:
-    """Whether a field limits tokens: some clients send -1 for no limit, and true is not a number here."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def pick(found: Event, *names: str) -> Event:

@@ -20,7 +20,6 @@ from millgate.guard.dialects.dialect import (
     Fields,
     InvalidRequest,
     OwnAnswer,
-    Usage,
     pick,
 )
 from millgate.guard.error_codes import status_of
@@ -53,6 +52,7 @@ class GeminiDialect(Dialect):
     }
     answers_fields = ("candidateCount",)
     usage_field = "usageMetadata"
+    usage_names = ("promptTokenCount", "candidatesTokenCount", "totalTokenCount")
 
     def __init__(self) -> None:
         self._model, self._streams, self._is_sse = "", False, False
@@ -176,16 +176,6 @@ class GeminiDialect(Dialect):
 
     def event_name(self, event: Event) -> str:  # events have no names here
         return ""
-
-    def is_error(self, event: Event) -> bool:
-        return bool(event.get("error")) and not event.get("candidates")
-
-    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        return {
-            "promptTokenCount": input_tokens,
-            "candidatesTokenCount": output_tokens,
-            "totalTokenCount": input_tokens + output_tokens,
-        }
 
     # Whole answers
 

@@ -55,6 +55,7 @@ class MessagesDialect(Dialect):
     limits = ("max_tokens",)
     sampling: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
     answer_field = "message"
+    usage_names = ("input_tokens", "output_tokens")
 
     def __init__(self) -> None:
         self._tools: set[int] = set()  # indexes of tool blocks in the current call
@@ -118,19 +119,17 @@ class MessagesDialect(Dialect):
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool block on its call; the rest as events."""
         kind, index = event.get("type"), int(event.get("index") or 0)
-        if kind == "message_stop":
-            self.ended = True
-        if kind == "message_delta":
-            self._note_edits(event)
         if kind == "content_block_delta":
             delta = event.get("delta") or {}
             channel, name = DELTAS.get(str(delta.get("type")), (EVENT, ""))
-            if channel != EVENT:
-                call = index if channel == TOOL else 0
-                return [Piece(channel, str(delta.get(name) or ""), call=call, raw=event)]
-        if kind == "content_block_start" and "tool_use" in str(
-            (event.get("content_block") or {}).get("type")
-        ):
+            call = index if channel == TOOL else 0
+            return [Piece(channel, str(delta.get(name) or ""), call=call, raw=event)]
+        if kind == "message_stop":
+            self.ended = True
+        elif kind == "message_delta":
+            self._note_edits(event)
+        block = mapping_of(event.get("content_block"))
+        if "tool_use" in str(block.get("type")):
             self._tools.add(index)
         if kind in ("content_block_start", "content_block_stop") and index in self._tools:
             return [Piece(TOOL, call=index, raw=event)]
@@ -147,15 +146,13 @@ class MessagesDialect(Dialect):
         if event is None:
             return self._new_delta(piece)
         match event.get("type"):
-            case "message_start":
-                return [event] if self.calls <= 1 else []
+            case "message_start" if self.calls > 1:
+                return []
             case "content_block_start":
                 return self._start_block(event)
-            case "content_block_delta":
-                return self._place_delta(event)
-            case "content_block_stop":
-                return self._stop_block(event)
-            case "message_delta" if self._open:
+            case "content_block_delta" | "content_block_stop":
+                return [self._place(event)]
+            case "message_delta":
                 return [*self._close_block(), event]
         return [event]
 
@@ -169,9 +166,6 @@ class MessagesDialect(Dialect):
             {"type": "message_stop"},
         ]
 
-    def is_error(self, event: Event) -> bool:
-        return event.get("type") == "error"
-
     def usage(self, found: Event) -> Usage | None:
         """The usage of message_start, message_delta or a whole message."""
         usage = super().usage(found)
@@ -180,31 +174,27 @@ class MessagesDialect(Dialect):
             return {name: value for name, value in usage.items() if name != "output_tokens"}
         return usage
 
-    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        return {"input_tokens": input_tokens, "output_tokens": output_tokens}
-
     def _start_block(self, event: Event) -> list[Event]:
+        """Begin a block at the next free index; a text goes on in the text that is open."""
         index, kind = int(event["index"]), str(event["content_block"]["type"])
-        if self._open and self._open[1] == kind == "text":
-            self._blocks[index] = self._open[0]
-            return []
-        out = self._close_block()
-        self._blocks[index] = self._next
-        self._open = (self._next, kind)
-        self._next += 1
-        return [*out, {**event, "index": self._blocks[index]}]
+        out: list[Event] = []
+        if not (self._open and self._open[1] == kind == "text"):
+            out = self._close_block()
+            self._open = (self._next, kind)
+            self._next += 1
+            out.append({**event, "index": self._open[0]})
+        self._blocks[index] = self._open[0]
+        return out
 
-    def _place_delta(self, event: Event) -> list[Event]:
-        index, delta = int(event["index"]), event["delta"]
-        if delta.get("type") == "thinking_delta":
+    def _place(self, event: Event) -> Event:
+        """A delta or the end of a block, at the index that the block has for the client."""
+        index, delta = int(event["index"]), event.get("delta") or {}
+        if event["type"] == "content_block_stop":
+            self._open = None
+            self._thought.clear()
+        elif delta.get("type") == "thinking_delta":
             self._thought.append(str(delta.get("thinking")))
-        return [{**event, "index": self._blocks.get(index, index)}]
-
-    def _stop_block(self, event: Event) -> list[Event]:
-        index = int(event["index"])
-        self._open = None
-        self._thought.clear()
-        return [{**event, "index": self._blocks.get(index, index)}]
+        return {**event, "index": self._blocks.get(index, index)}
 
     def _close_block(self) -> list[Event]:
         """End the open block; thinking that was severed stays open, since nobody has signed it."""
@@ -219,16 +209,9 @@ class MessagesDialect(Dialect):
 
     def _say(self, text: str) -> list[Event]:
         """Words of ours, in the text block that is open or in one of their own."""
-        out: list[Event] = []
-        if self._open is None or self._open[1] != "text":
-            out = self._close_block()
-            self._open = (self._next, "text")
-            self._next += 1
-            begun = {"type": "text", "text": ""}
-            out.append(
-                {"type": "content_block_start", "index": self._open[0], "content_block": begun}
-            )
-        return [*out, *self._new_delta(Piece(CONTENT, text))]
+        block = {"type": "text", "text": ""}
+        begun = {"type": "content_block_start", "index": -1, "content_block": block}
+        return [*self._start_block(begun), *self._new_delta(Piece(CONTENT, text))]
 
     def _new_delta(self, piece: Piece) -> list[Event]:
         kind, name = DELTA_OF[piece.channel]
@@ -256,14 +239,14 @@ class MessagesDialect(Dialect):
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
         """The last message, its text that of all calls; thinking of severed calls has no signature and is left out."""
-        blocks = [b for b in answer["content"] if b.get("type") != "text"]
+        blocks, made = answer["content"], {**answer, **pick(first, "id", "model")}
         used = [b for b in blocks if b.get("type") == "tool_use"]
-        others = [b for b in blocks if b.get("type") != "tool_use"]
+        others = [b for b in blocks if b.get("type") not in ("text", "tool_use")]
         text = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
-        made = {**answer, "content": [*others, *text, *used[:calls]]}
+        made["content"] = [*others, *text, *used[:calls]]
         if len(used) > calls:
             made["stop_reason"] = "tool_use"
-        return made | pick(first, "id", "model")
+        return made
 
     # Answers of our own
 
