@@ -8,6 +8,8 @@ result that says work is under way, makes an action that never counts as a repea
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -41,43 +43,39 @@ _UNDER_WAY = re.compile(
 _waiting = count()  # so that no call that waits equals another
 
 
+@dataclass(eq=False)
 class Action:
     """One thing that happened: a call and what came back, or (tool "") a text. `at` is the message with the result.
 
     `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
     """
 
-    __slots__ = ("_text", "_waits", "answered", "arguments", "at", "by_ids", "call", "first", "result", "tool")  # fmt: skip
+    tool: str
+    arguments: Any = None
+    at: int = 0
+    result: str = ""
+    answered: bool = False
+    first: "Action | None" = None
+    """The first action that this one is the same as."""
+    by_ids: bool | None = None
+    """Whether it is the same but for drawn ids; None if it repeats nothing."""
 
-    def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
-        self.tool, self.arguments, self.at = tool, arguments, at
-        self.answered = False
-        self.first: Action | None = None  # the first action that this one is the same as
-        self.by_ids: bool | None = (
-            None  # whether it is the same but for drawn ids; None if it repeats nothing
-        )
-        self.call = call_number(tool, arguments)
-        self.result = ""
-        self._text: str | None = None
-        self._waits: bool | None = None
+    def __post_init__(self) -> None:
+        self.call = call_number(self.tool, self.arguments)
 
     def answer(self, result: str, at: int) -> None:
         """Take in what came back."""
         self.result, self.at, self.answered = result, at, True
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The result as the tool gave it."""
-        if self._text is None:
-            self._text = without_note(self.result)
-        return self._text
+        return without_note(self.result)
 
-    @property
+    @cached_property
     def waits(self) -> bool:
         """Whether the result, or the first that was the same, says that work is under way: then it is polling."""
-        if self._waits is None:
-            self._waits = self.first.waits if self.first else _is_under_way(self.text)
-        return self._waits
+        return self.first.waits if self.first else _is_under_way(self.text)
 
     def find_same(self, others: Iterable["Action"], effort: Effort) -> "Action | None":
         """The first of the others that is the same call with the same result.

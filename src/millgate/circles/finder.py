@@ -4,12 +4,11 @@
     if circle: print(circle.describe())
 
 A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6
-actions: x[i] = x[i - period]. An action is (tool, arguments, result); two are the same when the arguments are the same
-JSON and the results differ only in parts that change on every call (`masks`). So polling, re-reading after an edit and
-retries with another outcome are not circles. If the model only speaks, its texts are the actions.
+actions: x[i] = x[i - period]. An action is a tool, its arguments and its result (action.py); so polling, re-reading
+after an edit and retries with another outcome are not circles. If the model only speaks, its texts are the actions.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,14 +18,12 @@ from millgate.circles.reader import Reader
 from millgate.errors import InputError
 from millgate.transcript.parts import as_json
 
-__all__ = ["Circle", "CircleFinder", "Tried", "check"]
-
 COPIES = 3  # from which on it is a circle: people, too, do the same thing twice
 MAX_PERIOD = 6
 # characters of results compared since a person spoke, which bounds the time; later results equal nothing
 MAX_CHARS = 8_000_000
-_NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
+Kind = Literal["calls", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Circle:
     tried: tuple[Tried, ...]
     first: int
     last: int
-    kind: Literal["calls", "text"] = "calls"
+    kind: Kind = "calls"
 
     def describe(self) -> str:
         """One sentence for a person."""
@@ -65,58 +62,48 @@ class Circle:
 class Run:
     """Actions in a row, and for each period how long their tail has repeated."""
 
-    def __init__(self, kind: Literal["calls", "text"]) -> None:
-        self.kind: Literal["calls", "text"] = kind
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Kind = kind
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all actions."""
         self.actions: list[Action] = []
-        self._calls: list[int] = []  # the number of each action's call
         self._chars = 0  # of results that had to be compared
         self._effort = Effort()  # of comparing them
-        self._repeats = _NONE  # by period, from 1: how many actions equal the one a period before
+        self._repeats: list[
+            int
+        ] = []  # by period, from 1: how many actions equal the one a period before
 
     def push(self, action: Action) -> None:
         """One more action."""
-        call, near, same = action.call, self.actions[: -MAX_PERIOD - 1 : -1], None
-        if call in self._calls[-MAX_PERIOD:]:
+        near, same = self.actions[: -MAX_PERIOD - 1 : -1], None
+        if any(other.call == action.call for other in near):
             self._chars += len(action.text)
             if self._chars <= MAX_CHARS:
                 same = action.find_same(near, self._effort)
         self.actions.append(action)
-        self._calls.append(call)
         if same is None:  # nearly always: nothing like it happened lately
-            self._repeats = _NONE
+            self._repeats = []
             return
         first = action.first = same.first or same
-        repeats = [
+        before = [*self._repeats, *[0] * MAX_PERIOD]
+        self._repeats = [
             n + 1 if (other.first or other) is first else 0
-            for n, other in zip(self._repeats, near, strict=False)
+            for n, other in zip(before, near, strict=False)
         ]
-        self._repeats = (*repeats, *_NONE[len(near) :])
-
-    def clear(self) -> None:
-        """Forget all actions."""
-        if self.actions:
-            self.actions, self._calls, self._chars, self._repeats = [], [], 0, _NONE
-            self._effort = Effort()
-
-    def tail(self, copies: int) -> tuple[int, int] | None:
-        """Period and copies of the shortest circle at the tail that has at least `copies`."""
-        if self._repeats is _NONE:
-            return None
-        for period, repeats in enumerate(self._repeats, 1):
-            if repeats and repeats + period >= copies * period:
-                for action in self.actions[-period:]:
-                    if action.waits:
-                        return None
-                return period, repeats // period + 1
-        return None
 
     def circle(self, copies: int) -> Circle | None:
-        """The shortest circle at the tail that has at least `copies`."""
-        found = self.tail(copies)
-        if found is None:
+        """The shortest circle at the tail that has at least `copies`; who polls is in none."""
+        lengths = ((p, n + p) for p, n in enumerate(self._repeats, 1) if n)
+        period, length = next(((p, n) for p, n in lengths if n >= copies * p), (0, 0))
+        actions, last_round = self.actions[-length:], self.actions[-period:]
+        if not period or any(action.waits for action in last_round):
             return None
-        period, _ = found
-        return _circle(self.actions[-self._repeats[period - 1] - period :], period)
+        # results of one turn come in any order
+        first, last = min(a.at for a in actions[:period]), max(a.at for a in last_round)
+        tried = tuple(map(_shorten, last_round))
+        return Circle(period, length // period, tried, first, last, self.kind)
 
 
 class CircleFinder:
@@ -164,15 +151,7 @@ def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
     return finder.circle(max(copies, 2))
 
 
-def _circle(actions: Sequence[Action], period: int) -> Circle:
-    kind: Literal["calls", "text"] = "calls" if actions[0].tool else "text"
-    tried = tuple(map(shorten, actions[-period:]))
-    # results of one turn come in any order
-    first, last = min(s.at for s in actions[:period]), max(s.at for s in actions[-period:])
-    return Circle(period, len(actions) // period, tried, first, last, kind)
-
-
-def shorten(action: Action) -> Tried:
+def _shorten(action: Action) -> Tried:
     """An action as it is shown: on one line, and not whole."""
     arguments = action.arguments if isinstance(action.arguments, str) else as_json(action.arguments)
     return Tried(action.tool, clip(arguments), clip(without_note(action.result)))

@@ -4,7 +4,7 @@ Such parts are times, durations, ids, addresses, ports, temporary paths and seri
 A hexadecimal word behind a label (`Chunk ID: f6ac62`) is an id if it is another one of the same length in the other
 result. A paragraph in brackets that an agent appends, and that counts the copies itself, is no part of the result.
 What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records. Masking
-goes line by line, so only the lines in which two results differ are read, and short lines are remembered. Every
+goes line by line, from the first to the last in which two results differ, and short lines are remembered. Every
 expression is linear: runs are possessive or bounded, and none stands inside another.
 """
 
@@ -156,9 +156,7 @@ def normalize(text: str) -> list[str]:
 
     A text longer than LONG_TEXT is not masked.
     """
-    if len(text) > LONG_TEXT:
-        return [text]
-    return [part for line in text.splitlines() for part in _normal_line(line)]
+    return [text] if len(text) > LONG_TEXT else _mask_parts(_split(text))
 
 
 @dataclass(slots=True)
@@ -169,7 +167,7 @@ class Effort:
 
 
 def is_same(left: str, right: str, *, ids: bool = True, effort: Effort | None = None) -> bool:
-    """Whether two results are equal once normalized, `ids` aside or not. Only what differs is normalized.
+    """Whether two results are equal once normalized, `ids` aside or not. Equal beginnings and ends are not read.
 
     After an effort of MOST_MASKED characters only equal results are the same.
     """
@@ -178,11 +176,44 @@ def is_same(left: str, right: str, *, ids: bool = True, effort: Effort | None = 
     effort = effort or Effort()
     if max(len(left), len(right)) > LONG_TEXT or effort.chars > MOST_MASKED:
         return False
-    same = _compare(left.splitlines(), right.splitlines(), effort, ids=ids)
-    if same is not None:
-        return same
-    effort.chars += len(left) + len(right)
-    return same_words(normalize(left), normalize(right), ids=ids)
+    ours, theirs = _split(left), _split(right)
+    start = _count_equal(ours, theirs)
+    ours, theirs = ours[start:], theirs[start:]
+    end = _count_equal(ours[::-1], theirs[::-1])
+    ours, theirs = ours[: len(ours) - end], theirs[: len(theirs) - end]
+    effort.chars += sum(map(len, ours)) + sum(map(len, theirs))
+    return same_words(_mask_parts(ours), _mask_parts(theirs), ids=ids)
+
+
+def _split(text: str) -> list[str]:
+    """The lines of a text, long ones cut at commas too."""
+    return [
+        part
+        for line in text.splitlines()
+        for part in (line.split(",") if len(line) > LONG_LINE else (line,))
+    ]
+
+
+def _count_equal(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """How many parts both begin with."""
+    differ = (n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
+    return next(differ, min(len(ours), len(theirs)))
+
+
+def _mask_parts(parts: Sequence[str]) -> list[str]:
+    """The masked parts without their layout and without blank ones; short ones are remembered."""
+    return [
+        masked
+        for part in parts
+        if (masked := _mask_short(part) if len(part) <= REMEMBERED else _mask_words(part))
+    ]
+
+
+def _mask_words(part: str) -> str:
+    return mask(" ".join(part.split()))
+
+
+_mask_short = lru_cache(maxsize=8192)(_mask_words)
 
 
 def same_words(left: Sequence[str], right: Sequence[str], *, ids: bool = True) -> bool:
@@ -254,49 +285,6 @@ def _last_brackets(text: str) -> str:
     at = text.rfind("\n\n[", -BRACKETS - 3) if text.endswith("]") else -1
     paragraph = text[at:] if at >= 0 else ""
     return paragraph if sum(map(str.isalpha, paragraph.split())) >= 5 else ""
-
-
-def _compare(
-    ours: Sequence[str], theirs: Sequence[str], effort: Effort, *, ids: bool
-) -> bool | None:
-    """As `is_same`, line by line; None if one line is blank where the other is not, so that lines may be shifted."""
-    for a, b in zip(ours, theirs, strict=False):
-        if a == b:
-            continue
-        if "," in a and "," in b and min(len(a), len(b)) > LONG_LINE:
-            same = _compare(a.split(","), b.split(","), effort, ids=ids)
-        else:
-            effort.chars += len(a) + len(b)
-            same = _begin_same(_normal_line(a), _normal_line(b), ids=ids)
-        if not same:
-            return same
-    return True if len(ours) == len(theirs) else None
-
-
-def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...], *, ids: bool) -> bool | None:
-    """Whether both are equal, `ids` aside or not; None if one of them ends before they differ."""
-    if same_words(ours, theirs, ids=ids):
-        return True
-    return None if all(map(operator.eq, ours, theirs)) else False
-
-
-def _normal_line(line: str) -> tuple[str, ...]:
-    """A line without its layout: one part, several of a long line, none of a blank one."""
-    if len(line) <= LONG_LINE:
-        return _normal_part(line)
-    return tuple(part for piece in line.split(",") for part in _normal_part(piece))
-
-
-def _normal_part(part: str) -> tuple[str, ...]:
-    return _short_part(part) if len(part) <= REMEMBERED else _mask_part(part)
-
-
-def _mask_part(part: str) -> tuple[str, ...]:
-    words = " ".join(part.split())
-    return (mask(words),) if words else ()
-
-
-_short_part = lru_cache(maxsize=8192)(_mask_part)
 
 
 def without_note(text: str) -> str:

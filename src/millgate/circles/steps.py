@@ -43,7 +43,6 @@ class CircleFollower:
 
     def __init__(self, policy: CirclesPolicy) -> None:
         self._steps = policy.active
-        self._least = self._steps[-1][0] if self._steps else 0
         self._end = policy.rungs.get("end")
         self._finder = CircleFinder()
         self._marks: list[Mark] = []
@@ -56,32 +55,22 @@ class CircleFollower:
         self.read = at + 1
         if not self._steps or not self._finder.feed(at, message, continues=continues):
             return
-        run = self._finder.run
-        tail = run.tail(self._least)
-        if tail is None:
+        run, (least, _) = self._finder.run, self._steps[-1]
+        circle = run.circle(least)
+        if circle is None:
             if run.kind == "calls":  # words between two calls do not end a circle
                 self._last = None
             return
-        reached = (tail[0], self._step_of(tail[1]))
-        if reached != self._last and run.kind == "calls":
-            circle = run.circle(self._least)
-            assert circle is not None
-            self._marks.append(Mark(at, reached[1], circle))
-        self._last = reached
-
-    def _step_of(self, made: int) -> CircleStep:
-        """The highest step that `made` copies reach; there are always enough for the lowest."""
-        for copies, step in self._steps:
-            if made >= copies:
-                return step
-        return self._steps[-1][1]
+        step = next(step for copies, step in self._steps if circle.copies >= copies)
+        if (circle.period, step) != self._last and run.kind == "calls":
+            self._marks.append(Mark(at, step, circle))
+        self._last = circle.period, step
 
     @property
     def found(self) -> CircleSteps:
         """The steps reached so far."""
-        return CircleSteps(
-            tuple(self._marks), self._finder.circle(self._end) if self._end else None
-        )
+        circle = self._finder.circle(self._end) if self._end else None
+        return CircleSteps(tuple(self._marks), circle)
 
 
 def find_steps(
