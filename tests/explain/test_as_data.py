@@ -44,15 +44,14 @@ def test_a_penalty_is_said_if_the_score_fell():
         assert chunk["adjusted_score"] == chunk["original_score"]
 
 
-def test_the_report_is_full_compact_or_left_out(made):
-    full = context_data(made)["report"]
-    assert full["evicted_ids"] == ["seen"]
-    compact = context_data(made, report="compact")["report"]
-    assert compact["evicted"] == full["evicted"] == 1
-    (reason,) = compact["evicted_by"]
+def test_the_report_names_what_was_evicted_or_is_left_out(made):
+    report = context_data(made)["report"]
+    assert report["evicted_ids"] == ["seen"]
+    assert report["evicted"] == 1
+    (reason,) = report["evicted_by"]
     assert reason.startswith("penalize: ")
-    assert compact["evicted_by"][reason] == ["seen"]
-    assert "report" not in context_data(made, report="none")
+    assert report["evicted_by"][reason] == ["seen"]
+    assert "report" not in context_data(made, report=False)
 
 
 def test_a_trace_tells_the_size_of_the_window_and_not_its_text(made):

@@ -7,20 +7,15 @@ A trace comes in one row or in full, and tells of the window only its size.
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from operator import is_
-from typing import Any, Literal
+from typing import Any
 
 from millgate.text.redact import redact
 from millgate.types import Candidate, Context, Plan, Request, Trace, TraceSummary
 from millgate.types.notes import Note, Stage
 
 
-def context_data(
-    context: Context, *, debug: bool = False, report: Literal["full", "compact", "none"] = "full"
-) -> dict[str, Any]:
-    """The context as JSON-ready data; with `debug` also what penalizing and expanding did.
-
-    `report` says how much is told of what was evicted; the trace tells all of it.
-    """
+def context_data(context: Context, *, debug: bool = False, report: bool = True) -> dict[str, Any]:
+    """The context as JSON-ready data; `report` adds what was evicted, `debug` what penalizing and expanding did."""
     candidates = {c.chunk.id: c for c in context.trace.candidates}
     return {
         "text": context.text,
@@ -39,7 +34,7 @@ def context_data(
         "review": context.review,
         "latency_ms": round(context.latency_ms, 3),
         "trace": context.trace.id,
-        **_report_data(context, report),
+        **({"report": _report_data(context)} if report else {}),
         **({"expansion_triggered": context.trace.step(Stage.EXPAND) is not None} if debug else {}),
     }
 
@@ -60,28 +55,20 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _report_data(context: Context, how: str) -> dict[str, Any]:
-    """The eviction report: `full` has a sentence for each id, `compact` also ids by stage and code."""
+def _report_data(context: Context) -> dict[str, Any]:
+    """The eviction report: ids by stage and code, and a sentence for each."""
     report, evicted = context.report, dict[str, list[str]]()
-    if how == "none":
-        return {}
-    if how == "full":
-        return {"report": asdict(report) | {"evicted_ids": list(report.evicted_ids)}}
     for candidate in context.trace.candidates:
         if candidate.dropped:
             last = candidate.notes[-1]
             evicted.setdefault(f"{last.stage}: {last.code}", []).append(candidate.chunk.id)
-    compact = {
-        "total_candidates": report.total_candidates,
-        "kept": report.kept,
-        "evicted": report.evicted,
+    return {
+        **asdict(report),
         "avg_entropy_kept": round(report.avg_entropy_kept, 4),
         "avg_entropy_evicted": round(report.avg_entropy_evicted, 4),
         "evicted_by": evicted,
         "evicted_ids": list(report.evicted_ids),
-        "reasons": dict(report.reasons),
     }
-    return {"report": compact}
 
 
 def summary_data(summary: TraceSummary) -> dict[str, Any]:

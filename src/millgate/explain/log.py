@@ -3,17 +3,13 @@
 A line holds the eviction report (counts, average entropies, evicted ids and the reason for each), how the candidates
 relate to the window (figures.py), tokens, the time of every stage and what was degraded. The query's text is
 left out unless the policy allows it.
-The standard library rotates the files. Several processes may write to one file: a lock beside it lets one at a time
-rotate and write, and none keeps the file open between two lines.
+Several processes may write to one file: a lock beside it lets one at a time rotate and write, and none keeps the file
+open between two lines. Windows has no such lock: there, one process a file.
 """
 
-import logging
+import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -34,62 +30,33 @@ class PerformanceLog:
     """Appends to one file. At its size limit the file becomes `.1`, the former `.1` becomes `.2`, and so on."""
 
     def __init__(self, path: Path, policy: LogPolicy, *, redacts: bool = True) -> None:
-        self._handler = _SharedFileHandler(path, policy.max_bytes, policy.backups)
-        self._with_text = policy.text
-        self._redacts = redacts
+        self._path, self._policy, self._redacts = path, policy, redacts
 
     def write(self, context: Context) -> None:
         """Append the line of one request. Raises OSError when the file cannot be written."""
-        line = orjson.dumps(entry(context, text=self._with_text)).decode()
-        if self._redacts:
-            line = redact(line)
-        self._handler.handle(logging.makeLogRecord({"msg": line}))
-
-
-class _SharedFileHandler(RotatingFileHandler):
-    """A rotating file that several threads and processes write to. Errors are raised, not printed."""
-
-    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
-        super().__init__(
-            path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", delay=True
-        )
-        self._lock_file = path.with_name(f"{path.name}.lock")
-
-    def _open(self) -> TextIOWrapper:
-        """Make the file for its owner alone: ids and, if allowed, queries stand in it."""
-        descriptor = os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-        return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line to the file that has the name now: another process may have rotated it."""
-        with self._hold_lock():
-            try:
-                super().emit(record)
-            finally:
-                stream, self.stream = self.stream, None
-                if stream:
-                    # on a full disk closing writes once more, and fails once more
-                    with suppress(OSError):
-                        stream.close()
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's name)
-        """Raise what emit caught."""
-        raise  # noqa: PLE0704  (called while the error is handled)
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        """Keep other processes from writing and rotating. Windows has no such lock: there, one process a file."""
-        if sys.platform == "win32":
-            yield
-        else:
-            descriptor = os.open(self._lock_file, os.O_CREAT | os.O_RDWR, 0o600)
-            with os.fdopen(descriptor, "rb") as lock:
+        said = orjson.dumps(entry(context, text=self._policy.text)).decode()
+        line = ((redact(said) if self._redacts else said) + "\n").encode()
+        path = self._path
+        with _open(path.with_name(f"{path.name}.lock")) as lock:
+            if sys.platform != "win32":
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                try:
-                    yield
-                finally:
+            try:
+                if path.is_file() and path.stat().st_size + len(line) > self._policy.max_bytes:
+                    for number in range(self._policy.backups, 0, -1):
+                        older = path.with_name(f"{path.name}.{number - 1}") if number > 1 else path
+                        if older.exists():
+                            older.replace(path.with_name(f"{path.name}.{number}"))
+                with _open(path) as file:
+                    file.write(line)
+            finally:
+                if sys.platform != "win32":
                     # closing is not enough: a child forked just now may hold the file open too
                     fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _open(path: Path) -> io.FileIO:
+    """Open a file to append to, made for its owner alone: ids and, if allowed, queries stand in it."""
+    return io.FileIO(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab")
 
 
 def entry(context: Context, *, text: bool = False) -> dict[str, Any]:

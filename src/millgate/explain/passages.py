@@ -27,25 +27,29 @@ class _Word(NamedTuple):
     word: str
     start: int
     end: int
+    block: int
 
 
 def find_passages(text: str, blocks: Sequence[str]) -> list[Passage]:
     """The passages of a text that stand in the window, in reading order, none inside another."""
-    words = _words(text)
-    size = shingle_size(len(words))
-    read = [_words(block) for block in blocks]
-    places = _places(words, read, size)
+    own = _words(text, 0)
+    size = shingle_size(len(own))
+    seen = [word for number, block in enumerate(blocks) for word in (*_words(block, number), _END)]
+    wanted = {_run(own, at, size) for at in range(len(own) - size + 1)}
+    places: dict[tuple[str, ...], list[int]] = {}
+    for at in range(len(seen) - size + 1):
+        if (run := _run(seen, at, size)) in wanted and len(places.get(run, ())) < PLACES:
+            places.setdefault(run, []).append(at)
     found, at = [], 0
-    while at + size <= len(words):
-        length, block, place = max(
-            ((_length(words, at, read[b], p), b, p) for b, p in places.get(_run(words, at, size), ())),
-            default=(0, 0, 0),
-        )  # fmt: skip
+    while at + size <= len(own):
+        known = places.get(_run(own, at, size), ())
+        length, there = max(
+            ((_equal(own, at, seen, place), place) for place in known), default=(0, 0)
+        )
         if length:
-            last, there = words[at + length - 1], read[block]
-            found.append(
-                Passage(words[at].start, last.end, block, there[place].start, there[place + length - 1].end)
-            )  # fmt: skip
+            first, last = seen[there], seen[there + length - 1]
+            begin, end = own[at].start, own[at + length - 1].end
+            found.append(Passage(begin, end, first.block, first.start, last.end))
         at += length or 1
     return found
 
@@ -60,37 +64,26 @@ def mark(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, bool]]:
     return [piece for piece in (*pieces, (text[at:], False)) if piece[0]]
 
 
-def _words(text: str) -> list[_Word]:
+_END = _Word("", 0, 0, 0)  # parts two blocks
+
+
+def _words(text: str, block: int) -> list[_Word]:
     starts, stops = find_tokens(text)
     places = zip(starts.tolist(), stops.tolist(), strict=True)
-    return [_Word(text[start:stop].casefold(), start, stop) for start, stop in places]
+    return [_Word(text[start:stop].casefold(), start, stop, block) for start, stop in places]
 
 
 def _run(words: Sequence[_Word], at: int, size: int) -> tuple[str, ...]:
     return tuple(word.word for word in words[at : at + size])
 
 
-def _places(
-    words: Sequence[_Word], blocks: Sequence[Sequence[_Word]], size: int
-) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    """For each run of `size` words, the blocks and positions where the window has it."""
-    wanted = {_run(words, at, size) for at in range(len(words) - size + 1)}
-    found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-    for number, block in enumerate(blocks):
-        plain = [word.word for word in block]
-        for at, run in enumerate(zip(*(plain[n:] for n in range(size)), strict=False)):
-            if run in wanted and len(known := found.setdefault(run, [])) < PLACES:
-                known.append((number, at))
-    return found
-
-
-def _length(words: Sequence[_Word], at: int, block: Sequence[_Word], place: int) -> int:
+def _equal(own: Sequence[_Word], at: int, seen: Sequence[_Word], place: int) -> int:
     """How many words are equal from these two positions on."""
     length = 0
     while (
-        at + length < len(words)
-        and place + length < len(block)
-        and words[at + length].word == block[place + length].word
+        at + length < len(own)
+        and place + length < len(seen)
+        and own[at + length].word == seen[place + length].word
     ):
         length += 1
     return length

@@ -231,7 +231,7 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
 
     It asks neither a person nor the world outside: `why` runs a request many times.
     """
-    from millgate.explain.parameters import MAX_WIDENING  # noqa: PLC0415  (a plain request asks for no replay)
+    from millgate.explain.why import MAX_WIDENING  # noqa: PLC0415  (a plain request asks for no replay)
 
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
     for name in changes:

@@ -210,9 +210,7 @@ async def build_context(
     """The best context that fits the budget and is new to the window, fenced and cited."""
     asked = body.to_request(caller.tenant, caller.key or KEYLESS, local=caller.is_local)
     built = _observe(request, await gate.acontext_for(asked))
-    return context_data(
-        built, debug=body.debug, report="compact" if body.include_report else "none"
-    )
+    return context_data(built, debug=body.debug, report=body.include_report)
 
 
 def _observe(request: HttpRequest, built: Context) -> Context:
